@@ -1,0 +1,56 @@
+# Two commands matter: `make demo` and `make test`. Both build .venv once and are quick the second time.
+
+# The system's python3 first: an interpreter below a closed home folder cannot be run by other users.
+PYTHON ?= $(shell for p in /usr/bin/python3 python3; do $$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help demo test lint check docs bench clean
+
+help:
+	@echo "make demo       see Tonnage work on this machine"
+	@echo "make test       run every test"
+	@echo "make lint       ruff and mypy"
+	@echo "make docs       build the documentation into docs/_build/html"
+	@echo "make bench      print speeds as ratios against named peers"
+	@echo "make clean      remove what make built"
+
+# Installed in two steps, so that the demo does not wait for the test tools.
+$(VENV)/installed: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or newer with venv and ensurepip is needed (Debian: apt-get install python3-venv)"; exit 2; }
+	@echo "Setting up $(VENV) (once; about a minute) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/installed-%: $(VENV)/installed pyproject.toml
+	@echo "Installing what '$*' needs (once) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group $*
+	@touch $@
+
+demo: $(VENV)/installed
+	@$(BIN)/python examples/demo.py
+
+test: $(VENV)/installed-test $(VENV)/installed-docs
+	@tests/install-services
+	@$(MAKE) --no-print-directory check
+
+check: lint
+	@$(BIN)/python -m pytest -n auto -q
+	@$(MAKE) --no-print-directory docs
+
+lint: $(VENV)/installed-test
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+docs: $(VENV)/installed-docs
+	@$(BIN)/sphinx-build --fail-on-warning --quiet -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+bench: $(VENV)/installed-test
+	@$(BIN)/python benchmarks/graphs.py
+
+clean:
+	rm -rf $(VENV) docs/_build demo build dist

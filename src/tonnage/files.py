@@ -1,0 +1,142 @@
+"""Files as they lie on disk: read with limits, decompressed, decoded; written whole or not at all."""
+
+import gzip
+import os
+import tempfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import BinaryIO
+
+from tonnage.errors import InputError
+
+__all__ = ["MAX_FILE", "MAX_LINE", "Document", "write_whole"]
+
+MAX_FILE = 2**30
+"""The largest file that is read as one piece, decompressed: 1 GiB."""
+MAX_LINE = 2**24
+"""The longest line of a line-based format: 16 MiB."""
+
+_CHUNK = 2**20
+_GZIP = b"\x1f\x8b"
+_OTHER_ENCODINGS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
+
+
+@dataclass(frozen=True)
+class Document:
+    """The bytes of one file, decompressed, and where they came from."""
+
+    path: Path
+    data: bytes
+
+    @classmethod
+    def open(cls, path: Path) -> "Document":
+        """Read a file of at most MAX_FILE bytes; gzip is recognised by its content."""
+        try:
+            with path.open("rb") as stream:
+                return cls(path, _contents(path, stream))
+        except IsADirectoryError:
+            raise InputError("is a folder, not a file", path=path) from None
+        except FileNotFoundError:
+            raise InputError("no such file", path=path) from None
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror or error}", path=path) from None
+
+    @property
+    def stem(self) -> str:
+        """The file's name without its endings."""
+        name = self.path.name.removesuffix(".gz")
+        return Path(name).stem or name
+
+    @cached_property
+    def text(self) -> str:
+        """The contents as text; they must be UTF-8."""
+        encoding = _OTHER_ENCODINGS.get(self.data[:2])
+        if encoding:
+            raise InputError(f"is encoded in {encoding}; expected UTF-8", path=self.path)
+        if b"\0" in self.data:
+            line = self.data.count(b"\n", 0, self.data.index(b"\0")) + 1
+            raise InputError("is a binary file; expected text", path=self.path, line=line)
+        try:
+            return self.data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = self.data.count(b"\n", 0, error.start) + 1
+            found = f"byte 0x{self.data[error.start]:02x}"
+            raise InputError(f"is not UTF-8 text ({found})", path=self.path, line=line) from None
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines without their ends (LF or CR LF), refusing one above MAX_LINE."""
+        start = 0
+        for number, line in enumerate(self.text.split("\n"), start=1):
+            if len(line) > MAX_LINE:
+                limit = f"{MAX_LINE // 2**20} MiB"
+                raise InputError(f"the line is longer than {limit}", path=self.path, line=number)
+            start += len(line) + 1
+            if start > len(self.text) and not line:
+                return  # what follows the last line's end is not a line
+            yield line.removesuffix("\r")
+
+    def error(self, message: str, line: int | None = None, *, hint: str | None = None) -> InputError:
+        """Return an error about this file, to be raised by the caller."""
+        return InputError(message, path=self.path, line=line, hint=hint)
+
+
+def _contents(path: Path, stream: BinaryIO) -> bytes:
+    head = stream.read(2)
+    if head != _GZIP:
+        return _limited(path, head, stream)
+    stream.seek(0)
+    try:
+        with gzip.GzipFile(fileobj=stream) as decompressed:
+            return _limited(path, b"", decompressed)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"is a damaged gzip file ({error})", path=path) from None
+
+
+def _limited(path: Path, head: bytes, stream: BinaryIO | gzip.GzipFile) -> bytes:
+    """Read to the end, a chunk at a time, and give up early on what is no text or too large."""
+    chunks, size = [head], len(head)
+    while chunk := stream.read(_CHUNK):
+        if len(chunks) == 1 and b"\0" in chunk and (head or chunk[:2]) not in _OTHER_ENCODINGS:
+            raise InputError("is a binary file; expected text", path=path)
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > MAX_FILE:
+            raise InputError(f"is larger than {MAX_FILE // 2**30} GiB, the most that is read", path=path)
+    return b"".join(chunks)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file completely or not at all; an ending ``.gz`` compresses."""
+    data = text.encode("utf-8", "surrogateescape")
+    if path.suffix == ".gz":
+        data = gzip.compress(data, mtime=0)
+    try:
+        path = path.resolve()  # a link stays a link: what it points to is replaced
+        if path.exists() and not path.is_file():
+            path.write_bytes(data)  # a pipe or /dev/stdout cannot be replaced
+            return
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(data)
+                os.fchmod(handle, _mode(path))
+                stream.flush()
+                os.fsync(handle)
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", path=path) from None
+
+
+def _mode(path: Path) -> int:
+    """Return the permissions of the file that is replaced, or what the user's umask gives a new one."""
+    if path.exists():
+        return path.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

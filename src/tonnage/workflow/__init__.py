@@ -1,0 +1,18 @@
+"""What is to be run: tasks, workflows, and the files that describe them."""
+
+from tonnage.workflow.formats import READERS, WRITERS, read, write
+from tonnage.workflow.graph import Graph
+from tonnage.workflow.model import CriticalPath, Source, SpecialTask, Task, Workflow
+
+__all__ = [
+    "READERS",
+    "WRITERS",
+    "CriticalPath",
+    "Graph",
+    "Source",
+    "SpecialTask",
+    "Task",
+    "Workflow",
+    "read",
+    "write",
+]

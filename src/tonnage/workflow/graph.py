@@ -1,0 +1,333 @@
+"""A directed acyclic graph of numbered tasks, in arrays: order, levels, longest path, reachability, reduction.
+
+Both directions are stored as compressed sparse rows: the children of task u are ``child[child_start[u]:child_start[u+1]]``,
+in increasing order, and likewise its parents. A million tasks with three million dependencies take 40 MB.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tonnage.kernels import COMPILE_FROM, fast
+
+__all__ = ["Cycle", "FloatArray", "Graph", "IntArray"]
+
+IntArray: TypeAlias = NDArray[np.int64] | NDArray[np.int32]
+FloatArray: TypeAlias = NDArray[np.float64]
+
+# Reachability is computed for this many target tasks at a time: 8 words of 64 bits a task fill one cache line.
+_BLOCK = 512
+
+
+class Cycle(Exception):  # noqa: N818 (an answer, not an error for users: the workflow turns it into one with names)
+    """The dependencies lead round in a circle; `tasks` holds it in order."""
+
+    def __init__(self, tasks: list[int]) -> None:
+        super().__init__(f"cycle through {len(tasks)} tasks")
+        self.tasks = tasks
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Which task waits for which: immutable, numbered 0 to size - 1, without duplicates."""
+
+    child_start: NDArray[np.int64]
+    child: NDArray[np.int32]
+    parent_start: NDArray[np.int64]
+    parent: NDArray[np.int32]
+
+    @classmethod
+    def from_edges(cls, size: int, parents: ArrayLike, children: ArrayLike) -> "Graph":
+        """Build the graph in which ``children[k]`` waits for ``parents[k]``; duplicates count once.
+
+        Raises Cycle where a task waits for itself, directly or through others.
+        """
+        first = np.asarray(parents, dtype=np.int64)
+        second = np.asarray(children, dtype=np.int64)
+        loops = np.flatnonzero(first == second)
+        if loops.size:
+            raise Cycle([int(first[loops[0]])])
+        child_start, child = _rows(size, first, second)
+        parent_start, parent = _rows(size, second, first)
+        graph = cls(child_start=child_start, child=child, parent_start=parent_start, parent=parent)
+        for array in (graph.child_start, graph.child, graph.parent_start, graph.parent):
+            array.flags.writeable = False
+        _ = graph.order  # a graph with a cycle must not exist
+        return graph
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Graph)
+            and np.array_equal(self.child_start, other.child_start)
+            and np.array_equal(self.child, other.child)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def size(self) -> int:
+        """How many tasks there are."""
+        return len(self.child_start) - 1
+
+    @property
+    def edges(self) -> int:
+        """How many dependencies there are."""
+        return len(self.child)
+
+    def children_of(self, task: int) -> NDArray[np.int32]:
+        """Return the tasks that wait for this one, in increasing order."""
+        return self.child[self.child_start[task] : self.child_start[task + 1]]
+
+    def parents_of(self, task: int) -> NDArray[np.int32]:
+        """Return the tasks that this one waits for, in increasing order."""
+        return self.parent[self.parent_start[task] : self.parent_start[task + 1]]
+
+    @cached_property
+    def indegree(self) -> NDArray[np.int64]:
+        """How many tasks each task waits for."""
+        return np.diff(self.parent_start)
+
+    @cached_property
+    def outdegree(self) -> NDArray[np.int64]:
+        """How many tasks wait for each task."""
+        return np.diff(self.child_start)
+
+    def edge_parents(self) -> NDArray[np.int64]:
+        """Return the parent of every dependency, beside `child`."""
+        return np.repeat(np.arange(self.size), self.outdegree)
+
+    @cached_property
+    def order(self) -> NDArray[np.int32]:
+        """A topological order: first in, first out, starting with the entry tasks in their own order."""
+        return self._order_and_level[0]
+
+    @cached_property
+    def level(self) -> NDArray[np.int32]:
+        """The longest distance of each task from an entry task, counted in dependencies."""
+        return self._order_and_level[1]
+
+    @cached_property
+    def _order_and_level(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        order = np.empty(self.size, dtype=np.int32)
+        level = np.zeros(self.size, dtype=np.int32)
+        waiting = self.indegree.astype(np.int32)
+        done = self._fast(_first_in_first_out)(self.child_start, self.child, waiting, order, level)
+        if done < self.size:
+            raise Cycle(self._find_cycle(waiting))
+        return order, level
+
+    def _find_cycle(self, waiting: NDArray[np.int32]) -> list[int]:
+        """Walk from a task that never became ready to a parent that did not either, until one comes up twice."""
+        task = int(np.flatnonzero(waiting)[0])
+        seen: dict[int, int] = {}
+        walk: list[int] = []
+        while task not in seen:
+            seen[task] = len(walk)
+            walk.append(task)
+            task = next(int(parent) for parent in self.parents_of(task) if waiting[parent])
+        return walk[seen[task] :][::-1]
+
+    @cached_property
+    def widths(self) -> NDArray[np.int64]:
+        """How many tasks each level has."""
+        return np.bincount(self.level) if self.size else np.zeros(0, dtype=np.int64)
+
+    def longest_path(self, weights: ArrayLike) -> tuple[float, list[int]]:
+        """Return the largest sum of weights along a path, and that path; of equal ones, the lowest numbers."""
+        if not self.size:
+            return 0.0, []
+        weight = np.asarray(weights, dtype=np.float64)
+        finish = np.empty(self.size)
+        through = np.empty(self.size, dtype=np.int32)
+        self._fast(_longest_paths)(self.parent_start, self.parent, self.order, weight, finish, through)
+        task = int(np.argmax(finish))
+        path = [task]
+        while through[task] >= 0:
+            task = int(through[task])
+            path.append(task)
+        return float(finish.max()), path[::-1]
+
+    @cached_property
+    def descendants(self) -> NDArray[np.int64]:
+        """How many tasks wait for each task, directly or through others."""
+        return _reachable_counts(_Ordered(self.child_start, self.child, self.order[::-1]))
+
+    @cached_property
+    def ancestors(self) -> NDArray[np.int64]:
+        """How many tasks each task waits for, directly or through others."""
+        return _reachable_counts(_Ordered(self.parent_start, self.parent, self.order))
+
+    @cached_property
+    def shortcuts(self) -> NDArray[np.bool_]:
+        """Which dependencies, beside `child`, are implied by a longer way between the same tasks."""
+        # A longer way climbs at least two levels, so only dependencies that do can be shortcuts.
+        climb = self.level[self.child] - self.level[self.edge_parents()]
+        candidate = np.zeros(self.size, dtype=np.bool_)
+        candidate[self.child[climb >= 2]] = True
+        rows = _Ordered(self.child_start, self.child, self.order[::-1])
+        found = np.zeros(self.edges, dtype=np.bool_)
+        for _ in rows.reachability(np.flatnonzero(candidate[rows.order]), found):
+            pass
+        shortcut = np.zeros(self.edges, dtype=np.bool_)
+        shortcut[rows.edge] = found
+        return shortcut
+
+    def reduced(self) -> "Graph":
+        """Return the transitive reduction: the fewest dependencies with the same consequences."""
+        if not self.shortcuts.any():
+            return self
+        keep = ~self.shortcuts
+        return Graph.from_edges(self.size, self.edge_parents()[keep], self.child[keep])
+
+    def _fast(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
+        return fast(kernel, self.size)
+
+
+class _Ordered:
+    """The dependencies renumbered by a task's place in an order that lists every task after all its followers.
+
+    In this order the tasks that can reach a target are a tail of the rows, and neighbours lie close in memory.
+    """
+
+    def __init__(self, start: NDArray[np.int64], follower: NDArray[np.int32], order: NDArray[np.int32]) -> None:
+        size = len(order)
+        place = np.empty(size, dtype=np.int32)
+        place[order] = np.arange(size, dtype=np.int32)
+        degree = np.diff(start)[order]
+        self.order = order
+        self.start = np.zeros(size + 1, dtype=np.int64)
+        np.cumsum(degree, out=self.start[1:])
+        self.edge = np.arange(len(follower)) + np.repeat(start[order] - self.start[:-1], degree)
+        self.follower = place[follower[self.edge]]
+
+    def reachability(
+        self, targets: NDArray[np.int64], shortcut: NDArray[np.bool_]
+    ) -> Iterator[tuple[int, NDArray[np.uint64]]]:
+        """Yield, for one block of targets (places) after the other, which of them each place reaches, one bit each.
+
+        With the rows goes the first place that can reach any. Dependencies on a target that is reached through
+        another follower too are marked in `shortcut`.
+        """
+        size = len(self.order)
+        # Uncompiled, a row operation costs the same for a few words as for hundreds: one block for everything.
+        block = _BLOCK if size >= COMPILE_FROM else max(_BLOCK, size)
+        spread = fast(_spread_targets, size)
+        reach = np.zeros((size, -(-min(block, max(len(targets), 1)) // 64)), dtype=np.uint64)
+        column = np.full(size, -1, dtype=np.int32)
+        bit = np.uint64(1) << np.arange(64, dtype=np.uint64)
+        previous = 0
+        for begin in range(0, len(targets), block):
+            chunk = targets[begin : begin + block]
+            first = int(chunk[0])
+            column[chunk] = np.arange(len(chunk), dtype=np.int32)
+            reach[previous:first] = 0  # the rows before were cleared for an earlier block
+            spread(self.start, self.follower, first, column, bit, reach, shortcut)
+            column[chunk] = -1
+            previous = first
+            yield first, reach
+
+
+def _reachable_counts(rows: _Ordered) -> NDArray[np.int64]:
+    counts = np.zeros(len(rows.order), dtype=np.int64)
+    ignored = np.zeros(len(rows.follower), dtype=np.bool_)
+    for first, reach in rows.reachability(np.arange(len(rows.order)), ignored):
+        counts[first:] += np.bitwise_count(reach[first:]).sum(axis=1, dtype=np.int64)
+    by_task = np.empty_like(counts)
+    by_task[rows.order] = counts
+    return by_task
+
+
+def _rows(
+    size: int, row: NDArray[np.int64], value: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return compressed sparse rows: where each row starts, and its values in increasing order, each once."""
+    # One sorted key per dependency puts the rows in order and the duplicates side by side.
+    key = np.sort(row * size + value)
+    key = key[np.diff(key, prepend=-1) != 0]
+    start = np.zeros(size + 1, dtype=np.int64)
+    row, values = np.divmod(key, max(size, 1))
+    np.cumsum(np.bincount(row, minlength=size), out=start[1:])
+    return start, values.astype(np.int32)
+
+
+# The kernels below run as they are on small inputs and compiled on large ones: plain loops over arrays, no objects.
+
+
+def _first_in_first_out(
+    child_start: NDArray[np.int64],
+    child: NDArray[np.int32],
+    waiting: NDArray[np.int32],
+    order: NDArray[np.int32],
+    level: NDArray[np.int32],
+) -> int:
+    """Fill `order` and `level`, count `waiting` down to 0, and return how many tasks became ready."""
+    ready = 0
+    for task in range(len(waiting)):
+        if waiting[task] == 0:
+            order[ready] = task
+            ready += 1
+    done = 0
+    while done < ready:
+        task = order[done]
+        done += 1
+        below = level[task] + 1
+        for edge in range(child_start[task], child_start[task + 1]):
+            other = child[edge]
+            level[other] = max(level[other], below)
+            waiting[other] -= 1
+            if waiting[other] == 0:
+                order[ready] = other
+                ready += 1
+    return done
+
+
+def _longest_paths(
+    parent_start: NDArray[np.int64],
+    parent: NDArray[np.int32],
+    order: NDArray[np.int32],
+    weight: NDArray[np.float64],
+    finish: NDArray[np.float64],
+    through: NDArray[np.int32],
+) -> None:
+    """Fill `finish` with the largest sum that ends at each task, and `through` with the parent it comes from or -1."""
+    for place in range(len(order)):
+        task = order[place]
+        best = 0.0
+        last = -1
+        for edge in range(parent_start[task], parent_start[task + 1]):
+            other = parent[edge]
+            if last < 0 or finish[other] > best:
+                best = finish[other]
+                last = other
+        finish[task] = best + weight[task]
+        through[task] = last
+
+
+def _spread_targets(
+    start: NDArray[np.int64],
+    follower: NDArray[np.int32],
+    first: int,
+    column: NDArray[np.int32],
+    bit: NDArray[np.uint64],
+    reach: NDArray[np.uint64],
+    shortcut: NDArray[np.bool_],
+) -> None:
+    """Fill each row of `reach`, from place `first` on, with the targets that are reached from there."""
+    for place in range(first, len(start) - 1):
+        row = reach[place]
+        row[:] = 0
+        for edge in range(start[place], start[place + 1]):
+            row |= reach[follower[edge]]
+        # What stands in the row now is reached through a follower; a target that is also a follower has two ways.
+        for edge in range(start[place], start[place + 1]):
+            target = column[follower[edge]]
+            if target >= 0 and row[target >> 6] & bit[target & 63] != 0:
+                shortcut[edge] = True
+        for edge in range(start[place], start[place + 1]):
+            target = column[follower[edge]]
+            if target >= 0:
+                row[target >> 6] |= bit[target & 63]
