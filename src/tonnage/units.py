@@ -61,11 +61,11 @@ def parse_bytes(text: str) -> Bytes:
     if size is None and unit == "" and number == 0:
         size = 1
     if size is None:
-        raise InputError(f'"{text}" is not an amount of bytes', hint=_bytes_hint(text.strip(), number, unit))
+        raise InputError(f'"{text}" is not an amount of bytes', hint=_bytes_hint(number, unit))
     return Bytes(round(_in_range(number * size, text)))
 
 
-def _bytes_hint(text: str, number: float, unit: str) -> str:
+def _bytes_hint(number: float, unit: str) -> str:
     shown = _plain(number)
     if unit == "":
         return f"a unit is missing: write {shown}B, {shown}MB (10^6 bytes) or {shown}MiB (2^20 bytes)"

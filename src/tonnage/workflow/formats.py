@@ -1,6 +1,8 @@
 """Every workflow format by its name: recognising a file, reading it, writing it."""
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,10 +52,23 @@ WRITERS = {
 }
 
 
-def read(path: Path | str, format: str | None = None) -> Workflow:  # noqa: A002 (the word that users know)
+def read(path: Path | str, format: str | None = None) -> Workflow:
     """Read a workflow file in any format of READERS, recognised by its content unless `format` names it."""
     document = Document.open(Path(path))
-    return READERS[format or recognise(document)].read(document)
+    with _collector_paused():
+        return READERS[format or recognise(document)].read(document)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Pause the search for garbage: among a million new objects that all stay it finds none, again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def recognise(document: Document) -> str:
@@ -70,7 +85,7 @@ def recognise(document: Document) -> str:
     return "text"
 
 
-def write(workflow: Workflow, path: Path | str, format: str | None = None) -> None:  # noqa: A002
+def write(workflow: Workflow, path: Path | str, format: str | None = None) -> None:
     """Write a workflow in a format of WRITERS, by default the one that the file's ending names."""
     target = Path(path)
     write_whole(target, WRITERS[format or _by_ending(target)].render(workflow))

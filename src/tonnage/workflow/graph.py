@@ -1,7 +1,8 @@
 """A directed acyclic graph of numbered tasks, in arrays: order, levels, longest path, reachability, reduction.
 
-Both directions are stored as compressed sparse rows: the children of task u are ``child[child_start[u]:child_start[u+1]]``,
-in increasing order, and likewise its parents. A million tasks with three million dependencies take 40 MB.
+Both directions are stored as compressed sparse rows: the children of task u stand in ``child`` from
+``child_start[u]`` to ``child_start[u + 1]``, in increasing order, and likewise its parents. A million tasks with
+three million dependencies take 40 MB.
 """
 
 from collections.abc import Callable, Iterator
@@ -241,9 +242,7 @@ def _reachable_counts(rows: _Ordered) -> NDArray[np.int64]:
     return by_task
 
 
-def _rows(
-    size: int, row: NDArray[np.int64], value: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def _rows(size: int, row: NDArray[np.int64], value: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return compressed sparse rows: where each row starts, and its values in increasing order, each once."""
     # One sorted key per dependency puts the rows in order and the duplicates side by side.
     key = np.sort(row * size + value)

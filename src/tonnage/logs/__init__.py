@@ -1,0 +1,1 @@
+"""What tools wrote down about jobs: one module per log format, and synthetic logs for experiments."""

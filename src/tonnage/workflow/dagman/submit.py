@@ -1,0 +1,163 @@
+"""HTCondor submit descriptions: what a node runs and what it asks for."""
+
+import re
+import shlex
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import TypeAlias
+
+from tonnage.jobs import Amounts
+
+__all__ = ["Description", "amounts", "command", "expand", "files", "parse", "quoted_argument"]
+
+Description: TypeAlias = Mapping[str, str]
+"""The settings of a submit description by their names in small letters, macros not expanded."""
+
+_SETTING = re.compile(r"\s*([+A-Za-z_][\w.+]*)\s*=(.*)", re.DOTALL)
+_QUEUE = re.compile(r"\s*queue\b(?!\s*=)", re.IGNORECASE)
+_MACRO = re.compile(r"(?<!\$)\$\(([^()$:]+)(?::([^()]*))?\)")
+_AMOUNT = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([kmgt]?)b?\s*$", re.IGNORECASE)
+_REQUESTS = ("request_cpus", "request_memory", "request_disk", "allowed_execute_duration")
+_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+
+# A node is one cluster; of several processes in it the first stands for all. The cluster's number is not known yet.
+_FIRST_PROCESS = dict.fromkeys(("process", "procid", "step", "row", "itemindex", "node"), "0")
+_LATER = frozenset(("cluster", "clusterid", "dagmanjobid", "dag_parent_names", "retry"))
+
+# A macro may name another one, but a chain this long goes round in a circle.
+_DEEPEST = 32
+_DOLLAR = "\0"  # a dollar that must not be read as the start of a macro again
+_QUOTE = "\1"
+
+
+def parse(text: str) -> dict[str, str]:
+    """Return the settings of a submit description; of a setting that stands twice the last counts.
+
+    What follows ``queue`` is not read, as DAGMan does not read it either.
+    """
+    settings: dict[str, str] = {}
+    lines = iter(text.split("\n"))
+    for line in lines:
+        while line.rstrip().endswith("\\"):
+            line = line.rstrip()[:-1] + next(lines, "")  # noqa: PLW2901 (a continued line is one line)
+        if _QUEUE.match(line):
+            break
+        found = _SETTING.match(line)
+        if found and not line.lstrip().startswith("#"):
+            settings[_key(found.group(1))] = found.group(2).strip()
+    return settings
+
+
+def _key(name: str) -> str:
+    return f"my.{name[1:].lower()}" if name.startswith("+") else name.lower()
+
+
+def expand(value: str, macros: Mapping[str, str]) -> str:
+    """Replace ``$(name)`` and ``$(name:default)`` as condor_submit does; an unknown name becomes nothing."""
+    if "$" not in value:
+        return value
+    for _ in range(_DEEPEST):
+        value, count = _MACRO.subn(lambda found: _replacement(found, macros), value)
+        if not count:
+            break
+    return value.replace(_DOLLAR, "$")
+
+
+def _replacement(found: re.Match[str], macros: Mapping[str, str]) -> str:
+    name = found.group(1).strip().lower()
+    if name == "dollar":
+        return _DOLLAR
+    if name in macros:
+        return macros[name]
+    if name in _FIRST_PROCESS:
+        return _FIRST_PROCESS[name]
+    if name in _LATER:
+        return f"{_DOLLAR}({found.group(1)})"
+    return found.group(2) or ""
+
+
+def command(description: Description, macros: Mapping[str, str]) -> str | None:
+    """Return the shell command that a node runs, or None where the description names no program."""
+    if "shell" in description:
+        return expand(description["shell"], macros)
+    program = expand(description.get("executable", ""), macros)
+    if not program:
+        return None
+    arguments = _arguments(expand(description.get("arguments", description.get("args", "")), macros))
+    # `sh -c TEXT` is how a command line travels through a submit description: give the text back.
+    if program == "/bin/sh" and len(arguments) == 2 and arguments[0] == "-c":
+        return arguments[1]
+    return shlex.join([program, *arguments])
+
+
+def _arguments(value: str) -> list[str]:
+    """Split the value of ``arguments``: the new syntax stands in double quotes, the old one splits at blanks."""
+    if not (len(value) >= 2 and value.startswith('"') and value.endswith('"')):
+        return value.replace('\\"', '"').split()
+    if "'" not in value:
+        return value[1:-1].replace('""', '"').split()
+    words: list[str] = []
+    word, inside, started = "", False, False
+    # Two single quotes inside of quotes are one; none can stand in the text, so a mark holds its place.
+    for part in re.split(r"('|\s+)", _halved_quotes(value[1:-1].replace('""', '"'))):
+        if part == "'":
+            inside, started = not inside, True
+        elif part.isspace() and not inside:
+            words += [word] if started else []
+            word, started = "", False
+        else:
+            word += part
+            started = started or bool(part)
+    return [one.replace(_QUOTE, "'") for one in (*words, *([word] if started else []))]
+
+
+def _halved_quotes(text: str) -> str:
+    """Replace each pair of single quotes inside of single quotes by a mark."""
+    result, inside, position = [], False, 0
+    while position < len(text):
+        if inside and text.startswith("''", position):
+            result.append(_QUOTE)
+            position += 2
+            continue
+        inside ^= text[position] == "'"
+        result.append(text[position])
+        position += 1
+    return "".join(result)
+
+
+def quoted_argument(text: str) -> str:
+    """Return a text as it must stand between single quotes in the new syntax of ``arguments``."""
+    return text.replace("'", "''").replace('"', '""').replace("$", "$(DOLLAR)")
+
+
+def amounts(description: Description, macros: Mapping[str, str]) -> Amounts:
+    """Return what a description requests; an expression that only a pool can evaluate is unknown."""
+    return _amounts(*(expand(description.get(name, ""), macros) for name in _REQUESTS))
+
+
+@lru_cache(maxsize=4096)  # thousands of nodes ask for the same, and share one value
+def _amounts(cpus: str, memory: str, disk: str, seconds: str) -> Amounts:
+    return Amounts(
+        cores=_amount(cpus, 1), memory=_whole(memory, 2**20), disk=_whole(disk, 2**10), wall_time=_amount(seconds, 1)
+    )
+
+
+def _amount(text: str, default_unit: int) -> float | None:
+    found = _AMOUNT.match(text)
+    if not found:
+        return None
+    number, unit = found.groups()
+    return float(number) * (_UNITS[unit.lower()] if unit else default_unit)
+
+
+def _whole(text: str, default_unit: int) -> int | None:
+    amount = _amount(text, default_unit)
+    return None if amount is None else round(amount)
+
+
+def files(description: Description, macros: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """Return the files that a comma-separated setting lists."""
+    if name not in description:
+        return ()
+    listed = expand(description[name], macros).strip('"').split(",")
+    return tuple(one.strip() for one in listed if one.strip())

@@ -1,0 +1,165 @@
+"""Writing a workflow as a DAGMan file: one submit description per category, the rest through VARS."""
+
+import math
+import re
+from collections.abc import Iterator
+
+from tonnage import __version__
+from tonnage.errors import InputError
+from tonnage.jobs import Amounts
+from tonnage.workflow.dagman.parts import ALL_NODES
+from tonnage.workflow.dagman.reader import NOTE
+from tonnage.workflow.dagman.submit import quoted_argument
+from tonnage.workflow.model import Task, Workflow
+from tonnage.workflow.notes import note
+from tonnage.workflow.shell import one_line
+
+__all__ = ["render"]
+
+# What may stand in the name of a node or description without a second thought.
+_UNSAFE = re.compile(r"[^\w./@:=,-]", re.ASCII)
+_RESERVED = frozenset(("PARENT", "CHILD", ALL_NODES))
+
+_CHILDREN_PER_LINE = 1000
+
+# In a description each of these stands as `setting = $(variable)`; a task that has none leaves the line out.
+_SETTINGS = {
+    "command": "executable = /bin/sh\n    arguments = \"-c '$(command)'\"",
+    "cores": "request_cpus = $(cores)",
+    "memory": "request_memory = $(memory)",
+    "disk": "request_disk = $(disk)",
+    "wall_time": "allowed_execute_duration = $(wall_time)",
+    "inputs": "transfer_input_files = $(inputs)\n    preserve_relative_paths = true",
+    "outputs": "transfer_output_files = $(outputs)",
+}
+
+
+def render(workflow: Workflow) -> str:
+    """Return the workflow as one DAGMan file that needs no other."""
+    return "\n".join(_lines(workflow)) + "\n"
+
+
+def _lines(workflow: Workflow) -> Iterator[str]:
+    names = _names(workflow)
+    descriptions: dict[tuple[str, tuple[str, ...]], str] = {}
+    nodes: list[str] = []
+    for kind, task in _all_tasks(workflow):
+        nodes += _node(kind, task, names[task.name], descriptions)
+    yield f"# {workflow.name}: {len(workflow):,} tasks, written by Tonnage {__version__}"
+    for (_, variables), name in descriptions.items():
+        yield f"SUBMIT-DESCRIPTION {name} {{"
+        yield from (f"    {_SETTINGS[variable]}" for variable in variables)
+        yield "}"
+    yield from nodes
+    yield from _arcs(workflow, names)
+
+
+def _all_tasks(workflow: Workflow) -> Iterator[tuple[str, Task]]:
+    yield from (("JOB", task) for task in workflow.tasks)
+    yield from ((special.kind.upper(), special.task) for special in workflow.special)
+
+
+def _names(workflow: Workflow) -> dict[str, str]:
+    """Return a name for each task that DAGMan accepts, the task's own where it can be."""
+    given: dict[str, str] = {}
+    taken = {task.name for _, task in _all_tasks(workflow)}
+    for _, task in _all_tasks(workflow):
+        name = task.name
+        if _UNSAFE.search(name) or not name or name.upper() in _RESERVED:
+            name = _free(_UNSAFE.sub("_", name) or "task", taken)
+        taken.add(name)
+        given[task.name] = name
+    return given
+
+
+def _free(wanted: str, taken: "set[str]") -> str:
+    name, number = wanted, 1
+    while name in taken or name.upper() in _RESERVED:
+        number += 1
+        name = f"{wanted}_{number}"
+    return name
+
+
+def _node(kind: str, task: Task, name: str, descriptions: dict[tuple[str, tuple[str, ...]], str]) -> Iterator[str]:
+    variables = _variables(task)
+    key = (task.category, tuple(variables))
+    if key not in descriptions:
+        descriptions[key] = _free(_UNSAFE.sub("_", task.category) or "task", set(descriptions.values()))
+    description = descriptions[key]
+    plain = _as_read(task, name, description, priority=task.priority if kind == "JOB" else None)
+    extra = note(task, plain)
+    if extra is not None:
+        variables[NOTE] = extra
+    yield f"{kind} {name} {description}{_folder(task)}"
+    if variables:
+        settings = (f'{variable}="{_escaped(value)}"' for variable, value in variables.items())
+        yield f"VARS {name} {' '.join(settings)}"
+    if plain.priority is not None:
+        yield f"PRIORITY {name} {plain.priority}"
+
+
+def _variables(task: Task) -> dict[str, str]:
+    """Return what the description needs to know about a task, in HTCondor's units."""
+    request = task.request
+    found = {
+        "command": None if task.command is None else quoted_argument(one_line(task.command)),
+        "cores": None if request.cores is None else str(math.ceil(request.cores)),
+        "memory": None if request.memory is None else _with_unit(request.memory),
+        "disk": None if request.disk is None else _with_unit(request.disk),
+        "wall_time": None if request.wall_time is None else str(math.ceil(request.wall_time)),
+        "inputs": _file_list(task, task.inputs),
+        "outputs": _file_list(task, task.outputs),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _with_unit(amount: int) -> str:
+    """Return bytes in the largest of HTCondor's units (base 1024) that fits, rounded up to whole KB."""
+    return f"{amount // 2**20} MB" if amount % 2**20 == 0 else f"{-(-amount // 2**10)} KB"
+
+
+def _file_list(task: Task, names: tuple[str, ...]) -> str | None:
+    for name in names:
+        if any(character in ',"\n\r$' for character in name) or name != name.strip() or not name:
+            problem = f'the file name "{name}" of task "{task.name}"'
+            raise InputError(f"{problem} cannot stand in an HTCondor file list")
+    return ",".join(names) or None
+
+
+def _folder(task: Task) -> str:
+    if not task.directory:
+        return ""
+    return f' DIR "{task.directory}"' if _UNSAFE.search(task.directory) else f" DIR {task.directory}"
+
+
+def _as_read(task: Task, name: str, description: str, *, priority: int | None) -> Task:
+    """Return the task that the reader sees without a note."""
+    request = task.request
+    memory, disk = (None if value is None else -(-value // 2**10) * 2**10 for value in (request.memory, request.disk))
+    return Task(
+        name=name,
+        command=task.command,
+        category=description,
+        inputs=task.inputs,
+        outputs=task.outputs,
+        request=Amounts(
+            cores=None if request.cores is None else math.ceil(request.cores),
+            memory=memory,
+            disk=disk,
+            wall_time=None if request.wall_time is None else math.ceil(request.wall_time),
+        ),
+        priority=priority,
+        directory=task.directory,
+    )
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _arcs(workflow: Workflow, names: dict[str, str]) -> Iterator[str]:
+    """Yield a line for the children of each task, and another where they are very many."""
+    for number, task in enumerate(workflow.tasks):
+        children = [names[workflow.tasks[child].name] for child in workflow.graph.children_of(number)]
+        for begin in range(0, len(children), _CHILDREN_PER_LINE):
+            yield f"PARENT {names[task.name]} CHILD {' '.join(children[begin : begin + _CHILDREN_PER_LINE])}"

@@ -1,0 +1,10 @@
+"""JX, the expression language of Makeflow and its relatives: JSON with symbols, operators, functions and loops.
+
+``evaluate`` turns a text into plain values. It is pure: nothing outside the text is read, and what a text may
+generate is bounded, so that a small file cannot fill the memory or run for ever.
+"""
+
+from tonnage.workflow.jx.evaluator import evaluate
+from tonnage.workflow.jx.values import JXError, Value
+
+__all__ = ["JXError", "Value", "evaluate"]

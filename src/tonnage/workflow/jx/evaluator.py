@@ -1,0 +1,241 @@
+"""The meaning of JX: from a tree to plain values."""
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from tonnage.workflow.jx.functions import FUNCTIONS, OUTSIDE, checked, filled
+from tonnage.workflow.jx.operators import applied, prefixed
+from tonnage.workflow.jx.syntax import (
+    Call,
+    Chain,
+    Constant,
+    Entry,
+    Listing,
+    Lookup,
+    Node,
+    Prefix,
+    Record,
+    Slice,
+    Symbol,
+    parse,
+)
+from tonnage.workflow.jx.values import Budget, JXError, Value, kind
+
+__all__ = ["evaluate"]
+
+Names: TypeAlias = Mapping[str, Value]
+
+_FILTERS = frozenset(("project", "select", "where"))
+_IN_CONTEXT = _FILTERS | {"template"}
+
+# Each takes two of the 1000 nested calls that Python allows.
+_DEEPEST = 250
+
+
+def evaluate(text: str) -> Value:
+    """Return the value of a JX text; its top-level ``define`` names values for all the rest.
+
+    Raises JXError, with a line, where the text is not JX, cannot be evaluated or would generate too much.
+    """
+    tree = parse(text)
+    evaluator = _Evaluator(dict(_definitions(tree)))
+    return evaluator.result(tree)
+
+
+def _definitions(tree: Node) -> Iterator[tuple[str, Node]]:
+    """Yield what the top-level ``define`` of a workflow names."""
+    for key, value in tree.entries if isinstance(tree, Record) else ():
+        if isinstance(key, Constant) and key.value == "define" and isinstance(value, Record):
+            yield from ((str(name.value), node) for name, node in value.entries if isinstance(name, Constant))
+
+
+class _Evaluator:
+    """Evaluates one tree; local names (of loops and objects) are handed down, definitions hold everywhere.
+
+    As in the real tool a definition is an expression, evaluated where it is used: in ``[y for x in range(3)]`` with
+    ``y`` defined as ``x + 1``, each ``y`` differs. What does not depend on local names is evaluated once.
+    """
+
+    def __init__(self, definitions: Mapping[str, Node]) -> None:
+        self._definitions = definitions
+        self._known: dict[str, tuple[Value, frozenset[str]]] = {}
+        self._asked: set[str] = set()
+        self._pending: list[str] = []
+        self._budget = Budget()
+        self._depth = 0
+
+    def result(self, tree: Node) -> Value:
+        for name, node in self._definitions.items():
+            self._value(Symbol(node.line, name), {})
+        return self._value(tree, {})
+
+    def _value(self, node: Node, names: Names) -> Value:
+        if isinstance(node, Constant):
+            return node.value
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise JXError(f"is nested more than {_DEEPEST} deep, definitions included", node.line)
+        try:
+            self._budget.spend(1)
+            value = _MEANING[type(node)](self, node, names)
+        except JXError as error:
+            error.line = error.line or node.line
+            raise
+        self._depth -= 1
+        return value
+
+    def _symbol(self, node: Symbol, names: Names) -> Value:
+        return self._named(node.name, names)
+
+    def _named(self, name: str, names: Names) -> Value:
+        self._asked.add(name)
+        if name in names:
+            return names[name]
+        if name in self._known:
+            value, asked = self._known[name]
+            if asked.isdisjoint(names):
+                self._asked |= asked
+                return value
+        if name not in self._definitions:
+            close = difflib.get_close_matches(name, [*self._definitions, *names], n=1)
+            hint = f'did you mean "{close[0]}"?' if close else None
+            raise JXError(f'"{name}" is not defined', hint=hint)
+        return self._defined(name, names)
+
+    def _defined(self, name: str, names: Names) -> Value:
+        """Evaluate a definition, and remember its value where no local name took part in it."""
+        if name in self._pending:
+            circle = " -> ".join([*self._pending[self._pending.index(name) :], name])
+            raise JXError(f"the definition of {name} needs itself: {circle}")
+        self._pending.append(name)
+        before, self._asked = self._asked, {name}
+        value = self._value(self._definitions[name], names)
+        asked = frozenset(self._asked)
+        if asked.isdisjoint(names):
+            self._known[name] = value, asked
+        self._asked |= before
+        self._pending.pop()
+        return value
+
+    def _prefix(self, node: Prefix, names: Names) -> Value:
+        return prefixed(node.operator, self._value(node.operand, names))
+
+    def _chain(self, node: Chain, names: Names) -> Value:
+        value = self._value(node.first, names)
+        for sign, operand in node.rest:
+            value = applied(sign, value, self._value(operand, names), self._budget)
+        return value
+
+    def _lookup(self, node: Lookup, names: Names) -> Value:
+        container, index = self._value(node.container, names), self._value(node.index, names)
+        if isinstance(container, dict) and isinstance(index, str):
+            if index not in container:
+                raise JXError(f'the object has no key "{index}"')
+            return container[index]
+        if not isinstance(container, list) or not isinstance(index, int) or isinstance(index, bool):
+            raise JXError(f"no lookup of {kind(index)} in {kind(container)}: arrays by integer, objects by string")
+        if not -len(container) <= index < len(container):
+            raise JXError(f"index {index} is outside of an array of {len(container)}")
+        return container[index]
+
+    def _slice(self, node: Slice, names: Names) -> Value:
+        container = self._value(node.container, names)
+        start, stop = self._bound(node.start, names), self._bound(node.stop, names)
+        if not isinstance(container, list):
+            raise JXError(f"only arrays have parts [n:m], not {kind(container)}")
+        found = container[start:stop]
+        self._budget.spend(len(found))
+        return found
+
+    def _bound(self, node: Node | None, names: Names) -> int | None:
+        bound = None if node is None else self._value(node, names)
+        if node is None or (isinstance(bound, int) and not isinstance(bound, bool)):
+            return bound
+        raise JXError(f"the bounds of a part [n:m] are integers, not {kind(bound)}")
+
+    def _listing(self, node: Listing, names: Names) -> Value:
+        found: list[Value] = []
+        for entry in node.entries:
+            self._depth += len(entry.loops)
+            self._repeat(entry, 0, names, found)
+            self._depth -= len(entry.loops)
+        return found
+
+    def _repeat(self, entry: Entry, number: int, names: Names, found: list[Value]) -> None:
+        """Append an entry's value once for each round of its loops, from the loop of this number inwards."""
+        if number == len(entry.loops):
+            found.append(self._value(entry.value, names))
+            return
+        loop = entry.loops[number]
+        array = self._value(loop.array, names)
+        if not isinstance(array, list):
+            raise JXError(f'"for {loop.name} in" needs an array, found {kind(array)}', loop.array.line)
+        for item in array:
+            inner = {**names, loop.name: item}
+            self._budget.spend(1)
+            if loop.condition is None or self._holds(loop.condition, inner):
+                self._repeat(entry, number + 1, inner, found)
+
+    def _holds(self, condition: Node, names: Names) -> bool:
+        value = self._value(condition, names)
+        if not isinstance(value, bool):
+            raise JXError(f"a condition must be true or false, found {kind(value)}", condition.line)
+        return value
+
+    def _record(self, node: Record, names: Names) -> Value:
+        found: dict[str, Value] = {}
+        for key_node, value_node in node.entries:
+            key = self._value(key_node, names)
+            if not isinstance(key, str):
+                raise JXError(f"a key must be a string, found {kind(key)}", key_node.line)
+            if key in found:
+                raise JXError(f'the key "{key}" is given twice', key_node.line)
+            found[key] = self._value(value_node, names)
+        return found
+
+    def _call(self, node: Call, names: Names) -> Value:
+        if node.name in OUTSIDE:
+            raise JXError(f"{node.name}() reads what lies outside of the file, which is not done here")
+        if node.name in _IN_CONTEXT:
+            return self._call_in_context(node, names)
+        function = FUNCTIONS.get(node.name)
+        if function is None:
+            close = difflib.get_close_matches(node.name, [*FUNCTIONS, *_IN_CONTEXT], n=1)
+            hint = f"did you mean {close[0]}()?" if close else None
+            raise JXError(f"there is no function {node.name}()", hint=hint)
+        arguments = [self._value(argument, names) for argument in node.arguments]
+        if not function.least <= len(arguments) <= function.most:
+            raise JXError(f"{node.name}() takes another number of arguments than {len(arguments)}")
+        return function.result(arguments, self._budget)
+
+    def _call_in_context(self, node: Call, names: Names) -> Value:
+        if node.name in _FILTERS:
+            return self._filtered(node, names)
+        if not 1 <= len(node.arguments) <= 2:
+            raise JXError("template() takes a string and, if need be, an object")
+        template, *more = (self._value(argument, names) for argument in node.arguments)
+        inner = {**names, **checked("template", more[0], dict)} if more else names
+        return filled(checked("template", template, str), lambda name: self._named(name, inner), self._budget)
+
+    def _filtered(self, node: Call, names: Names) -> Value:
+        """Evaluate an expression for each object of an array, with the object's keys as names."""
+        if len(node.arguments) != 2:
+            raise JXError(f"{node.name}() takes an array of objects and an expression")
+        objects = checked(node.name, self._value(node.arguments[0], names), list)
+        contexts = [(one, {**names, **checked(node.name, one, dict)}) for one in objects]
+        if node.name == "project":
+            return [self._value(node.arguments[1], inner) for _, inner in contexts]
+        return [one for one, inner in contexts if self._holds(node.arguments[1], inner)]
+
+
+_MEANING: dict[type[Node], Callable[[_Evaluator, Any, Names], Value]] = {
+    Symbol: _Evaluator._symbol,
+    Prefix: _Evaluator._prefix,
+    Chain: _Evaluator._chain,
+    Lookup: _Evaluator._lookup,
+    Slice: _Evaluator._slice,
+    Call: _Evaluator._call,
+    Listing: _Evaluator._listing,
+    Record: _Evaluator._record,
+}

@@ -1,0 +1,50 @@
+"""Notes: what a task has and its file format cannot say, kept beside it so that reading gives the task back."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, fields, replace
+from typing import Any, cast
+
+from tonnage.jobs import Amounts
+from tonnage.workflow.model import Task
+
+__all__ = ["note", "restored"]
+
+_AMOUNTS = {"request", "expected"}
+_FILES = {"inputs", "outputs"}
+
+
+def note(task: Task, plain: Task) -> str | None:
+    """Return what must be added to `plain`, as which a reader sees the task, to make it `task`: JSON, or None."""
+    differing = (field.name for field in fields(Task) if getattr(task, field.name) != getattr(plain, field.name))
+    values = {name: _as_json(name, getattr(task, name)) for name in differing}
+    return json.dumps(values, separators=(",", ":")) if values else None
+
+
+def restored(plain: Task, text: str) -> Task:
+    """Return the task that `note` was written for; raises ValueError where the text is no such note."""
+    values = json.loads(text)
+    if not isinstance(values, Mapping) or not set(values) <= {field.name for field in fields(Task)}:
+        raise ValueError("not a note about a task")
+    changes: dict[str, Any] = {name: _from_json(name, value) for name, value in values.items()}
+    return replace(plain, **changes)
+
+
+def _as_json(name: str, value: object) -> object:
+    if name not in _AMOUNTS:
+        return value
+    return {resource: amount for resource, amount in asdict(cast(Amounts, value)).items() if amount is not None}
+
+
+def _from_json(name: str, value: Any) -> object:  # noqa: ANN401 (whatever the JSON holds is checked here)
+    if name in _AMOUNTS:
+        return Amounts(**value) if isinstance(value, dict) else _refuse(name)
+    if name in _FILES:
+        return tuple(value) if isinstance(value, list) and all(isinstance(one, str) for one in value) else _refuse(name)
+    expected = int if name in ("input_bytes", "priority") else str
+    optional = name not in ("name", "category")
+    return value if isinstance(value, expected) or (value is None and optional) else _refuse(name)
+
+
+def _refuse(name: str) -> object:
+    raise ValueError(f"the note's {name} is not of the right kind")

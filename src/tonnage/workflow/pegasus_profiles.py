@@ -1,0 +1,38 @@
+"""Pegasus profiles: what a job asks for, in the words of its namespaces."""
+
+from collections.abc import Mapping
+
+from tonnage.jobs import Amounts
+from tonnage.workflow.dagman import submit
+
+__all__ = ["amounts_from_profiles"]
+
+
+def amounts_from_profiles(profiles: Mapping[tuple[str, str], str]) -> tuple[Amounts, float | None]:
+    """Return what (namespace, key) profiles request, and the run time in seconds that they expect, where known.
+
+    Pegasus counts memory and diskspace in MB of 2^20 bytes; the condor namespace holds HTCondor's own settings.
+    """
+    condor = submit.amounts({key: value for (namespace, key), value in profiles.items() if namespace == "condor"}, {})
+
+    def pegasus(key: str) -> float | None:
+        try:
+            value = float(profiles["pegasus", key])
+        except (KeyError, ValueError):
+            return None
+        return value if 0 <= value < float("inf") else None
+
+    def in_bytes(key: str) -> int | None:
+        value = pegasus(key)
+        return None if value is None else round(value * 2**20)
+
+    seconds = pegasus("runtime")
+    minutes = pegasus("maxwalltime")
+    cores, memory, disk = pegasus("cores"), in_bytes("memory"), in_bytes("diskspace")
+    request = Amounts(
+        cores=condor.cores if cores is None else cores,
+        memory=condor.memory if memory is None else memory,
+        disk=condor.disk if disk is None else disk,
+        wall_time=condor.wall_time if minutes is None else minutes * 60,
+    )
+    return request, seconds

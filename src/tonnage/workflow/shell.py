@@ -1,0 +1,53 @@
+"""Shell commands as text: which program they start, and how several lines travel in one."""
+
+import re
+from posixpath import basename
+
+__all__ = ["executable", "one_line", "several_lines", "without_number"]
+
+# Words before the program itself: assignments, and the wrappers whose first plain argument is the program.
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=\S*$")
+_NUMBER_SUFFIX = re.compile(r"(?:[_.-]?ID)?[_.-]?\d+$")
+
+_PACKED = re.compile(r"""eval "\$\(printf %b '([^']*)'\)"$""")
+
+
+def executable(command: str | None) -> str | None:
+    """Return the name of the program that a command starts: ``bwa`` for ``LC_ALL=C ./bin/bwa mem a.fq``."""
+    for word in (command or "").split():
+        if _ASSIGNMENT.match(word):
+            continue
+        return basename(word.strip("'\"();&|")) or None
+    return None
+
+
+def without_number(name: str) -> str:
+    """Return a task's name without the number that sets it apart: ``align`` for ``align_ID0000012`` or ``align-7``."""
+    return _NUMBER_SUFFIX.sub("", name) or name
+
+
+def one_line(command: str) -> str:
+    """Return a command on a single line that does the same, for formats in which a line break ends the command."""
+    if "\n" not in command and "\r" not in command and not _PACKED.match(command):
+        return command
+    packed = "".join(_packed(character) for character in command)
+    return f"""eval "$(printf %b '{packed}')\""""
+
+
+def several_lines(command: str) -> str:
+    """Return the command that `one_line` was given."""
+    found = _PACKED.match(command)
+    if not found:
+        return command
+    return re.sub(r"\\(0[0-7]{1,3}|\\)", lambda part: _unpacked(part.group(1)), found.group(1))
+
+
+def _packed(character: str) -> str:
+    if character == "\\":
+        return r"\\"
+    # printf %b reads a backslash, a zero and up to three octal digits as one byte; a quote would end the argument.
+    return f"\\0{ord(character):03o}" if character in "\n\r'" else character
+
+
+def _unpacked(escape: str) -> str:
+    return escape if escape == "\\" else chr(int(escape, 8))

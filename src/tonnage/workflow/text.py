@@ -1,0 +1,49 @@
+"""The plainest workflow: a text file with one shell command per line, a bag of tasks without dependencies.
+
+``# category: align`` sets the category of the commands that follow; other lines that start with # are comments.
+"""
+
+import hashlib
+import re
+from collections import Counter
+
+from tonnage.files import Document
+from tonnage.workflow.model import Source, Task, Workflow
+from tonnage.workflow.shell import executable
+
+__all__ = ["named_after", "read", "recognises"]
+
+_CATEGORY = re.compile(r"#\s*category\s*:(.*)", re.IGNORECASE)
+
+
+def recognises(text: str) -> bool:
+    """Whether a line states a category; without one, a bag of tasks is what nothing else recognises."""
+    return any(_CATEGORY.match(line.strip()) for line in text[:100_000].split("\n"))
+
+
+def read(document: Document) -> Workflow:
+    """Read one task per line."""
+    tasks: list[Task] = []
+    same: Counter[str] = Counter()
+    category: str | None = None
+    for number, line in enumerate(document.lines(), start=1):
+        command = line.strip()
+        directive = _CATEGORY.match(command)
+        if directive:
+            category = directive.group(1).strip()
+            if not category:
+                raise document.error("expected a name after # category:", number)
+        elif command and not command.startswith("#"):
+            program = executable(command) or "task"
+            name = named_after(program, command, same)
+            tasks.append(Task(name=name, command=command, category=category or program))
+    if not tasks:
+        raise document.error("holds no command")
+    return Workflow.build(document.stem, tasks, source=Source(document.path, "text"))
+
+
+def named_after(program: str, command: str, same: Counter[str]) -> str:
+    """Return a name that stays when other lines come and go: the program, a hash, and k for the k-th equal command."""
+    name = f"{program}-{hashlib.sha256(command.encode()).hexdigest()[:10]}"
+    same[name] += 1
+    return name if same[name] == 1 else f"{name}-{same[name]}"

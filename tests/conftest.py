@@ -1,0 +1,42 @@
+"""Where tests find real data, and how hard hypothesis tries."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("default", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("soak", parent=settings.get_profile("default"), max_examples=2000)
+settings.load_profile(os.environ.get("TONNAGE_HYPOTHESIS", "default"))
+
+_HERE = Path(__file__).resolve().parent
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """The folder of real logs and workflows; tests that need it are skipped where there is none."""
+    folder = Path(os.environ.get("TONNAGE_DATA", _HERE.parent.parent / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip("no real data: neither $TONNAGE_DATA nor ../shared/data exists")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tool() -> "ToolFinder":
+    """Find a program that serves as an oracle; in CI a missing one is a failure, not a skip."""
+    return ToolFinder()
+
+
+class ToolFinder:
+    """Looks for programs on the PATH."""
+
+    def __call__(self, name: str, package: str) -> str:
+        found = shutil.which(name)
+        if found:
+            return found
+        message = f"{name} is not installed (Debian package {package})"
+        if os.environ.get("TONNAGE_CI"):
+            pytest.fail(message)
+        pytest.skip(message)

@@ -1,0 +1,78 @@
+"""Random graphs, tasks and workflows for property tests."""
+
+from hypothesis import strategies as st
+
+from tonnage.jobs import Amounts
+from tonnage.workflow import SpecialTask, Task, Workflow
+
+__all__ = ["edges", "graphs", "tasks", "workflows"]
+
+Edge = tuple[int, int]
+
+
+@st.composite
+def edges(draw: st.DrawFn, size: int) -> list[Edge]:
+    """Dependencies among `size` tasks without a cycle, in any numbering, with duplicates."""
+    if size < 2:
+        return []
+    numbering = draw(st.permutations(range(size)))
+    place = st.integers(0, size - 1)
+    pairs = draw(st.lists(st.tuples(place, place).filter(lambda pair: pair[0] != pair[1]), max_size=4 * size))
+    return [(numbering[min(pair)], numbering[max(pair)]) for pair in pairs]
+
+
+@st.composite
+def graphs(draw: st.DrawFn, max_size: int = 24) -> tuple[int, list[Edge]]:
+    """A number of tasks and their dependencies."""
+    size = draw(st.integers(0, max_size))
+    return size, draw(edges(size))
+
+
+_letters = st.sampled_from("abcXYZ019_.-+/é")
+_words = st.text(_letters, min_size=1, max_size=8)
+# What shells and file formats stumble over: quotes, dollars, braces, backslashes, line breaks, comment signs.
+_commands = st.text(
+    st.sampled_from(list("ab 0'\"$(){}[]<>|&;#\\/%@=:,.*?!~^`+-\n\té")), min_size=1, max_size=40
+).filter(lambda command: command.strip() == command)
+_files = st.lists(st.text(st.sampled_from("abcXYZ019_.-/"), min_size=1, max_size=8), unique=True, max_size=3).map(tuple)
+_amount = st.none() | st.integers(1, 2**50)
+_time = st.none() | st.floats(0, 1e7, allow_nan=False).map(lambda value: round(value, 3))
+
+amounts = st.builds(
+    Amounts,
+    cores=st.none() | st.integers(1, 128) | st.sampled_from([0.5, 2.5]),
+    memory=_amount,
+    disk=_amount,
+    wall_time=_time,
+    cpu_time=_time,
+    processes=st.none() | st.integers(1, 1000),
+)
+
+
+@st.composite
+def tasks(draw: st.DrawFn, name: str, files: bool) -> Task:
+    """A task with this name; with `files`, it may read and write some."""
+    return Task(
+        name=name,
+        command=draw(st.none() | _commands),
+        category=draw(_words | st.sampled_from(["two words", "task"])),
+        inputs=draw(_files) if files else (),
+        outputs=draw(_files) if files else (),
+        request=draw(st.just(Amounts()) | amounts),
+        expected=draw(st.just(Amounts()) | amounts),
+        input_bytes=draw(_amount),
+        priority=draw(st.none() | st.integers(-20, 20)),
+        directory=draw(st.none() | st.sampled_from(["sub", "sub/folder", "my folder"])),
+    )
+
+
+@st.composite
+def workflows(draw: st.DrawFn, files: bool = True, special: bool = True) -> Workflow:
+    """A workflow whose tasks hold all that a file format may find hard to say."""
+    names = draw(st.lists(_words | st.sampled_from(["PARENT", "all_nodes", "a b"]), unique=True, min_size=1, max_size=6))
+    made = [draw(tasks(name, files)) for name in names]
+    beside: list[SpecialTask] = []
+    if special and len(made) > 1 and draw(st.booleans()):
+        beside = [SpecialTask(draw(st.sampled_from(["final", "provisioner", "service"])), made.pop())]
+    pairs = draw(edges(len(made)))
+    return Workflow.build("made", made, ([a for a, _ in pairs], [b for _, b in pairs]), special=beside)

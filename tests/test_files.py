@@ -1,0 +1,115 @@
+"""Files are read within limits and written whole or not at all."""
+
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+
+from tonnage import files
+from tonnage.errors import InputError
+from tonnage.files import Document, write_whole
+
+
+def test_gzip_is_recognised_by_content(tmp_path: Path) -> None:
+    path = tmp_path / "looks-plain.dag"
+    path.write_bytes(gzip.compress(b"JOB A a.sub\n"))
+    assert Document.open(path).text == "JOB A a.sub\n"
+    assert Document.open(path).stem == "looks-plain"
+
+
+def test_lines_lose_their_ends_and_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "windows.txt"
+    path.write_bytes(b"\xef\xbb\xbfone\r\ntwo\n\nfour")
+    assert list(Document.open(path).lines()) == ["one", "two", "", "four"]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"\x7fELF\0\0\0", "binary"),
+        (b"caf\xe9\n", "not UTF-8"),
+        ("JOB A a.sub".encode("utf-16"), "UTF-16"),
+        (gzip.compress(b"x" * 1000, mtime=0)[:20], "damaged gzip"),
+        (b"\x1f\x8bnot really", "damaged gzip"),
+    ],
+    ids=["program", "latin-1", "utf-16", "truncated gzip", "no gzip"],
+)
+def test_what_is_no_text_is_refused(tmp_path: Path, data: bytes, message: str) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=message):
+        _ = Document.open(path).text
+
+
+def test_a_wrong_byte_is_reported_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"one\ntwo\nthr\xffe\n")
+    with pytest.raises(InputError) as caught:
+        _ = Document.open(path).text
+    assert str(caught.value).startswith(f"{path}:3: ")
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        Document.open(tmp_path / "absent")
+    with pytest.raises(InputError, match="is a folder"):
+        Document.open(tmp_path)
+
+
+def test_a_file_that_unpacks_beyond_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MAX_FILE", 2**20)
+    path = tmp_path / "bomb.gz"
+    path.write_bytes(gzip.compress(b"x" * 2**22))
+    with pytest.raises(InputError, match="larger than"):
+        Document.open(path)
+
+
+def test_a_line_beyond_the_limit_is_refused_with_its_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MAX_LINE", 1000)
+    path = tmp_path / "long"
+    path.write_text("short\n" + "x" * 1001)
+    with pytest.raises(InputError) as caught:
+        list(Document.open(path).lines())
+    assert caught.value.line == 2
+
+
+def test_writing_replaces_a_file_keeps_its_mode_and_leaves_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "out.txt"
+    path.write_text("old")
+    path.chmod(0o640)
+    write_whole(path, "new")
+    assert path.read_text() == "new"
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out.txt"]
+
+
+def test_writing_through_a_link_keeps_the_link(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("old")
+    link.symlink_to(target)
+    write_whole(link, "new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+
+
+def test_an_ending_gz_compresses_and_the_same_text_gives_the_same_bytes(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.gz", tmp_path / "b.gz"
+    write_whole(first, "text")
+    write_whole(second, "text")
+    assert gzip.decompress(first.read_bytes()) == b"text"
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_where_writing_is_impossible_the_error_says_so(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be written"):
+        write_whole(tmp_path / "absent" / "out", "x")
+
+
+def test_a_new_file_gets_the_permissions_of_the_umask(tmp_path: Path) -> None:
+    old = os.umask(0o027)
+    try:
+        write_whole(tmp_path / "new", "x")
+    finally:
+        os.umask(old)
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o640

@@ -1,0 +1,71 @@
+"""The rooms of the house: who may import whom (docs/architecture.md)."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tonnage
+
+PACKAGE = Path(tonnage.__file__).parent
+
+# Each floor may use the floors before it; rooms on one floor do not know each other.
+FLOORS = [
+    {"units", "errors"},
+    {"files", "kernels"},
+    {"jobs", "watch"},
+    {"workflow", "logs"},
+    {"archive", "size", "rank", "batch"},
+    {"pack"},
+    {"run"},
+    {"report"},
+    {"serve"},
+    {"cli"},
+    {"__main__"},
+]
+FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+# On the ground floor, amounts that cannot be parsed are reported as errors.
+NEIGHBOURS = {("units", "errors")}
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def room(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported_rooms(path: Path) -> Iterator[str]:
+    """Yield every room that a module imports, at its top or inside of functions."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            names = [f"{node.module}.{alias.name}" for alias in node.names] if node.module == "tonnage" else [node.module]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            continue
+        for name in names:
+            parts = (name or "").split(".")
+            if parts[0] == "tonnage" and len(parts) > 1 and not parts[1].startswith("__"):
+                yield parts[1]
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_only_to_earlier_floors(path: Path) -> None:
+    own = room(path)
+    if own == "__init__":
+        assert list(imported_rooms(path)) == []
+        return
+    assert own in FLOOR, f"{own} is not a room of ARCHITECTURE.md"
+    for other in imported_rooms(path):
+        allowed = other == own or FLOOR[other] < FLOOR[own] or (own, other) in NEIGHBOURS
+        assert allowed, f"{own} must not import {other}"
+
+
+def test_a_forbidden_import_would_be_noticed(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text("def f():\n    from tonnage.cli import run\n    import tonnage.workflow.model\n    from tonnage import jobs\n")
+    assert list(imported_rooms(module)) == ["cli", "workflow", "jobs"]
