@@ -69,7 +69,9 @@ def tasks(draw: st.DrawFn, name: str, files: bool) -> Task:
 @st.composite
 def workflows(draw: st.DrawFn, files: bool = True, special: bool = True) -> Workflow:
     """A workflow whose tasks hold all that a file format may find hard to say."""
-    names = draw(st.lists(_words | st.sampled_from(["PARENT", "all_nodes", "a b"]), unique=True, min_size=1, max_size=6))
+    names = draw(
+        st.lists(_words | st.sampled_from(["PARENT", "all_nodes", "a b"]), unique=True, min_size=1, max_size=6)
+    )
     made = [draw(tasks(name, files)) for name in names]
     beside: list[SpecialTask] = []
     if special and len(made) > 1 and draw(st.booleans()):

@@ -42,7 +42,9 @@ def imported_rooms(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
-            names = [f"{node.module}.{alias.name}" for alias in node.names] if node.module == "tonnage" else [node.module]
+            names = (
+                [f"{node.module}.{alias.name}" for alias in node.names] if node.module == "tonnage" else [node.module]
+            )
         elif isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         else:
@@ -67,5 +69,7 @@ def test_imports_point_only_to_earlier_floors(path: Path) -> None:
 
 def test_a_forbidden_import_would_be_noticed(tmp_path: Path) -> None:
     module = tmp_path / "module.py"
-    module.write_text("def f():\n    from tonnage.cli import run\n    import tonnage.workflow.model\n    from tonnage import jobs\n")
+    module.write_text(
+        "def f():\n    from tonnage.cli import run\n    import tonnage.workflow.model\n    from tonnage import jobs\n"
+    )
     assert list(imported_rooms(module)) == ["cli", "workflow", "jobs"]

@@ -37,7 +37,29 @@ def test_bytes(text: str, amount: int) -> None:
     assert parse_bytes(text) == amount
 
 
-@pytest.mark.parametrize("text", ["4", "1024", "4G", "4 m", "4k", "1e9", "4 QB", "-4GB", "", "GB", "4GB 3MB", "4,5GB", "nan", "inf", "1..5GB", "9999999EB", "４GB", "0x10B"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "4",
+        "1024",
+        "4G",
+        "4 m",
+        "4k",
+        "1e9",
+        "4 QB",
+        "-4GB",
+        "",
+        "GB",
+        "4GB 3MB",
+        "4,5GB",
+        "nan",
+        "inf",
+        "1..5GB",
+        "9999999EB",
+        "４GB",
+        "0x10B",
+    ],
+)
 def test_bytes_that_are_ambiguous_or_no_amount_are_refused(text: str) -> None:
     with pytest.raises(InputError):
         parse_bytes(text)
@@ -77,7 +99,29 @@ def test_seconds(text: str, amount: float) -> None:
     assert parse_seconds(text) == pytest.approx(amount)
 
 
-@pytest.mark.parametrize("text", ["1:30", "30m1h", "1h1h", "5M", "5 x", "-5s", "", "h", "1h30", "1-2", "1-24:00:00", "00:60:00", "1:2:3:4", "a:b:c", "1-:00:00", "nan", "5 m s", "1--02:03:04"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1:30",
+        "30m1h",
+        "1h1h",
+        "5M",
+        "5 x",
+        "-5s",
+        "",
+        "h",
+        "1h30",
+        "1-2",
+        "1-24:00:00",
+        "00:60:00",
+        "1:2:3:4",
+        "a:b:c",
+        "1-:00:00",
+        "nan",
+        "5 m s",
+        "1--02:03:04",
+    ],
+)
 def test_times_that_are_ambiguous_or_no_time_are_refused(text: str) -> None:
     with pytest.raises(InputError):
         parse_seconds(text)
@@ -146,5 +190,10 @@ def test_any_text_is_an_amount_or_an_input_error(text: str) -> None:
 
 def test_units_import_nothing_that_would_slow_the_monitor_down() -> None:
     code = "import sys; before = set(sys.modules); import tonnage.units; print(*sorted(set(sys.modules) - before))"
-    loaded = subprocess.run([sys.executable, "-S", "-c", f"import sys; sys.path.insert(0, 'src'); {code}"], capture_output=True, text=True, check=True)
+    loaded = subprocess.run(
+        [sys.executable, "-S", "-c", f"import sys; sys.path.insert(0, 'src'); {code}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert set(loaded.stdout.split()) == {"tonnage", "tonnage.errors", "tonnage.units"}

@@ -358,9 +358,12 @@ class TestAmounts:
         assert abs(np.corrcoef(read, memory)[0, 1]) < 0.05
         assert np.median(memory) == pytest.approx(400e6, rel=0.01)
 
-    def test_a_task_reads_what_its_parents_wrote(self) -> None:
-        workflow = FAMILIES["epigenomics"].generate(500)
+    @families
+    def test_a_task_reads_what_its_parents_wrote_each_once(self, family: Family) -> None:
+        workflow = family.generate(400)
         written = [(task.expected.disk or 0) - (task.input_bytes or 0) for task in workflow.tasks]
-        for number in members(workflow, "mapMerge"):
-            parents = workflow.graph.parents_of(number)
-            assert workflow.tasks[number].input_bytes == sum(written[parent] for parent in parents)
+        for number, task in enumerate(workflow.tasks):
+            from_parents = sum(written[parent] for parent in workflow.graph.parents_of(number))
+            raw = PROFILES[task.category].raw * 1e6
+            # Beside them it reads raw data of its own, which four times the spread of file sizes contains.
+            assert from_parents + 0.2 * raw <= (task.input_bytes or 0) <= from_parents + 5 * raw

@@ -68,7 +68,9 @@ def test_order_levels_reachability_and_reduction_agree_with_networkx(size: int, 
 
 
 @given(graphs(), st.randoms(use_true_random=False))
-def test_the_longest_path_is_the_longest_and_is_a_path(drawn: tuple[int, list[Edge]], random: "st.random_module") -> None:
+def test_the_longest_path_is_the_longest_and_is_a_path(
+    drawn: tuple[int, list[Edge]], random: "st.random_module"
+) -> None:
     size, pairs = drawn
     graph, truth = build(size, pairs), oracle(size, pairs)
     weights = [random.randrange(0, 100) for _ in range(size)]  # type: ignore[attr-defined]
@@ -76,8 +78,10 @@ def test_the_longest_path_is_the_longest_and_is_a_path(drawn: tuple[int, list[Ed
     for a, b in truth.edges:
         truth.edges[a, b]["weight"] = weights[b]
     best = max(
-        (weights[start] + nx.dag_longest_path_length(truth.subgraph({start} | nx.descendants(truth, start)))
-         for start in range(size)),
+        (
+            weights[start] + nx.dag_longest_path_length(truth.subgraph({start} | nx.descendants(truth, start)))
+            for start in range(size)
+        ),
         default=0,
     )
     assert length == best == sum(weights[task] for task in path)

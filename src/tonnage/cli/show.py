@@ -9,12 +9,13 @@ from tonnage.cli.options import json_option, print_json, read_workflow, workflow
 from tonnage.units import format_bytes, format_cores, format_seconds
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from tonnage.jobs import Amounts
     from tonnage.workflow import Workflow
 
-__all__ = ["show"]
+__all__ = ["draw", "show"]
 
 _BAR = 44
 # A deep workflow's picture is folded: each line stands for as many levels as it must.
@@ -27,9 +28,10 @@ _MOST_CATEGORIES = 20
 @click.option("--dot", "dot_path", type=click.Path(path_type=Path), help="Also write the workflow as a Graphviz file.")
 @json_option
 def show(path: Path, source_format: str | None, dot_path: Path | None, as_json: bool) -> None:
-    """Show what is in WORKFLOW: tasks, dependencies, levels, width, critical path, categories.
+    """Show what is in a workflow.
 
-    WORKFLOW is a DAGMan file, a Pegasus DAX or YAML, WfFormat JSON, Makeflow (classic, JSON or JX) or a text file
+    Its tasks, dependencies, levels (longest distance from an entry task), width (tasks in the widest level), critical
+    path (the slowest chain of tasks) and categories. WORKFLOW is a DAGMan file, a Pegasus DAX or YAML, WfFormat JSON, Makeflow (classic, JSON or JX) or a text file
     with one command per line, gzipped or not; its format is recognised from its content.
 
     \b
@@ -44,7 +46,9 @@ def show(path: Path, source_format: str | None, dot_path: Path | None, as_json: 
     if as_json:
         print_json(_facts(workflow))
     else:
-        _print(workflow)
+        from rich.console import Console
+
+        draw(workflow, Console(highlight=False))
 
 
 def _facts(workflow: "Workflow") -> dict[str, object]:
@@ -67,10 +71,8 @@ def _facts(workflow: "Workflow") -> dict[str, object]:
     }
 
 
-def _print(workflow: "Workflow") -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False)
+def draw(workflow: "Workflow", console: "Console") -> None:
+    """Print the table, the picture and the categories of a workflow."""
     console.print(_summary(workflow))
     console.print()
     console.print(_picture(workflow))
@@ -97,12 +99,17 @@ def _summary(workflow: "Workflow") -> "Table":
             ("parallelism", f"{workflow.total_seconds / critical.seconds:.3g} on average, with enough machines")
         )
     rows += [(f"{one.kind} node", one.task.name) for one in workflow.special]
-    table = Table(title=Text(workflow.name, style="bold"), title_justify="left", show_header=False, box=None)
+    table = Table(title=Text(_title(workflow), style="bold"), title_justify="left", show_header=False, box=None)
     table.add_column(style="cyan", no_wrap=True)
     table.add_column()
     for name, value in rows:
         table.add_row(name, Text(value))
     return table
+
+
+def _title(workflow: "Workflow") -> str:
+    file = workflow.source.path.name if workflow.source else workflow.name
+    return file if file.startswith(workflow.name) else f"{file}: {workflow.name}"
 
 
 def _critical_path(workflow: "Workflow") -> str:
@@ -184,8 +191,8 @@ def _requests(requests: "set[Amounts]") -> str:
     for resource, formatted in _FORMATS.items():
         amounts = sorted({amount for request in requests if (amount := getattr(request, resource)) is not None})
         if amounts:
-            ends = dict.fromkeys(formatted(amount) for amount in (amounts[0], amounts[-1]))
-            parts.append(f"{' to '.join(ends)} {_NAMES.get(resource, '')}".strip())
+            ends = " to ".join(dict.fromkeys(formatted(amount) for amount in (amounts[0], amounts[-1])))
+            parts.append(f"{ends} {_NAMES[resource]}" if ends != "1" else "1 core")
     return ", ".join(parts) or "none"
 
 

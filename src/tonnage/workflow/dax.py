@@ -171,10 +171,10 @@ class _Builder:
             self._job.profiles[self._profile] = "".join(self._text).strip()
             self._text = None
         elif name in _NODES and len(self._open) == 1:
-            self._finish(self._job)
+            self._finish(self._job, name)
             self._job = None
 
-    def _finish(self, job: _Job) -> None:
+    def _finish(self, job: _Job, element: str) -> None:
         known = [size for size in job.sizes if size is not None]
         task = job.task
         request, seconds = amounts_from_profiles(job.profiles)
@@ -184,7 +184,8 @@ class _Builder:
         self._tasks.append(
             replace(
                 task,
-                command=" ".join([task.category, *job.arguments]).strip(),
+                # <dag> and <dax> are other workflows: one task each, whose command only a planner knows.
+                command=" ".join([task.category, *job.arguments]).strip() if element == "job" else None,
                 inputs=tuple(dict.fromkeys(job.inputs)),
                 outputs=tuple(dict.fromkeys(job.outputs)),
                 request=request,

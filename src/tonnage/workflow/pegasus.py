@@ -72,7 +72,8 @@ def _task(job: Entry, number: int, document: Document) -> Task:
     request, seconds = amounts_from_profiles(dict(_profiles(job)))
     task = Task(
         name=identity,
-        command=" ".join([str(category), *words]),
+        # A sub-workflow is one task whose command only a Pegasus planner knows.
+        command=" ".join([str(category), *words]) if job.get("type", "job") == "job" else None,
         category=str(category),
         inputs=inputs,
         outputs=outputs,

@@ -8,11 +8,10 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Literal, cast
 
-from tonnage.errors import InputError
 from tonnage.files import Document
 from tonnage.workflow.dagman import submit
 from tonnage.workflow.dagman.parts import ALL_NODES, Arc, Node, Parts, Splice, parts, unknown_node
-from tonnage.workflow.dagman.statements import COMMANDS, statements
+from tonnage.workflow.dagman.statements import COMMANDS
 from tonnage.workflow.model import Source, SpecialTask, Task, Workflow
 from tonnage.workflow.notes import restored
 from tonnage.workflow.shell import several_lines, without_number
@@ -29,16 +28,13 @@ _MOST_WARNINGS = 20
 
 
 def recognises(text: str) -> bool:
-    """Whether the first statement of a text is one of DAGMan's, with the words that it needs."""
-    head = Document(Path(), "\n".join(text[:100_000].split("\n")[:1000]).encode())
-    try:
-        first = next(statements(head), None)
-    except InputError:
-        return True  # only an unclosed submit description fails here
-    if first is None or first.keyword not in COMMANDS:
+    """Whether the first statement of a text is one of DAGMan's, with words that fit."""
+    lines = (line.strip() for line in text[:100_000].split("\n"))
+    words = next((line.split() for line in lines if line and not line.startswith(("#", "//"))), [])
+    if not words or words[0].upper().replace("-", "_") not in COMMANDS:
         return False
-    # A bag of tasks may start with a program called `job` or `env`: DAGMan's own words do not look like options.
-    return not any(word.startswith("-") for word in first.words[:2])
+    # A bag of tasks may start with a program called `job` or `env`, but DAGMan's words do not look like options.
+    return len(words) > 1 and not any(word.startswith("-") for word in words[1:3])
 
 
 def read(document: Document) -> Workflow:
@@ -71,8 +67,8 @@ class _Scope:
     prefix: str
     directory: str
     remaining: Iterator[Node | Splice]
-    splice: Splice | None = None
-    path: Path | None = None
+    splice: Splice | None
+    path: Path
     inner: "dict[str, _Done]" = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
 
@@ -100,6 +96,7 @@ class _Expansion:
         self._has_parent = bytearray()
         self._has_child = bytearray()
         self._parsed: dict[tuple[Path, str], Parts] = {}
+        self._open_files: set[Path] = set()
         self._describer = _Describer(self.folder, self.warnings)
 
     def run(self) -> None:
@@ -111,31 +108,33 @@ class _Expansion:
             if isinstance(item, Node):
                 self._add(item, scope)
             elif isinstance(item, Splice):
-                stack.append(self._enter(item, scope, stack))
+                stack.append(self._enter(item, scope))
             else:
                 done = self._finish(scope)
                 stack.pop()
+                self._open_files.discard(scope.path)
                 if stack and scope.splice:
                     stack[-1].inner[scope.splice.name] = done
 
     def _scope(self, document: Document, prefix: str, directory: str, splice: Splice | None) -> _Scope:
         path = document.path.resolve()
+        self._open_files.add(path)
         found = self._parsed.get((path, directory))
         if found is None:
             found = self._parsed[path, directory] = parts(document, self.folder / directory)
             self.warnings.update(found.warnings)
         return _Scope(found, prefix, directory, iter(found.items), splice, path)
 
-    def _enter(self, splice: Splice, outer: _Scope, stack: list[_Scope]) -> _Scope:
+    def _enter(self, splice: Splice, outer: _Scope) -> _Scope:
         directory = _joined(outer.directory, splice.directory)
         path = self.folder / directory / splice.file
         if not path.is_file():
             looked = f"looked for {path}"
             raise splice.document.error(f'SPLICE names "{splice.file}", which does not exist', splice.line, hint=looked)
-        if any(path.resolve() == scope.path for scope in stack):
+        resolved = path.resolve()
+        if resolved in self._open_files:
             raise splice.document.error(f'"{splice.file}" is spliced into itself', splice.line)
-        known = self._parsed.get((path.resolve(), directory))
-        document = Document(path, b"") if known else Document.open(path)
+        document = Document(path, b"") if (resolved, directory) in self._parsed else Document.open(path)
         return self._scope(document, f"{outer.prefix}{splice.name}+", directory, splice)
 
     def _add(self, node: Node, scope: _Scope) -> None:

@@ -46,7 +46,7 @@ def statements(document: Document) -> Iterator[Statement]:
     number = 0
     while number < len(lines):
         first = number + 1
-        text, number = _joined(lines, number)
+        text, number = _joined(document, lines, number)
         if not text:
             continue
         keyword, rest = (*text.split(None, 1), "")[:2]
@@ -63,7 +63,7 @@ def statements(document: Document) -> Iterator[Statement]:
         yield Statement(keyword, f"{before}{after}", first, number, body)
 
 
-def _joined(lines: list[str], number: int) -> tuple[str, int]:
+def _joined(document: Document, lines: list[str], number: int) -> tuple[str, int]:
     """Return the statement that starts on a line, and the line after it; blank and comment lines give no text."""
     text = lines[number].strip()
     number += 1
@@ -76,7 +76,7 @@ def _joined(lines: list[str], number: int) -> tuple[str, int]:
         while number < len(lines) and _is_comment(lines[number].strip()):
             number += 1
         if number == len(lines):
-            break
+            raise document.error("ends in the middle of a continued statement", number)
         text = f"{text} {lines[number].strip()}"
         number += 1
     return text, number

@@ -15,7 +15,8 @@ Description: TypeAlias = Mapping[str, str]
 
 _SETTING = re.compile(r"\s*([+A-Za-z_][\w.+]*)\s*=(.*)", re.DOTALL)
 _QUEUE = re.compile(r"\s*queue\b(?!\s*=)", re.IGNORECASE)
-_MACRO = re.compile(r"(?<!\$)\$\(([^()$:]+)(?::([^()]*))?\)")
+_MACRO = re.compile(r"(?<!\$)\$\(([\w.]+)(?::([^()]*))?\)")
+_LOOKS_LIKE_MACRO = re.compile(r"(?<!\$)\$(?=\w*\()")
 _AMOUNT = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([kmgt]?)b?\s*$", re.IGNORECASE)
 _REQUESTS = ("request_cpus", "request_memory", "request_disk", "allowed_execute_duration")
 _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -67,7 +68,7 @@ def _replacement(found: re.Match[str], macros: Mapping[str, str]) -> str:
     name = found.group(1).strip().lower()
     if name == "dollar":
         return _DOLLAR
-    if name in macros:
+    if macros.get(name):
         return macros[name]
     if name in _FIRST_PROCESS:
         return _FIRST_PROCESS[name]
@@ -126,8 +127,11 @@ def _halved_quotes(text: str) -> str:
 
 
 def quoted_argument(text: str) -> str:
-    """Return a text as it must stand between single quotes in the new syntax of ``arguments``."""
-    return text.replace("'", "''").replace('"', '""').replace("$", "$(DOLLAR)")
+    """Return a text as it must stand between single quotes in the new syntax of ``arguments``.
+
+    Of the dollars only those are protected that condor_submit would take for a macro or a function.
+    """
+    return _LOOKS_LIKE_MACRO.sub("$(DOLLAR)", text.replace("'", "''").replace('"', '""'))
 
 
 def amounts(description: Description, macros: Mapping[str, str]) -> Amounts:

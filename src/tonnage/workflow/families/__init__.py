@@ -45,9 +45,8 @@ class Family:
             raise InputError(f"{self.name} has {self.least:,} to {shapes.MOST_TASKS:,} tasks, not {wanted:,}")
         rng = np.random.Generator(np.random.PCG64(seed))
         sketch = self.shape(wanted, rng, **options)
-        parents, children = sketch.edges()
-        graph = Graph.from_edges(sketch.size, parents, children)
-        drawn = profiles.draw(rng, sketch.blocks, parents, children)
+        graph = Graph.from_edges(sketch.size, *sketch.edges())
+        drawn = profiles.draw(rng, sketch.blocks, graph)
         # The graph is made already and the names are unique, so Workflow.build would only do the work twice.
         return Workflow(name=self.name, tasks=tuple(_tasks(sketch.blocks, graph, drawn)), graph=graph)
 

@@ -10,6 +10,8 @@ from dataclasses import astuple, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tonnage.workflow.graph import Graph
+
 __all__ = ["PROFILES", "Drawn", "Profile", "draw"]
 
 _MB = 1e6
@@ -120,16 +122,14 @@ class Drawn:
     read: list[int]
 
 
-def draw(
-    rng: np.random.Generator, blocks: list[tuple[str, int]], parents: NDArray[np.int64], children: NDArray[np.int64]
-) -> Drawn:
+def draw(rng: np.random.Generator, blocks: list[tuple[str, int]], graph: Graph) -> Drawn:
     """Draw what the tasks use; what a task reads is what its parents wrote and the raw data of its category."""
     counts = [count for _, count in blocks]
     rows = np.array([astuple(PROFILES[category]) for category, _ in blocks]).reshape(len(blocks), 7)
     seconds, seconds_spread, memory, memory_spread, per_input, raw, output = np.repeat(rows, counts, axis=0).T
     written = np.round(output * _MB * _noise(rng, _DATA_SPREAD, len(output)))
     read = np.round(raw * _MB * _noise(rng, _DATA_SPREAD, len(raw)))
-    read += np.bincount(children, weights=written[parents], minlength=len(raw))
+    read += np.bincount(graph.child, weights=written[graph.edge_parents()], minlength=graph.size)
     peak = (memory * _MB + per_input * read) * _noise(rng, memory_spread, len(memory))
     return Drawn(
         # To the millisecond, as the formats print it; no task takes no time at all.

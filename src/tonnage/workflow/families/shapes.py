@@ -290,7 +290,8 @@ def random_layered(tasks: int, rng: np.random.Generator, *, layers: int = 10, pa
     """Random layers: every task waits for tasks drawn at random from the layer above, at least one.
 
     A task draws one parent and a Poisson number more; one that is drawn twice counts once, so tasks below a narrow
-    layer wait for fewer, and one that is not drawn has no child. The dependencies grow with the tasks, not with their square as with a fixed density.
+    layer wait for fewer, and one that is not drawn has no child. The dependencies grow with the tasks, not with
+    their square as with a fixed density.
     """
     if not 1 <= layers <= tasks:
         raise InputError(f"{tasks} tasks cannot form {layers} layers", hint=f"1 to {tasks} are possible")

@@ -6,7 +6,8 @@ from typing import Any, TypeAlias
 
 from tonnage.workflow.jx.functions import FUNCTIONS, OUTSIDE, checked, filled
 from tonnage.workflow.jx.operators import applied, prefixed
-from tonnage.workflow.jx.syntax import (
+from tonnage.workflow.jx.syntax import parse
+from tonnage.workflow.jx.tree import (
     Call,
     Chain,
     Constant,
@@ -18,7 +19,6 @@ from tonnage.workflow.jx.syntax import (
     Record,
     Slice,
     Symbol,
-    parse,
 )
 from tonnage.workflow.jx.values import Budget, JXError, Value, kind
 
@@ -98,7 +98,7 @@ class _Evaluator:
                 self._asked |= asked
                 return value
         if name not in self._definitions:
-            close = difflib.get_close_matches(name, [*self._definitions, *names], n=1)
+            close = difflib.get_close_matches(name, [*self._definitions, *names], n=1, cutoff=0.7)
             hint = f'did you mean "{close[0]}"?' if close else None
             raise JXError(f'"{name}" is not defined', hint=hint)
         return self._defined(name, names)
@@ -149,8 +149,10 @@ class _Evaluator:
         return found
 
     def _bound(self, node: Node | None, names: Names) -> int | None:
-        bound = None if node is None else self._value(node, names)
-        if node is None or (isinstance(bound, int) and not isinstance(bound, bool)):
+        if node is None:
+            return None
+        bound = self._value(node, names)
+        if isinstance(bound, int) and not isinstance(bound, bool):
             return bound
         raise JXError(f"the bounds of a part [n:m] are integers, not {kind(bound)}")
 
@@ -201,12 +203,12 @@ class _Evaluator:
             return self._call_in_context(node, names)
         function = FUNCTIONS.get(node.name)
         if function is None:
-            close = difflib.get_close_matches(node.name, [*FUNCTIONS, *_IN_CONTEXT], n=1)
+            close = difflib.get_close_matches(node.name, [*FUNCTIONS, *_IN_CONTEXT], n=1, cutoff=0.7)
             hint = f"did you mean {close[0]}()?" if close else None
             raise JXError(f"there is no function {node.name}()", hint=hint)
         arguments = [self._value(argument, names) for argument in node.arguments]
         if not function.least <= len(arguments) <= function.most:
-            raise JXError(f"{node.name}() takes another number of arguments than {len(arguments)}")
+            raise JXError(f"{node.name}() takes {function.takes}, found {len(arguments)}")
         return function.result(arguments, self._budget)
 
     def _call_in_context(self, node: Call, names: Names) -> Value:

@@ -29,6 +29,13 @@ class Function:
     most: float
     result: Callable[[Arguments, Budget], Value]
 
+    @property
+    def takes(self) -> str:
+        """How many arguments the function takes, for people."""
+        if self.least == self.most:
+            return "1 argument" if self.least == 1 else f"{self.least} arguments"
+        return f"{self.least} {'or more' if self.most == math.inf else f'to {self.most}'} arguments"
+
 
 def checked(name: str, value: Value, expected: type[Kind]) -> Kind:
     """Return an argument of the expected type, or say what was found instead."""

@@ -96,7 +96,7 @@ def _towards_zero(left: int, right: int) -> int:
 
 def _in_range(number: Number, sign: str) -> Number:
     """Return a result that a 64-bit integer or a double can hold; the real tool goes on with a wrong one."""
-    if not (math.isfinite(number) if isinstance(number, float) else -_LARGEST <= number <= _LARGEST):
+    if not (math.isfinite(number) if isinstance(number, float) else -_LARGEST <= number < _LARGEST):
         raise JXError(f'the result of "{sign}" is too large')
     return number
 

@@ -1,0 +1,36 @@
+"""What `make demo` runs: Tonnage on a real workflow that ships with it, each command printed before its output."""
+
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+TOP = HERE.parent
+OUTPUT = TOP / "demo"
+
+
+def tonnage(*arguments: str) -> None:
+    """Print a command as a user would type it, and run it."""
+    print(f"\n$ tonnage {shlex.join(arguments)}\n", flush=True)
+    subprocess.run([sys.executable, "-m", "tonnage", *arguments], check=True, cwd=TOP)
+
+
+def main() -> None:
+    """Show and draw the k-mer workflow, then one with the structure of a published application."""
+    OUTPUT.mkdir(exist_ok=True)
+    print("A workflow of 26 jobs that counts DNA k-mers, written for HTCondor's DAGMan with two splices:")
+    tonnage("show", "examples/kmers/kmers.dag", "--dot", "demo/kmers.dot")
+    if shutil.which("dot"):
+        subprocess.run(["dot", "-Tsvg", "demo/kmers.dot", "-o", "demo/kmers.svg"], check=True, cwd=TOP)
+        print("\nIts picture: demo/kmers.svg")
+    else:
+        print("\nIts picture, for Graphviz: demo/kmers.dot")
+    print("\nThe same for a mosaic of the sky, generated with run times from stated distributions:")
+    tonnage("generate", "montage", "--tasks", "500", "--seed", "1", "-o", "demo/montage.json")
+    tonnage("show", "demo/montage.json")
+
+
+if __name__ == "__main__":
+    main()

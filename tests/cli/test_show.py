@@ -1,0 +1,140 @@
+"""`tonnage show`, and what every verb promises: exit status, errors, JSON, speed of help."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tonnage import __version__
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def tonnage(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tonnage", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def test_json_holds_the_facts_under_the_keys_that_scripts_rely_on() -> None:
+    result = tonnage("show", EXAMPLES / "kmers" / "kmers.dag", "--json")
+    assert (result.returncode, result.stderr) == (0, "")
+    facts = json.loads(result.stdout)
+    assert facts["schema"] == 1
+    assert {key: facts[key] for key in ("tasks", "dependencies", "levels", "width", "format")} == {
+        "tasks": 26,
+        "dependencies": 32,
+        "levels": 8,
+        "width": 8,
+        "format": "dagman",
+    }
+    assert facts["categories"] == {"count": 8, "filter": 8, "merge": 7, "simulate": 1, "spectrum": 1, "split": 1}
+    assert facts["critical_path_seconds"] is None
+    assert facts["total_seconds"] is None
+    assert facts["tasks_per_level"] == [1, 1, 8, 8, 4, 2, 1, 1]
+
+
+def test_times_are_summed_where_they_are_known(tmp_path: Path) -> None:
+    path = tmp_path / "chain.dax"
+    jobs = "".join(f'<job id="j{n}" name="step" runtime="{n}.5"/>' for n in range(4))
+    links = "".join(f'<child ref="j{n + 1}"><parent ref="j{n}"/></child>' for n in range(2))
+    path.write_text(f"<adag>{jobs}{links}</adag>")
+    facts = json.loads(tonnage("show", path, "--json").stdout)
+    assert facts["critical_path_seconds"] == pytest.approx(4.5)
+    assert facts["critical_path"] == ["j0", "j1", "j2"]
+    assert facts["total_seconds"] == pytest.approx(8.0)
+
+
+def test_the_table_and_the_picture() -> None:
+    result = tonnage("show", EXAMPLES / "kmers" / "kmers.dag", COLUMNS="100")
+    assert result.returncode == 0
+    for text in ("kmers", "dagman", "26", "critical path", "unknown (0 of 26", "2.15 GB memory", "████"):
+        assert text in result.stdout, text
+
+
+def test_a_dot_file_is_written_beside_the_table(tmp_path: Path) -> None:
+    result = tonnage("show", EXAMPLES / "kmers" / "kmers.dag", "--dot", tmp_path / "k.dot")
+    assert result.returncode == 0
+    assert (tmp_path / "k.dot").read_text().count("->") == 32
+
+
+def test_a_gzipped_workflow_with_another_ending(tmp_path: Path) -> None:
+    path = tmp_path / "whatever"
+    path.write_bytes(gzip.compress(b"JOB A {\n}\nJOB B {\n}\nPARENT A CHILD B\n"))
+    facts = json.loads(tonnage("show", path, "--json").stdout)
+    assert (facts["tasks"], facts["dependencies"], facts["format"]) == (2, 1, "dagman")
+
+
+def test_the_format_can_be_named(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_text("JOB A b.sub\n")
+    assert json.loads(tonnage("show", path, "--json", "--from", "text").stdout)["format"] == "text"
+
+
+def test_warnings_go_to_standard_error_and_into_json(tmp_path: Path) -> None:
+    path = tmp_path / "x.dag"
+    path.write_text("JOB A absent.sub\n")
+    result = tonnage("show", path, "--json")
+    assert result.returncode == 0
+    assert 'warning: submit file "absent.sub" is missing' in result.stderr
+    assert len(json.loads(result.stdout)["warnings"]) == 1
+
+
+def test_an_error_is_one_line_with_file_line_and_hint_and_status_2(tmp_path: Path) -> None:
+    path = tmp_path / "x.dag"
+    path.write_text("JOB align-7 a.sub\nJOB B a.sub\nPARENT B CHILD align_7\n")
+    result = tonnage("show", path)
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert result.stderr.splitlines() == [
+        f'tonnage: {path}:3: "align_7" is not defined by any JOB, SUBDAG or SPLICE line',
+        '  did you mean "align-7"?',
+    ]
+    assert "Traceback" in tonnage("--debug", "show", path).stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["show"], "Missing argument"),
+        (["show", "/nowhere/x.dag"], "no such file"),
+        (["show", "/"], "is a folder"),
+        (["show", "x", "--colour"], "No such option"),
+        (["sail"], "No such command"),
+    ],
+)
+def test_a_wrong_call_has_status_2(arguments: list[str], message: str) -> None:
+    result = tonnage(*arguments)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_version_and_help() -> None:
+    assert tonnage("--version").stdout == f"tonnage {__version__}\n"
+    for arguments in (["--help"], ["show", "--help"], ["generate", "--help"]):
+        result = tonnage(*arguments)
+        assert result.returncode == 0
+        assert "Example" in result.stdout
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = "import sys; from tonnage.cli import run; run(['--help']); print('LOADED', *sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(result.stdout.split("LOADED")[1].split())
+    assert not loaded & {"numpy", "numba", "rich", "yaml", "json", "tonnage.workflow", "sqlalchemy", "plotly"}
+
+
+def test_a_reader_that_closes_early_is_no_error() -> None:
+    command = f"{sys.executable} -m tonnage show {EXAMPLES}/kmers/kmers.dag --json | head -1"
+    result = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
+    assert result.stdout == "{\n"
+    assert result.stderr == ""

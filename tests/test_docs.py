@@ -1,0 +1,65 @@
+"""The documentation is true: its commands work, and every verb and option stands in it."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from tonnage.cli import VERBS, tonnage
+
+TOP = Path(__file__).resolve().parents[1]
+PAGES = [*sorted((TOP / "docs").glob("*.md"))]
+_BLOCK = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def commands(page: Path) -> list[str]:
+    found = [line for block in _BLOCK.findall(page.read_text()) for line in block.splitlines()]
+    return [line[2:] for line in found if line.startswith("$ ")]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.name)
+def test_the_commands_of_a_page_work_one_after_the_other(page: Path, tmp_path: Path) -> None:
+    shutil.copytree(TOP / "examples", tmp_path / "examples")
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    for command in commands(page):
+        result = subprocess.run(
+            ["bash", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert result.returncode == 0, f"{command}\n{result.stderr}"
+
+
+def verbs(command: click.Command, name: str) -> list[tuple[str, click.Command]]:
+    if not isinstance(command, click.Group):
+        return [(name, command)]
+    context = click.Context(command)
+    inner = [(one, command.get_command(context, one)) for one in command.list_commands(context)]
+    return [entry for one, verb in inner if verb for entry in verbs(verb, f"{name} {one}".strip())]
+
+
+ALL = verbs(tonnage, "")
+
+
+@pytest.mark.parametrize(("name", "verb"), ALL, ids=[name for name, _ in ALL])
+def test_every_verb_and_option_is_documented_and_has_an_example(name: str, verb: click.Command) -> None:
+    text = "\n".join(page.read_text() for page in PAGES)
+    assert name.split()[-1] in text
+    for option in verb.params:
+        if isinstance(option, click.Option):
+            assert any(f"{spelling}" in text for spelling in option.opts if spelling.startswith("--")), option.name
+    assert "Example" in (verb.help or ""), f"the help of {name} has no example"
+
+
+def test_every_module_in_the_command_line_is_a_verb() -> None:
+    modules = {path.stem for path in (TOP / "src" / "tonnage" / "cli").glob("*.py")} - {"__init__", "options"}
+    assert modules == set(VERBS)
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in [*PAGES, TOP / "README.md", TOP / "CONTRIBUTING.md"]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
