@@ -2,6 +2,8 @@
 
 import gzip
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,7 +23,7 @@ def test_gzip_is_recognised_by_content(tmp_path: Path) -> None:
 def test_lines_lose_their_ends_and_a_byte_order_mark(tmp_path: Path) -> None:
     path = tmp_path / "windows.txt"
     path.write_bytes(b"\xef\xbb\xbfone\r\ntwo\n\nfour")
-    assert list(Document.open(path).lines()) == ["one", "two", "", "four"]
+    assert Document.open(path).lines() == ["one", "two", "", "four"]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +72,7 @@ def test_a_line_beyond_the_limit_is_refused_with_its_number(tmp_path: Path, monk
     path = tmp_path / "long"
     path.write_text("short\n" + "x" * 1001)
     with pytest.raises(InputError) as caught:
-        list(Document.open(path).lines())
+        Document.open(path).lines()
     assert caught.value.line == 2
 
 
@@ -113,3 +115,16 @@ def test_a_new_file_gets_the_permissions_of_the_umask(tmp_path: Path) -> None:
     finally:
         os.umask(old)
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("redirected", [True, False])
+def test_standard_output_is_written_to_and_not_replaced(tmp_path: Path, redirected: bool) -> None:
+    code = "from pathlib import Path; from tonnage.files import write_whole; print('before', flush=True); "
+    code += "write_whole(Path('/dev/stdout'), 'text')"
+    command = [sys.executable, "-c", code]
+    if redirected:
+        with (tmp_path / "out").open("w") as stream:
+            subprocess.run(command, stdout=stream, check=True)
+        assert (tmp_path / "out").read_text() == "before\ntext"
+    else:
+        assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "before\ntext"

@@ -4,7 +4,6 @@ import gzip
 import os
 import tempfile
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -66,17 +65,15 @@ class Document:
             found = f"byte 0x{self.data[error.start]:02x}"
             raise InputError(f"is not UTF-8 text ({found})", path=self.path, line=line) from None
 
-    def lines(self) -> Iterator[str]:
-        """Yield the lines without their ends (LF or CR LF), refusing one above MAX_LINE."""
-        start = 0
-        for number, line in enumerate(self.text.split("\n"), start=1):
-            if len(line) > MAX_LINE:
-                limit = f"{MAX_LINE // 2**20} MiB"
-                raise InputError(f"the line is longer than {limit}", path=self.path, line=number)
-            start += len(line) + 1
-            if start > len(self.text) and not line:
-                return  # what follows the last line's end is not a line
-            yield line.removesuffix("\r")
+    def lines(self) -> list[str]:
+        """Return the lines without their ends (LF or CR LF), refusing one above MAX_LINE."""
+        lines = self.text.split("\n")
+        if lines[-1] == "":
+            lines.pop()  # what follows the last line's end is not a line
+        if max(map(len, lines), default=0) > MAX_LINE:
+            number = next(number for number, line in enumerate(lines, start=1) if len(line) > MAX_LINE)
+            raise self.error(f"the line is longer than {MAX_LINE // 2**20} MiB", number)
+        return [line.removesuffix("\r") for line in lines] if "\r" in self.text else lines
 
     def error(self, message: str, line: int | None = None, *, hint: str | None = None) -> InputError:
         """Return an error about this file, to be raised by the caller."""
@@ -114,10 +111,11 @@ def write_whole(path: Path, text: str) -> None:
     if path.suffix == ".gz":
         data = gzip.compress(data, mtime=0)
     try:
-        path = path.resolve()  # a link stays a link: what it points to is replaced
-        if path.exists() and not path.is_file():
-            path.write_bytes(data)  # a pipe or /dev/stdout cannot be replaced
+        if path.is_relative_to("/dev") or (path.exists() and not path.is_file()):
+            with path.open("ab") as stream:  # a pipe or standard output is not replaced, but written to
+                stream.write(data)
             return
+        path = path.resolve()  # a link stays a link: what it points to is replaced
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(handle, "wb") as stream:

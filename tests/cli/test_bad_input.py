@@ -63,7 +63,8 @@ BAD: dict[str, bytes] = {
 
 def show(path: Path) -> subprocess.CompletedProcess[str]:
     # Two gigabytes of address space: whoever builds what a bomb stands for does not get far.
-    limit = "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30)); from tonnage.cli import run; sys.exit(run(sys.argv[1:]))"
+    limit = "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30)); "
+    limit += "from tonnage.cli import run; sys.exit(run(sys.argv[1:]))"
     command = [sys.executable, "-c", limit, "show", str(path), "--json"]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 

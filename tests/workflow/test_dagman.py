@@ -7,8 +7,8 @@ from textwrap import dedent
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import workflows
 
+from strategies import workflows
 from tonnage.errors import CycleError, InputError
 from tonnage.files import Document
 from tonnage.jobs import Amounts

@@ -5,8 +5,8 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from hypothesis import given, settings
-from strategies import workflows
 
+from strategies import workflows
 from tonnage.workflow import Workflow
 from tonnage.workflow.dot import render
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
-from strategies import workflows
 
+from strategies import workflows
 from tonnage.errors import CycleError, InputError
 from tonnage.files import Document
 from tonnage.workflow import READERS, WRITERS, Task, Workflow, read, write
@@ -48,7 +48,8 @@ def test_a_bag_of_tasks_is_not_taken_for_something_else(text: str) -> None:
 
 
 def test_jx_with_comments_and_expressions_is_recognised() -> None:
-    text = '# a comment\n{\n "define": {"N": 3},\n "rules": [{"command": "x"+i, "outputs": ["y"+i]} for i in range(N)]\n}\n'
+    rule = '{"command": "x"+i, "outputs": ["y"+i]} for i in range(N)'
+    text = f'# a comment\n{{\n "define": {{"N": 3}},\n "rules": [{rule}]\n}}\n'
     assert recognise(Document(Path("file"), text.encode())) == "makeflow-json"
 
 

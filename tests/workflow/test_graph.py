@@ -1,12 +1,14 @@
 """The graph in arrays says the same as networkx and as brute force."""
 
+from itertools import pairwise
+
 import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import Edge, edges, graphs
 
+from strategies import Edge, edges, graphs
 from tonnage import kernels
 from tonnage.workflow import Graph
 from tonnage.workflow.graph import Cycle
@@ -67,13 +69,11 @@ def test_order_levels_reachability_and_reduction_agree_with_networkx(size: int, 
     assert sorted(zip(reduced.edge_parents().tolist(), reduced.child.tolist(), strict=True)) == sorted(expected.edges)
 
 
-@given(graphs(), st.randoms(use_true_random=False))
-def test_the_longest_path_is_the_longest_and_is_a_path(
-    drawn: tuple[int, list[Edge]], random: "st.random_module"
-) -> None:
+@given(graphs(), st.data())
+def test_the_longest_path_is_the_longest_and_is_a_path(drawn: tuple[int, list[Edge]], data: st.DataObject) -> None:
     size, pairs = drawn
     graph, truth = build(size, pairs), oracle(size, pairs)
-    weights = [random.randrange(0, 100) for _ in range(size)]  # type: ignore[attr-defined]
+    weights = data.draw(st.lists(st.integers(0, 100), min_size=size, max_size=size))
     length, path = graph.longest_path(weights)
     for a, b in truth.edges:
         truth.edges[a, b]["weight"] = weights[b]
@@ -85,7 +85,7 @@ def test_the_longest_path_is_the_longest_and_is_a_path(
         default=0,
     )
     assert length == best == sum(weights[task] for task in path)
-    assert all(truth.has_edge(a, b) for a, b in zip(path, path[1:], strict=False))
+    assert all(truth.has_edge(a, b) for a, b in pairwise(path))
 
 
 @given(graphs())

@@ -43,7 +43,8 @@ def test_what_pegasus_own_api_writes(tmp_path: Path) -> None:
 
 
 def test_the_same_in_json(tmp_path: Path) -> None:
-    text = '{"pegasus": "5.0", "name": "demo", "jobs": [{"type": "job", "id": "a", "name": "x", "arguments": [], "uses": []}]}'
+    job = '{"type": "job", "id": "a", "name": "x", "arguments": [], "uses": []}'
+    text = f'{{"pegasus": "5.0", "name": "demo", "jobs": [{job}]}}'
     workflow = load(tmp_path, text, "workflow.json")
     assert workflow.source is not None
     assert (workflow.source.format, [task.name for task in workflow.tasks]) == ("pegasus", ["a"])

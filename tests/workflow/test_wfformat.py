@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
-from strategies import workflows
 
+from strategies import workflows
 from tonnage.errors import InputError
 from tonnage.workflow import Task, Workflow, read
 from tonnage.workflow.wfformat import render

@@ -31,8 +31,9 @@ def show(path: Path, source_format: str | None, dot_path: Path | None, as_json: 
     """Show what is in a workflow.
 
     Its tasks, dependencies, levels (longest distance from an entry task), width (tasks in the widest level), critical
-    path (the slowest chain of tasks) and categories. WORKFLOW is a DAGMan file, a Pegasus DAX or YAML, WfFormat JSON, Makeflow (classic, JSON or JX) or a text file
-    with one command per line, gzipped or not; its format is recognised from its content.
+    path (the slowest chain of tasks) and categories. WORKFLOW is a DAGMan file, a Pegasus DAX or YAML, WfFormat JSON,
+    Makeflow (classic, JSON or JX) or a text file with one command per line, gzipped or not; its format is recognised
+    from its content.
 
     \b
     Example: tonnage show analysis.dag

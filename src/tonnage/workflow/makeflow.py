@@ -51,7 +51,9 @@ def recognises(text: str) -> bool:
         kind = "command" if line[0] in " \t" else statement(line)
         if kind == "rule":
             following = next(lines, "")
-            return following.startswith((" ", "\t")) or bool(_ASSIGNMENT.match(following))
+            # In YAML too a line that ends in a colon stands above indented ones, though never by a tab.
+            indented = following[:1] == "\t" or (following[:1] == " " and not following.lstrip().startswith("- "))
+            return not line.startswith(('{"', '["')) and (indented or bool(_ASSIGNMENT.match(following)))
         if kind == "command" or (kind == "other" and not line.startswith((".MAKEFLOW ", ".SIZE ", "export "))):
             return False
     return False
@@ -350,8 +352,9 @@ def _read_back(text: str) -> str | None:
         found = as_command(text, _nothing_defined)
     except MalformedError:
         return None
-    meant = _LOCAL.match(found) or found.split(" ", 1)[0] == "MAKEFLOW" or text.startswith("@")
-    return None if meant else found
+    if _LOCAL.match(found) or found.split(" ", 1)[0] == "MAKEFLOW" or text.startswith("@") or is_continued(text):
+        return None
+    return found
 
 
 def _nothing_defined(name: str) -> str | None:

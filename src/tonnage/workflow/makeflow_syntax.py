@@ -134,7 +134,7 @@ def as_text(line: str, variables: Variables) -> str:
     """Return the value of an assignment: everything, the quotes too, from the first character that is not blank."""
     if not _SPECIAL.search(line):
         return line.lstrip(" \t")
-    # Here, as in double quotes and nowhere else, \\n and \\t are a line break and a tab.
+    # Here, as in double quotes and nowhere else, \n and \t are a line break and a tab.
     line = _ESCAPE.sub(lambda found: _ESCAPES.get(found.group(1), found.group()), line.lstrip(" \t"))
     return "".join(text for _, text in pieces(line, variables))
 

@@ -4,7 +4,7 @@ A file is only ever changed by replacing the lines of a statement or adding line
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tonnage.files import Document
 
@@ -20,8 +20,7 @@ COMMANDS = frozenset(
 _WITH_DESCRIPTION = {"JOB", "NODE", "FINAL", "PROVISIONER", "SERVICE", "SUBMIT_DESCRIPTION"}
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(NamedTuple):
     """One command of a DAGMan file, its continuation lines joined."""
 
     keyword: str
@@ -42,7 +41,7 @@ class Statement:
 
 def statements(document: Document) -> Iterator[Statement]:
     """Yield the statements of a file in their order; comments and blank lines are passed over."""
-    lines = list(document.lines())
+    lines = document.lines()
     number = 0
     while number < len(lines):
         first = number + 1

@@ -104,8 +104,8 @@ FAMILIES = {
             "Forks of short chains, two joins (earthquake hazards)",
             shapes.cybershake,
             tasks=1000,
-            least=5,
-            sizes="to within 1",
+            least=7,
+            sizes="exactly",
         ),
         Family(
             "epigenomics",

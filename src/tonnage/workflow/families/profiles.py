@@ -1,7 +1,8 @@
 """What the tasks of each category use: a table of medians and spreads, and how amounts are drawn from it.
 
-Run times and memory follow the means that Juve et al. measured (Characterizing and profiling scientific workflows,
-2013), rounded; AIRSN, SDSS and the plain structures are invented. Medians do not change with a workflow's size, and
+The numbers are for experiments, not for reproduction: those of Montage, LIGO, Epigenomics, CyberShake and SIPHT are of
+the order that profiles of these applications report (Juve et al., Characterizing and profiling scientific workflows,
+2013), those of AIRSN, SDSS and the plain structures are invented. Medians do not change with a workflow's size, and
 tasks that join many others read them one after the other, so their memory does not grow with the number.
 """
 

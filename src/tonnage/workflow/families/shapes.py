@@ -219,7 +219,8 @@ def cybershake(tasks: int, rng: np.random.Generator) -> Sketch:
     As in GLUME's, every synthesis reads one extract, and an extract serves about 60 of them.
     """
     extracts = max(1, round(tasks * 0.008))
-    sizes = _shares(max(extracts, round((tasks - 2 - extracts) / 2)), extracts, rng)
+    extracts += (tasks - extracts) % 2  # what remains beside the two joins are pairs of a synthesis and its peak
+    sizes = _shares((tasks - 2 - extracts) // 2, extracts, rng)
     sketch = Sketch()
     extract = sketch.add("ExtractSGT", extracts)
     synthesis, peak = sketch.add("SeismogramSynthesis", sizes.sum()), sketch.add("PeakValCalcOkaya", sizes.sum())

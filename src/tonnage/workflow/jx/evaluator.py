@@ -29,6 +29,8 @@ Names: TypeAlias = Mapping[str, Value]
 _FILTERS = frozenset(("project", "select", "where"))
 _IN_CONTEXT = _FILTERS | {"template"}
 
+# What evaluating a definition once more counts as: definitions of definitions double the work with each step.
+_DEFINITION = 20
 # Each takes two of the 1000 nested calls that Python allows.
 _DEEPEST = 250
 
@@ -112,6 +114,7 @@ class _Evaluator:
         before, self._asked = self._asked, {name}
         value = self._value(self._definitions[name], names)
         asked = frozenset(self._asked)
+        self._budget.spend(_DEFINITION + len(asked))
         if asked.isdisjoint(names):
             self._known[name] = value, asked
         self._asked |= before
