@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in /usr/bin/python3 python3; do $$p -c 'import sys, venv
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint check docs bench clean
+.PHONY: help demo test lint check docs bench soak clean
 
 help:
 	@echo "make demo       see Tonnage work on this machine"
@@ -13,6 +13,7 @@ help:
 	@echo "make lint       ruff and mypy"
 	@echo "make docs       build the documentation into docs/_build/html"
 	@echo "make bench      print speeds as ratios against named peers"
+	@echo "make soak       look for trouble for an hour: random workflows, damaged files"
 	@echo "make clean      remove what make built"
 
 # Installed in two steps, so that the demo does not wait for the test tools.
@@ -51,6 +52,9 @@ docs: $(VENV)/installed-docs
 
 bench: $(VENV)/installed-test
 	@$(BIN)/python benchmarks/graphs.py
+
+soak: $(VENV)/installed-test
+	@TONNAGE_HYPOTHESIS=soak TONNAGE_SOAK=1000 $(BIN)/python -m pytest -n auto -q tests/workflow tests/test_units.py
 
 clean:
 	rm -rf $(VENV) docs/_build demo build dist

@@ -1,4 +1,6 @@
-"""Every error that Tonnage raises on purpose, each with a message for the user::
+"""Every error that Tonnage raises on purpose, each with a message for the user.
+
+::
 
     TonnageError          the work failed (exit status 1)
     └── InputError        the input or the call is wrong (exit status 2)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from real_makeflow import any_workflow, as_the_real_tool_sees, dependencies
 
 from conftest import ToolFinder
@@ -13,6 +14,11 @@ from tonnage.errors import InputError
 from tonnage.files import Document
 from tonnage.jobs import Amounts
 from tonnage.workflow import SpecialTask, Task, Workflow, makeflow_json, read
+
+_KEYS = (
+    *("command", "workflow", "inputs", "outputs", "category", "resources", "environment", "tonnage", "dag_name"),
+    *("cores", "memory", "disk", "wall-time", "name", "request", "directory", "priority", "input_bytes", "default"),
+)
 
 
 def warnings(workflow: Workflow) -> tuple[str, ...]:
@@ -125,6 +131,50 @@ def test_errors_say_where_and_what(top: object, line: int | None, message: str) 
         load(top)
     assert message in caught.value.message
     assert caught.value.line == line
+
+
+_SHARED = '{"define": {"x0": ["a"], ' + ", ".join(f'"x{n}": [x{n - 1}, x{n - 1}]' for n in range(1, 300)) + "}, "
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (_SHARED + '"rules": [{"command": x299}]}', "something very long"),
+        (_SHARED + '"rules": [{"command": "a", "inputs": [x299]}]}', "is no input file"),
+        (_SHARED + '"rules": [{"command": "a", "tonnage": {"name": x25}}]}', "note of Tonnage is too long"),
+        (_SHARED + '"rules": [{"command": "a", "tonnage": {"name": x299}}]}', "note of Tonnage"),
+        (
+            '{"define": {"L": ["f" for i in range(9999)]}, "rules": [{"command": "a", "inputs": L} for i in L]}',
+            "files",
+        ),
+        ('{"define": {"R": {"command": "a"}}, "rules": [R for i in range(3000000)]}', "3,000,000 rules"),
+        (
+            '{"environment": {"A":join(["x" for i in range(90000)])}, "rules": [{"command":"a"} for i in range(9999)]}',
+            "exports more than",
+        ),
+    ],
+)
+def test_a_small_file_cannot_become_a_huge_workflow(text: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load(text)
+    assert message in caught.value.message
+
+
+_anything: st.SearchStrategy[object] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(_KEYS), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(_KEYS), _anything), min_size=1, max_size=3), _anything)
+def test_any_json_is_a_workflow_or_an_error(rules: list[dict[str, object]], more: object) -> None:
+    for rule in rules:
+        rule.setdefault("command", "cmd")
+    try:
+        assert len(load({"rules": rules, "categories": more})) > 0
+    except InputError:
+        return
 
 
 def test_it_is_recognised() -> None:

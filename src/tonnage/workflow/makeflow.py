@@ -33,13 +33,14 @@ __all__ = ["read", "recognises", "render"]
 _RESOURCES = frozenset(("CORES", "DISK", "MEMORY", "WALL_TIME"))
 _OTHER_SETTINGS = ("CATEGORY", "MODE", "MPI_PROCESSES")
 _DEFAULT = "default"
-_LARGEST = 2.0**63
+# The most characters that variables may add to a file: each line could double what the line before has.
+_MOST_INSERTED = 2**28
 
 _ASSIGNMENT = re.compile(r"[ \t]*(export[ \t]+)?(@?)(\w+)[ \t]*(\+?)=(.*)", re.DOTALL | re.ASCII)
-_EXPORT = re.compile(r"export((?:[ \t]+\w+)+)[ \t]*(?:#.*)?", re.ASCII | re.DOTALL)
+_EXPORT = re.compile(r"export((?:[ \t]++\w++)++)[ \t]*(?:#.*)?", re.ASCII | re.DOTALL)
 _NOTE = re.compile(r"# tonnage: (\{.*\})[ \t]*")
-_NUMBER = re.compile(r"\d{1,19}(?:\.\d{1,19})?", re.ASCII)
-_SIZE = re.compile(r"(\d{1,19})([KMGTP]?)(?:I?B)?", re.ASCII | re.IGNORECASE)
+_NUMBER = re.compile(r"\d{1,12}(?:\.\d{1,12})?", re.ASCII)
+_SIZE = re.compile(r"(\d{1,18})([KMGTP]?)(?:I?B)?", re.ASCII | re.IGNORECASE)
 _LOCAL = re.compile(r"(?:LOCAL(?: +|$))+")
 _UNWRITABLE = re.compile(r"[\n\r\0]")
 
@@ -112,6 +113,7 @@ class _Reader:
         self._open: _Draft | None = None
         self._note: str | None = None
         self._line = 0
+        self._inserted = 0
         self._warnings: dict[str, str] = {}
 
     @property
@@ -231,6 +233,9 @@ class _Reader:
 
     def _value(self, name: str) -> str | None:
         value = self._known(name)
+        self._inserted += len(value or "")
+        if self._inserted > _MOST_INSERTED:
+            raise MalformedError(f"the variables of the file grow beyond {_MOST_INSERTED // 2**20} MiB")
         if value is None:
             self._warn(name, f"variable {name} is not defined in the file; left to the environment of the command")
         return value
@@ -300,9 +305,10 @@ def _shell_word(value: str) -> str:
 
 def _bytes(text: str) -> int:
     found = _SIZE.fullmatch(text)
-    if found is None:
+    size = int(found.group(1)) << 10 * " KMGTP".index(found.group(2).upper() or " ") if found else -1
+    if not 0 <= size < 2**63:
         raise MalformedError(f'the size is "{text}"; expected bytes, or K, M, G, T or P of base 1024')
-    return int(found.group(1)) << 10 * " KMGTP".index(found.group(2).upper() or " ")
+    return size
 
 
 def render(workflow: Workflow) -> str:

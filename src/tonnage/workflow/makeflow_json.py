@@ -4,12 +4,13 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, NoReturn, TypeAlias
 
 from tonnage.errors import InputError
 from tonnage.files import Document
 from tonnage.workflow.jx import JXError, evaluate
-from tonnage.workflow.makeflow_rules import Rule, amounts, megabytes, note_for, rules_of, workflow_of
+from tonnage.workflow.makeflow_rules import LARGEST, Rule, amounts, megabytes, note_for, rules_of, workflow_of
 from tonnage.workflow.model import Workflow
 
 __all__ = ["read", "recognises", "render"]
@@ -20,7 +21,10 @@ _COMMENTS = re.compile(r"(?:\s|#[^\n]*)*+")
 _RULES = re.compile(r'"rules"\s*:')
 _NOTE = "tonnage"
 _DEFAULT = "default"
-_LARGEST = 2.0**63
+# A computed file is small where its rules are many: these bound what they take up.
+_MOST_RULES = 2_000_000
+_MOST_FILES = 20_000_000
+_LONGEST_NOTE = 2**24
 
 
 def recognises(text: str) -> bool:
@@ -34,6 +38,8 @@ def read(document: Document) -> Workflow:
     top = _load(document)
     if not isinstance(top, dict) or not isinstance(top.get("rules"), list):
         raise document.error('is not a Makeflow: expected an object with a list of "rules"')
+    if len(top["rules"]) > _MOST_RULES:
+        raise document.error(f"holds {len(top['rules']):,} rules; at most {_MOST_RULES:,} are read")
     reader = _Reader(document, top)
     rules = [reader.rule(number, entry) for number, entry in enumerate(top["rules"], start=1)]
     if not rules:
@@ -70,6 +76,9 @@ class _Reader:
         self._document = document
         self._top = top
         self._categories = self._object(top, "categories", "the file")
+        self._default = self._text(top, "default_category", "the file")
+        self._of_category: dict[str | None, tuple[dict[str, float], dict[str, str]]] = {}
+        self._files_named = 0
         self.warnings: list[str] = []
 
     def rule(self, number: int, entry: object) -> Rule:
@@ -77,16 +86,16 @@ class _Reader:
         where = f"rule {number}"
         if not isinstance(entry, dict):
             raise self._document.error(f"{where} is not an object")
-        named = self._text(entry, "category", where) or self._text(self._top, "default_category", "the file")
-        extra = entry.get(_NOTE)
+        named = self._text(entry, "category", where) or self._default
+        resources, environment = self._shared(named)
         return Rule(
             command=self._command(entry, where),
             inputs=self._files(entry, "input", where),
             outputs=self._files(entry, "output", where),
             category=named,
-            request=amounts(self._resources(entry, named, where)),
-            environment=self._environment(entry, named, where),
-            note=json.dumps(extra) if isinstance(extra, dict) else None,
+            request=amounts(resources | self._resources(entry, where)),
+            environment=environment | self._environment(entry, where),
+            note=self._note(entry, where),
         )
 
     def _command(self, entry: Entry, where: str) -> str | None:
@@ -104,39 +113,55 @@ class _Reader:
         found = entry.get(f"{kind}s", entry.get(kind, []))
         if not isinstance(found, list):
             raise self._document.error(f"{where}: its {kind}s are not a list")
+        self._files_named += len(found)
+        if self._files_named > _MOST_FILES:
+            raise self._document.error(f"{where}: the rules up to here name more than {_MOST_FILES:,} files")
         return tuple(self._file(one, kind, where) for one in found)
 
     def _file(self, found: object, kind: str, where: str) -> str:
         name = found.get("dag_name") if isinstance(found, dict) else found
         if not isinstance(name, str) or not name:
-            shown = json.dumps(found)[:60]
-            raise self._document.error(f"{where}: {shown} is no {kind} file", hint='a name, or {"dag_name": name}')
+            hint = 'a name, or {"dag_name": name}'
+            raise self._document.error(f"{where}: {_shown(found)} is no {kind} file", hint=hint)
         return name
 
-    def _resources(self, entry: Entry, category: str | None, where: str) -> dict[str, float]:
+    def _shared(self, category: str | None) -> tuple[dict[str, float], dict[str, str]]:
+        """Return what holds for all rules of a category: the default category's settings, then its own."""
+        if category not in self._of_category:
+            resources: dict[str, float] = {}
+            environment = self._environment(self._top, "the file")
+            default = self._default or _DEFAULT
+            for name in dict.fromkeys((default, category or default)):
+                holder = self._object(self._categories, name, "the categories")
+                resources |= self._resources(holder, f'category "{name}"')
+                environment |= self._environment(holder, f'category "{name}"')
+            self._of_category[category] = resources, environment
+        return self._of_category[category]
+
+    def _resources(self, holder: Entry, whose: str) -> dict[str, float]:
         values = {}
-        for holder, whose in self._holders(entry, category, where):
-            for key, value in self._object(holder, "resources", whose).items():
-                if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _LARGEST:
-                    raise self._document.error(f"{whose}: {key} is {json.dumps(value)[:60]}; expected a number")
-                values[key.replace("-", "_")] = float(value)
+        for key, value in self._object(holder, "resources", whose).items():
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < LARGEST:
+                raise self._document.error(f"{whose}: {key} is {_shown(value)}; expected a number")
+            values[key.replace("-", "_")] = float(value)
         return values
 
-    def _environment(self, entry: Entry, category: str | None, where: str) -> dict[str, str]:
+    def _environment(self, holder: Entry, whose: str) -> dict[str, str]:
         values = {}
-        for holder, whose in ((self._top, "the file"), *self._holders(entry, category, where)):
-            for key, value in self._object(holder, "environment", whose).items():
-                if not isinstance(value, str) or not key.isidentifier():
-                    raise self._document.error(f'{whose}: the environment variable "{key}" is not a name with a text')
-                values[key] = shlex.quote(value)
+        for key, value in self._object(holder, "environment", whose).items():
+            if not isinstance(value, str) or not key.isidentifier():
+                raise self._document.error(f'{whose}: the environment variable "{key}" is not a name with a text')
+            values[key] = shlex.quote(value)
         return values
 
-    def _holders(self, entry: Entry, category: str | None, where: str) -> Iterator[tuple[Entry, str]]:
-        """Yield what holds for a rule, from the general to the special."""
-        default = self._text(self._top, "default_category", "the file") or _DEFAULT
-        for name in dict.fromkeys((default, category or default)):
-            yield self._object(self._categories, name, "the categories"), f'category "{name}"'
-        yield entry, where
+    def _note(self, entry: Entry, where: str) -> str | None:
+        extra = entry.get(_NOTE)
+        if not isinstance(extra, dict):
+            return None
+        with suppress(RecursionError):
+            if _extent(extra, _LONGEST_NOTE) <= _LONGEST_NOTE:
+                return json.dumps(extra)
+        raise self._document.error(f"{where}: the note of Tonnage is too long")
 
     def _object(self, holder: Entry, key: str, whose: str) -> Entry:
         found = holder.get(key, {})
@@ -147,8 +172,26 @@ class _Reader:
     def _text(self, holder: Entry, key: str, whose: str) -> str | None:
         found = holder.get(key)
         if found is not None and not isinstance(found, str):
-            raise self._document.error(f'{whose}: "{key}" is {json.dumps(found)[:60]}; expected a text')
+            raise self._document.error(f'{whose}: "{key}" is {_shown(found)}; expected a text')
         return found
+
+
+def _extent(value: object, most: int) -> int:
+    """Return about how many characters a value has as JSON; above `most` counting ends.
+
+    What JX computed may hold the same array a billion times over, which only a reader of all of it would notice.
+    """
+    waiting, extent = [value], 0
+    while waiting and extent <= most:
+        one = waiting.pop()
+        extent += 2 + (len(one) if isinstance(one, str | list | dict) else 0)
+        if isinstance(one, list | dict):
+            waiting += one.values() if isinstance(one, dict) else one
+    return extent
+
+
+def _shown(value: object) -> str:
+    return json.dumps(value)[:60] if _extent(value, 1000) <= 1000 else "something very long"
 
 
 def render(workflow: Workflow) -> str:

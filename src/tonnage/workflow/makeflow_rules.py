@@ -6,6 +6,7 @@ reading, markers are taken out again. All else that Makeflow has no word for sta
 """
 
 import json
+import math
 import re
 import shlex
 from collections import Counter
@@ -21,11 +22,14 @@ from tonnage.workflow.notes import note, restored
 from tonnage.workflow.shell import executable
 from tonnage.workflow.text import named_after
 
-__all__ = ["Rule", "amounts", "enclosed", "megabytes", "note_for", "rules_of", "workflow_of"]
+__all__ = ["LARGEST", "Rule", "amounts", "enclosed", "megabytes", "note_for", "rules_of", "workflow_of"]
 
 # What cctools means by MB.
 _MEGABYTE = 2**20
-_LARGEST = 2.0**63
+LARGEST = 10**12
+"""The number from which on an amount is taken for an error: as megabytes, more than 64 bits can count as bytes."""
+# The most characters that exported variables may add to all commands together.
+_MOST_EXPORTED = 2**28
 
 _MARKER = re.compile(r"\.tonnage-done-(\d{1,9})")
 # No name that was read from a file holds this character.
@@ -66,13 +70,19 @@ def amounts(values: Mapping[str, float]) -> Amounts:
 def megabytes(request: Amounts) -> dict[str, int]:
     """Return a request in whole cores, megabytes and seconds, rounded up: the opposite of `amounts`."""
     units = {"cores": 1, "memory": _MEGABYTE, "disk": _MEGABYTE, "wall_time": 1}
-    known = {name: getattr(request, name) for name in units}
-    return {name: int(-(-amount // units[name])) for name, amount in known.items() if amount and 0 < amount < _LARGEST}
+    rounded = {name: _rounded_up(getattr(request, name), unit) for name, unit in units.items()}
+    return {name: amount for name, amount in rounded.items() if 0 < amount < LARGEST}
+
+
+def _rounded_up(amount: float | None, unit: int) -> int:
+    return 0 if amount is None or not math.isfinite(amount) else int(-(-amount // unit))
 
 
 def workflow_of(document: Document, name_of_format: str, rules: Sequence[Rule], warnings: Sequence[str]) -> Workflow:
     """Return the workflow that the rules of a file form."""
     _check_files(document, rules)
+    if sum(len(value) for rule in rules for value in rule.environment.values()) > _MOST_EXPORTED:
+        raise document.error(f"exports more than {_MOST_EXPORTED // 2**20} MiB of variables to its commands")
     tasks = _named([_task(document, rule) for rule in rules])
     stated = [
         Task(task.name, inputs=rule.inputs, outputs=rule.outputs) for task, rule in zip(tasks, rules, strict=True)

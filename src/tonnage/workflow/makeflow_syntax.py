@@ -8,6 +8,8 @@ double quotes it is taken as it is, inside single quotes nothing is replaced. No
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
 from typing import Literal, TypeAlias
 
 __all__ = [
@@ -152,14 +154,8 @@ def as_command(line: str, variables: Variables) -> str:
 
 
 def _merged(parts: Iterable[Piece]) -> list[Piece]:
-    """Return the pieces with neighbouring plain ones joined, since blanks may meet there."""
-    found: list[Piece] = []
-    for kind, text in parts:
-        if kind == "plain" and found and found[-1][0] == "plain":
-            found[-1] = ("plain", found[-1][1] + text)
-        else:
-            found.append((kind, text))
-    return found
+    """Return the pieces with neighbours of a kind joined, since blanks may meet where they touch."""
+    return [(kind, "".join(text for _, text in same)) for kind, same in groupby(parts, key=itemgetter(0))]
 
 
 def as_words(line: str, variables: Variables) -> tuple[list[str], list[str]]:
@@ -169,18 +165,18 @@ def as_words(line: str, variables: Variables) -> tuple[list[str], list[str]]:
         return _split(targets), _split(sources.replace(":", " "))
     sides: tuple[list[str], list[str]] = ([], [])
     side = sides[0]
-    word: str | None = None
+    word: list[str] = []
     renamed = False
     for kind, text in (*_header_parts(pieces(line, variables)), ("plain", " ")):
         if kind == "plain" and text[0] in " \t:":
-            if word is not None:
-                side.append(word)
-            word, renamed = None, False
+            if word:
+                side.append("".join(word))
+            word, renamed = [], False
             side = sides[1] if text == ":" else side
         elif kind == "plain" and text == "->":
             renamed = True
         elif not renamed:
-            word = (word or "") + (text if kind != "quote" else "")
+            word.append("" if kind == "quote" else text)
     return sides
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from typing import Any, cast
 
 from tonnage.jobs import Amounts
@@ -10,13 +10,14 @@ from tonnage.workflow.model import Task
 
 __all__ = ["note", "restored"]
 
+_FIELDS = tuple(field.name for field in fields(Task))
 _AMOUNTS = {"request", "expected"}
 _FILES = {"inputs", "outputs"}
 
 
 def note(task: Task, plain: Task) -> str | None:
     """Return what must be added to `plain`, as which a reader sees the task, to make it `task`: JSON, or None."""
-    differing = (field.name for field in fields(Task) if getattr(task, field.name) != getattr(plain, field.name))
+    differing = (name for name in _FIELDS if getattr(task, name) != getattr(plain, name))
     values = {name: _as_json(name, getattr(task, name)) for name in differing}
     return json.dumps(values, separators=(",", ":")) if values else None
 
@@ -24,7 +25,7 @@ def note(task: Task, plain: Task) -> str | None:
 def restored(plain: Task, text: str) -> Task:
     """Return the task that `note` was written for; raises ValueError where the text is no such note."""
     values = json.loads(text)
-    if not isinstance(values, Mapping) or not set(values) <= {field.name for field in fields(Task)}:
+    if not isinstance(values, Mapping) or not set(values) <= set(_FIELDS):
         raise ValueError("not a note about a task")
     changes: dict[str, Any] = {name: _from_json(name, value) for name, value in values.items()}
     return replace(plain, **changes)
@@ -33,7 +34,7 @@ def restored(plain: Task, text: str) -> Task:
 def _as_json(name: str, value: object) -> object:
     if name not in _AMOUNTS:
         return value
-    return {resource: amount for resource, amount in asdict(cast(Amounts, value)).items() if amount is not None}
+    return dict(cast(Amounts, value).known())
 
 
 def _from_json(name: str, value: Any) -> object:  # noqa: ANN401 (whatever the JSON holds is checked here)

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Any, TypeAlias
 
 from tonnage.workflow.jx.functions import FUNCTIONS, OUTSIDE, checked, filled
@@ -100,7 +101,8 @@ class _Evaluator:
                 self._asked |= asked
                 return value
         if name not in self._definitions:
-            close = difflib.get_close_matches(name, [*self._definitions, *names], n=1, cutoff=0.7)
+            known = list(islice((*names, *self._definitions), 1000))
+            close = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
             hint = f'did you mean "{close[0]}"?' if close else None
             raise JXError(f'"{name}" is not defined', hint=hint)
         return self._defined(name, names)
@@ -178,7 +180,7 @@ class _Evaluator:
             raise JXError(f'"for {loop.name} in" needs an array, found {kind(array)}', loop.array.line)
         for item in array:
             inner = {**names, loop.name: item}
-            self._budget.spend(1)
+            self._budget.spend(len(inner))
             if loop.condition is None or self._holds(loop.condition, inner):
                 self._repeat(entry, number + 1, inner, found)
 
@@ -220,7 +222,7 @@ class _Evaluator:
         if not 1 <= len(node.arguments) <= 2:
             raise JXError("template() takes a string and, if need be, an object")
         template, *more = (self._value(argument, names) for argument in node.arguments)
-        inner = {**names, **checked("template", more[0], dict)} if more else names
+        inner = self._inside(names, checked("template", more[0], dict)) if more else names
         return filled(checked("template", template, str), lambda name: self._named(name, inner), self._budget)
 
     def _filtered(self, node: Call, names: Names) -> Value:
@@ -228,10 +230,18 @@ class _Evaluator:
         if len(node.arguments) != 2:
             raise JXError(f"{node.name}() takes an array of objects and an expression")
         objects = checked(node.name, self._value(node.arguments[0], names), list)
-        contexts = [(one, {**names, **checked(node.name, one, dict)}) for one in objects]
-        if node.name == "project":
-            return [self._value(node.arguments[1], inner) for _, inner in contexts]
-        return [one for one, inner in contexts if self._holds(node.arguments[1], inner)]
+        found: list[Value] = []
+        for one in objects:
+            inner = self._inside(names, checked(node.name, one, dict))
+            if node.name == "project":
+                found.append(self._value(node.arguments[1], inner))
+            elif self._holds(node.arguments[1], inner):
+                found.append(one)
+        return found
+
+    def _inside(self, names: Names, more: Names) -> Names:
+        self._budget.spend(len(names) + len(more))
+        return {**names, **more}
 
 
 _MEANING: dict[type[Node], Callable[[_Evaluator, Any, Names], Value]] = {

@@ -30,6 +30,7 @@ _CLASSES = {
     "space": r"\s",
     "upper": "A-Z",
 }
+_LONGEST_PATTERN = 1_000
 _LONGEST = 5_000
 _DEEPEST = 50
 
@@ -66,6 +67,8 @@ class _Compiler:
         # The whole text must match, so that anchors at the ends say nothing new.
         ends = pattern[:-1] if re.search(r"(?<!\\)(?:\\\\)*\$$", pattern) else pattern
         self._pattern = pattern
+        if len(pattern) > _LONGEST_PATTERN:
+            self._fail("it is too large")
         self._parts = list(_PART.finditer(ends.removeprefix("^")))[::-1]
         self._depth = 0
 

@@ -36,6 +36,8 @@ _NOT = 3
 
 # Python itself stops after 1000 nested calls; a bracket costs two of these and at most five calls.
 _DEEPEST = 200
+# A tree takes about a hundred bytes for each; files of this size are plain JSON, which is not read here.
+_MOST_TOKENS = 5_000_000
 
 
 def parse(text: str) -> Node:
@@ -50,6 +52,7 @@ class _Parser:
         self._rest = tokens(text)
         self._kind, self._value, self._line = next(self._rest)
         self._depth = 0
+        self._tokens = 0
 
     def document(self) -> Node:
         node = self._expression()
@@ -186,6 +189,9 @@ class _Parser:
 
     def _next(self) -> str:
         """Go on to the next token and return the kind of the one that was read."""
+        self._tokens += 1
+        if self._tokens > _MOST_TOKENS:
+            raise JXError(f"is longer than {_MOST_TOKENS:,} words", self._line)
         kind = self._kind
         self._kind, self._value, self._line = next(self._rest)
         return kind
