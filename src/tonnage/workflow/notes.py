@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any, cast
 
-from tonnage.jobs import Amounts
+from tonnage.jobs import Amounts, Resource
 from tonnage.workflow.model import Task
 
 __all__ = ["note", "restored"]
@@ -39,12 +39,20 @@ def _as_json(name: str, value: object) -> object:
 
 def _from_json(name: str, value: Any) -> object:  # noqa: ANN401 (whatever the JSON holds is checked here)
     if name in _AMOUNTS:
-        return Amounts(**value) if isinstance(value, dict) else _refuse(name)
+        return _amounts(name, value)
     if name in _FILES:
         return tuple(value) if isinstance(value, list) and all(isinstance(one, str) for one in value) else _refuse(name)
     expected = int if name in ("input_bytes", "priority") else str
     optional = name not in ("name", "category")
     return value if isinstance(value, expected) or (value is None and optional) else _refuse(name)
+
+
+def _amounts(name: str, value: Any) -> object:  # noqa: ANN401
+    if not isinstance(value, dict) or not set(value) <= set(Resource):
+        return _refuse(name)
+    if not all(type(amount) in (int, float) and amount >= 0 for amount in value.values()):
+        return _refuse(name)
+    return Amounts(**value)
 
 
 def _refuse(name: str) -> object:

@@ -1,5 +1,6 @@
 """Reading a DAGMan file: splices are inserted, dependencies resolved, submit descriptions looked up."""
 
+import re
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ NOTE = "tonnage"
 _MOST_TASKS = 5_000_000
 _MOST_EDGES = 50_000_000
 _MOST_WARNINGS = 20
+_OPTION = re.compile(r"--?[A-Za-z]")
 
 
 def recognises(text: str) -> bool:
@@ -34,7 +36,7 @@ def recognises(text: str) -> bool:
     if not words or words[0].upper().replace("-", "_") not in COMMANDS:
         return False
     # A bag of tasks may start with a program called `job` or `env`, but DAGMan's words do not look like options.
-    return len(words) > 1 and not any(word.startswith("-") for word in words[1:3])
+    return len(words) > 1 and not any(_OPTION.match(word) for word in words[1:3])
 
 
 def read(document: Document) -> Workflow:
