@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in /usr/bin/python3 python3; do $$p -c 'import sys, venv
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint check docs bench soak clean
+.PHONY: help demo test lint docs bench soak clean
 
 help:
 	@echo "make demo       see Tonnage work on this machine"
@@ -19,7 +19,7 @@ help:
 # Installed in two steps, so that the demo does not wait for the test tools.
 $(VENV)/installed: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or newer with venv and ensurepip is needed (Debian: apt-get install python3-venv)"; exit 2; }
-	@echo "Setting up $(VENV) (once; about a minute) ..."
+	@echo "Setting up $(VENV) (once; about half a minute) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
@@ -35,11 +35,9 @@ demo: $(VENV)/installed
 
 test: $(VENV)/installed-test $(VENV)/installed-docs
 	@tests/install-services
-	@$(MAKE) --no-print-directory check
-
-check: lint
 	@$(BIN)/python -m pytest -n auto -q
-	@$(MAKE) --no-print-directory docs
+	@$(MAKE) --no-print-directory lint docs
+	@$(BIN)/python benchmarks/graphs.py --quick >/dev/null && echo "benchmarks run"
 
 lint: $(VENV)/installed-test
 	@$(BIN)/ruff check .

@@ -1,5 +1,6 @@
 """Files are read within limits and written whole or not at all."""
 
+import bz2
 import gzip
 import os
 import subprocess
@@ -34,8 +35,10 @@ def test_lines_lose_their_ends_and_a_byte_order_mark(tmp_path: Path) -> None:
         ("JOB A a.sub".encode("utf-16"), "UTF-16"),
         (gzip.compress(b"x" * 1000, mtime=0)[:20], "damaged gzip"),
         (b"\x1f\x8bnot really", "damaged gzip"),
+        (bz2.compress(b"JOB A a.sub\n" * 50), "bzip2; only gzip"),
+        (b"PK\x03\x04\0\0\0", "zip; only gzip"),
     ],
-    ids=["program", "latin-1", "utf-16", "truncated gzip", "no gzip"],
+    ids=["program", "latin-1", "utf-16", "truncated gzip", "no gzip", "bzip2", "zip"],
 )
 def test_what_is_no_text_is_refused(tmp_path: Path, data: bytes, message: str) -> None:
     path = tmp_path / "file"

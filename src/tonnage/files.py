@@ -6,12 +6,12 @@ import tempfile
 import zlib
 from dataclasses import dataclass
 from functools import cached_property
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from tonnage.errors import InputError
 
-__all__ = ["MAX_FILE", "MAX_LINE", "Document", "write_whole"]
+__all__ = ["MAX_FILE", "MAX_LINE", "Document", "without_gz", "write_whole"]
 
 MAX_FILE = 2**30
 """The largest file that is read as one piece, decompressed: 1 GiB."""
@@ -20,6 +20,7 @@ MAX_LINE = 2**24
 
 _CHUNK = 2**20
 _GZIP = b"\x1f\x8b"
+_OTHER_COMPRESSIONS = {b"BZ": "bzip2", b"\xfd7": "xz", b"PK": "zip", b"(\xb5": "zstd"}
 _OTHER_ENCODINGS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
 
@@ -46,8 +47,12 @@ class Document:
     @property
     def stem(self) -> str:
         """The file's name without its endings."""
-        name = self.path.name.removesuffix(".gz")
-        return Path(name).stem or name
+        return Path(without_gz(self.path)).stem or self.path.name
+
+    @property
+    def ending(self) -> str:
+        """The file's ending in small letters, without that of gzip: ``.dag`` for ``x.DAG.gz``."""
+        return Path(without_gz(self.path)).suffix.lower()
 
     @cached_property
     def text(self) -> str:
@@ -80,8 +85,15 @@ class Document:
         return InputError(message, path=self.path, line=line, hint=hint)
 
 
-def _contents(path: Path, stream: BinaryIO) -> bytes:
+def without_gz(path: Path) -> str:
+    """Return a file's name without the ending of gzip."""
+    return path.name[:-3] if path.suffix.lower() == ".gz" else path.name
+
+
+def _contents(path: Path, stream: BufferedReader) -> bytes:
     head = stream.read(2)
+    if head in _OTHER_COMPRESSIONS and b"\0" in stream.peek(_CHUNK):
+        raise InputError(f"is compressed with {_OTHER_COMPRESSIONS[head]}; only gzip is read", path=path)
     if head != _GZIP:
         return _limited(path, head, stream)
     stream.seek(0)
@@ -92,7 +104,7 @@ def _contents(path: Path, stream: BinaryIO) -> bytes:
         raise InputError(f"is a damaged gzip file ({error})", path=path) from None
 
 
-def _limited(path: Path, head: bytes, stream: BinaryIO | gzip.GzipFile) -> bytes:
+def _limited(path: Path, head: bytes, stream: BufferedReader | gzip.GzipFile) -> bytes:
     """Read to the end, a chunk at a time, and give up early on what is no text or too large."""
     chunks, size = [head], len(head)
     while chunk := stream.read(_CHUNK):
@@ -108,25 +120,27 @@ def _limited(path: Path, head: bytes, stream: BinaryIO | gzip.GzipFile) -> bytes
 def write_whole(path: Path, text: str) -> None:
     """Write a file completely or not at all; an ending ``.gz`` compresses."""
     data = text.encode("utf-8", "surrogateescape")
-    if path.suffix == ".gz":
+    if path.suffix.lower() == ".gz":
         data = gzip.compress(data, mtime=0)
     try:
         if path.is_relative_to("/dev") or (path.exists() and not path.is_file()):
             with path.open("ab") as stream:  # a pipe or standard output is not replaced, but written to
                 stream.write(data)
             return
-        path = path.resolve()  # a link stays a link: what it points to is replaced
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        target = path.resolve()  # a link stays a link: what it points to is replaced
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
             with os.fdopen(handle, "wb") as stream:
                 stream.write(data)
-                os.fchmod(handle, _mode(path))
+                os.fchmod(handle, _mode(target))
                 stream.flush()
                 os.fsync(handle)
-            Path(temporary).replace(path)
+            Path(temporary).replace(target)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
+    except FileNotFoundError:
+        raise InputError(f"cannot be written: there is no folder {path.parent}", path=path) from None
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", path=path) from None
 

@@ -128,13 +128,13 @@ def parse_cores(text: str) -> Cores:
     return Cores(_in_range(number, text))
 
 
-def format_bytes(amount: float) -> str:
-    """Print bytes with three significant digits and a decimal unit: ``1.35 GB``."""
-    units = list(_DECIMAL)
+def format_bytes(amount: float, *, binary: bool = False) -> str:
+    """Print bytes with three significant digits: ``1.35 GB``, or ``1.26 GiB`` with `binary` units."""
+    units, base = (["B", *_BINARY], 1024) if binary else (list(_DECIMAL), 1000)
     value, index = float(amount), 0
     # 999.5 prints as 1000 with three digits, so it already belongs to the next unit.
-    while abs(value) >= (1000 if index == 0 else 999.5) and index < len(units) - 1:
-        value, index = value / 1000, index + 1
+    while abs(value) >= (base if index == 0 else base - 0.5) and index < len(units) - 1:
+        value, index = value / base, index + 1
     return f"{_plain(value) if index == 0 else _three_digits(value)} {units[index]}"
 
 

@@ -56,8 +56,83 @@ def test_times_are_summed_where_they_are_known(tmp_path: Path) -> None:
 def test_the_table_and_the_picture() -> None:
     result = tonnage("show", EXAMPLES / "kmers" / "kmers.dag", COLUMNS="100")
     assert result.returncode == 0
-    for text in ("kmers", "dagman", "26", "critical path", "unknown (0 of 26", "2.15 GB memory", "████"):
+    for text in ("kmers.dag", "dagman", "26", "critical path", "holds no run times", "1 core, 2 GiB memory", "████"):
         assert text in result.stdout, text
+
+
+def test_what_is_known_about_a_category_stands_in_table_and_json(tmp_path: Path) -> None:
+    path = tmp_path / "x.dag"
+    path.write_text(
+        "SUBMIT-DESCRIPTION big {\n request_memory = $(m)\n}\nJOB a big\nJOB b big\nJOB c big\n"
+        'VARS a m="1 GB"\nVARS b m="3000 MB"\n'
+    )
+    assert "1 GiB to 2.93 GiB memory (2 of 3)" in tonnage("show", path, COLUMNS="100").stdout
+    facts = json.loads(tonnage("show", path, "--json").stdout)
+    assert facts["per_category"]["big"] == {
+        "tasks": 3,
+        "median_seconds": None,
+        "total_seconds": None,
+        "largest_memory": None,
+        "requests": {"memory": {"tasks": 2, "least": 2**30, "most": 3000 * 2**20}},
+    }
+
+
+def test_the_first_task_without_a_run_time_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.dax"
+    path.write_text('<adag><job id="a" name="x" runtime="1"/><job id="b" name="x"/></adag>')
+    assert "1 of 2 tasks have no run time (the first is b)" in tonnage("show", path, COLUMNS="100").stdout
+
+
+def test_a_deep_workflow_is_folded_and_long_names_keep_their_ends(tmp_path: Path) -> None:
+    path = tmp_path / "chain.dag"
+    long = "NFCORE." * 12
+    nodes = [f"SUBMIT-DESCRIPTION {long}ALIGN {{\n}}"] + [f"JOB n{n} {long}ALIGN" for n in range(1000)]
+    path.write_text("\n".join(nodes + [f"PARENT n{n} CHILD n{n + 1}" for n in range(999)]) + "\n")
+    output = tonnage("show", path, COLUMNS="80").stdout
+    assert "1 each" in output
+    assert ".ALIGN " in output
+    assert len(output.splitlines()) < 45
+    assert max(map(len, output.splitlines())) <= 80
+    assert all(line == line.rstrip() for line in output.splitlines())
+
+
+def test_a_terminal_that_knows_few_letters_gets_what_it_can_print() -> None:
+    output = tonnage("show", EXAMPLES / "kmers" / "kmers.dag", PYTHONIOENCODING="ascii")
+    assert output.returncode == 0
+    assert "####" in output.stdout
+
+
+def test_nothing_in_a_file_can_command_the_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "x.dag"
+    path.write_bytes(b"JOB a x\x1b[31mred.sub\n")
+    result = tonnage("show", path)
+    assert "\x1b" not in result.stdout + result.stderr
+    path.write_bytes(b"JUMP\x1b[31m a\n")
+    assert "\x1b" not in tonnage("show", path).stderr
+
+
+@pytest.mark.parametrize("redirection", [">/dev/full", ">&-", "--json >/dev/full"])
+def test_output_that_cannot_be_written_is_no_traceback(redirection: str) -> None:
+    command = f"{sys.executable} -m tonnage show {EXAMPLES}/kmers/kmers.dag {redirection}"
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert result.returncode == (0 if redirection == ">&-" else 1)
+    assert "Traceback" not in result.stderr
+
+
+def test_standard_input_is_a_workflow_too() -> None:
+    text = (EXAMPLES / "kmers" / "lanes.dag").read_text()
+    command = [sys.executable, "-m", "tonnage", "show", "-", "--json"]
+    result = subprocess.run(command, input=text, capture_output=True, text=True, check=True, cwd=EXAMPLES / "kmers")
+    assert json.loads(result.stdout)["tasks"] == 16
+
+
+def test_a_file_of_unknown_kind_is_taken_as_commands_with_a_warning(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.conf"
+    path.write_text("./simulate 1\n./simulate 2\n")
+    result = tonnage("show", path, "--json")
+    assert json.loads(result.stdout)["format"] == "text"
+    assert "no format recognised" in result.stderr
+    assert tonnage("show", path, "--from", "text").stderr == ""
 
 
 def test_a_dot_file_is_written_beside_the_table(tmp_path: Path) -> None:
@@ -109,6 +184,11 @@ def test_an_error_is_one_line_with_file_line_and_hint_and_status_2(tmp_path: Pat
         (["show", "/"], "is a folder"),
         (["show", "x", "--colour"], "No such option"),
         (["sail"], "No such command"),
+        (["show", str(EXAMPLES / "kmers" / "kmers.dag"), "--dot", "x.svg"], "expected the ending .dot or .gv"),
+        (["show", str(EXAMPLES / "kmers" / "kmers.dag"), "--dot", "--json"], "expected the ending .dot or .gv"),
+        (["show", str(EXAMPLES / "kmers" / "count.sub")], "is not a workflow"),
+        (["generate", "jobs", "-o", "jobs.dag"], "expected the ending .csv"),
+        (["generate", "airsn", "-o", "nowhere/x.dag"], "there is no folder nowhere"),
     ],
 )
 def test_a_wrong_call_has_status_2(arguments: list[str], message: str) -> None:

@@ -208,6 +208,14 @@ def test_a_missing_submit_or_subdag_file_is_a_warning(tmp_path: Path) -> None:
     assert "REJECT" in text
 
 
+def test_what_only_a_pool_knows_and_several_jobs_in_a_node_are_warnings(tmp_path: Path) -> None:
+    workflow = load(tmp_path, "JOB A a.sub\n", **{"a.sub": "executable = x\nrequest_memory = lots\nqueue 25\n"})
+    assert workflow.source is not None
+    assert "request_memory = lots" in workflow.source.warnings[0]
+    assert "queue 25" in workflow.source.warnings[1]
+    assert workflow.tasks[0].request.memory is None
+
+
 def test_thousands_of_missing_files_are_not_thousands_of_warnings(tmp_path: Path) -> None:
     workflow = load(tmp_path, "".join(f"JOB A{n} absent{n}.sub\n" for n in range(1000)))
     assert workflow.source is not None
@@ -229,6 +237,7 @@ def test_submit_files_with_the_same_name_in_two_folders_are_two_categories(tmp_p
         ("JOB A a.sub\nPARENT A CHILD A\n", 2, "depends on itself"),
         ("JOB A a.sub\nPARENT CHILD A\n", 2, "expected PARENT"),
         ("JOB A a.sub\nPARENT A\n", 2, "expected PARENT"),
+        ("# nothing\n", None, "holds no node"),
         ("JOB A\n", 1, "expected JOB name"),
         ("JOB A a.sub DRI x\n", 1, '"DRI" is not one of'),
         ("JOB A a.sub DIR\n", 1, "DIR needs"),
@@ -254,7 +263,7 @@ def test_submit_files_with_the_same_name_in_two_folders_are_two_categories(tmp_p
         ('JOB A {\n}\nVARS A tonnage="{}x"\n', 1, "is damaged"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, text: str, line: int, message: str) -> None:
+def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, text: str, line: int | None, message: str) -> None:
     path = tmp_path / "top.dag"
     path.write_text(text)
     with pytest.raises(InputError) as caught:
@@ -267,6 +276,9 @@ def test_a_misspelt_name_gets_a_hint(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         load(tmp_path, "JOB align-7 a.sub\nJOB B a.sub\nPARENT B CHILD align_7\n")
     assert caught.value.hint == 'did you mean "align-7"?'
+    with pytest.raises(InputError) as caught:
+        load(tmp_path, "JOB A a.sub\nJOB B a.sub\nPARENT A CHIDL B\n")
+    assert caught.value.hint == 'did you mean CHILD where "CHIDL" stands?'
 
 
 def test_a_cycle_through_splices_is_named(tmp_path: Path) -> None:
@@ -359,7 +371,7 @@ def test_priorities_change_their_own_lines_and_no_other_byte(
     try:
         changed = with_priorities(document, wanted)
     except InputError as error:
-        assert "in the middle" in error.message
+        assert "in the middle" in error.message or "expected PRIORITY" in error.message
         return
     # Doing it again changes nothing more.
     assert with_priorities(Document(Path("x.dag"), changed), wanted) == changed

@@ -79,6 +79,13 @@ def test_the_ending_chooses_the_format(tmp_path: Path, ending: str) -> None:
         assert read(path).tasks == workflow.tasks
 
 
+def test_an_unknown_format_is_answered_with_the_known_ones(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is not a format that can be read"):
+        read(tmp_path / "x", "foo")
+    with pytest.raises(InputError, match="is not a format that can be written"):
+        write(Workflow.build("w", [Task("a")]), tmp_path / "x", "text")
+
+
 def test_an_unknown_ending_is_answered_with_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         write(Workflow.build("w", [Task("a")]), tmp_path / "out.pdf")

@@ -23,6 +23,11 @@ def test_commands_categories_and_comments(tmp_path: Path) -> None:
     assert workflow.graph.edges == 0
 
 
+def test_a_backslash_continues_a_line_as_in_a_shell(tmp_path: Path) -> None:
+    workflow = load(tmp_path, "echo a \\\n  b\necho 'ends in' \\\\\necho c \\\n")
+    assert [task.command for task in workflow.tasks] == ["echo a \\\n  b", "echo 'ends in' \\\\", "echo c \\"]
+
+
 def test_names_stay_when_other_lines_come_and_go(tmp_path: Path) -> None:
     before = load(tmp_path, "echo a\necho b\necho a\n")
     after = load(tmp_path, "echo new\necho a\necho a\n")

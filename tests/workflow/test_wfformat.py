@@ -93,6 +93,22 @@ def test_memory_that_cannot_be_bytes_is_taken_as_kib_and_says_so(tmp_path: Path)
     assert "taken as KiB" in workflow.source.warnings[0]
 
 
+def test_run_times_that_are_none_and_unknown_records_are_warnings(tmp_path: Path) -> None:
+    ran: list[dict[str, object]] = [
+        {"id": "align_ID01", "runtimeInSeconds": "ten"},
+        {"id": "join_ID02", "runtimeInSeconds": -3},
+        {"id": "gone", "runtimeInSeconds": 1},
+    ]
+    workflow = load(tmp_path, instance([FIRST, SECOND], ran))
+    assert [task.expected.wall_time for task in workflow.tasks] == [None, None]
+    assert workflow.source is not None
+    assert (
+        'of 2 tasks is not a number of at least 0: unknown (the first is ten of task "align_ID01")'
+        in workflow.source.warnings[0]
+    )
+    assert "1 entries" in workflow.source.warnings[1]
+
+
 def test_a_makeflow_instance_repeats_its_program(tmp_path: Path) -> None:
     ran: dict[str, object] = {
         "id": "align_ID01",
@@ -139,7 +155,8 @@ def test_written_ids_keep_to_the_schema_and_apart() -> None:
     [
         ('{"workflow": {', "is not JSON"),
         ('{"workflow": ' + '{"a":' * 100_000, "nested too deeply"),
-        ({"schemaVersion": "1.5"}, '"workflow" is missing'),
+        ({"schemaVersion": "1.5"}, 'neither WfFormat (key "workflow")'),
+        ({"workflow": 3, "schemaVersion": "1.5"}, '"workflow" is missing or not an object'),
         ({"workflow": {"specification": {"tasks": 3}}}, '"tasks" must be a list'),
         ({"workflow": {"specification": {"tasks": [3]}}}, "tasks[0] must be an object"),
         ({"workflow": {"specification": {"tasks": []}}}, "holds no task"),

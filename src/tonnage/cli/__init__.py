@@ -5,15 +5,18 @@ Verbs are imported when they are used. A verb's module imports click and nothing
 """
 
 import importlib
+import io
 import os
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
 from tonnage import __version__
-from tonnage.errors import TonnageError
+from tonnage.cli.options import printable
+from tonnage.errors import InputError, TonnageError
 
 __all__ = ["run", "tonnage"]
 
@@ -47,27 +50,52 @@ def tonnage(debug: bool) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command line and return its exit status; errors are printed for people."""
+    _prepare_streams()
     try:
         result = tonnage.main(list(arguments), prog_name="tonnage", standalone_mode=False)
         sys.stdout.flush()
     except (click.exceptions.Abort, KeyboardInterrupt):
         return 128 + signal.SIGINT
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except BrokenPipeError:
-        # Whoever read our output has seen enough. Python would complain once more when it closes the stream.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
-    except (TonnageError, MemoryError) as error:
-        if "--debug" in arguments:
+    except (click.ClickException, TonnageError, MemoryError, OSError) as error:
+        if "--debug" in arguments and not isinstance(error, click.ClickException):
             raise
         return _report(error)
     return result if isinstance(result, int) else 0
 
 
-def _report(error: TonnageError | MemoryError) -> int:
-    if isinstance(error, MemoryError):
-        error = TonnageError("there is not enough memory for this input")
-    click.echo(f"tonnage: {error.report()}", err=True)
-    return error.exit_status
+def _prepare_streams() -> None:
+    """Let output go to a terminal that knows few letters, and to one that was closed."""
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 (open until the process ends)
+    elif isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+
+
+def _report(error: Exception) -> int:
+    """Print what went wrong on one line, with a hint below it, and return the exit status."""
+    if isinstance(error, BrokenPipeError):
+        _discard_output()  # whoever read our output has seen enough
+        return 128 + signal.SIGPIPE
+    problem: TonnageError
+    if isinstance(error, click.ClickException):
+        problem = InputError(error.format_message(), hint=_help_hint(error))
+    elif isinstance(error, TonnageError):
+        problem = error
+    elif isinstance(error, MemoryError):
+        problem = TonnageError("there is not enough memory for this input")
+    else:
+        _discard_output()
+        problem = TonnageError(f"the output cannot be written: {error}")
+    lines = [printable(line) for line in f"tonnage: {problem.report()}".split("\n")]
+    click.echo("\n".join(lines), err=True)
+    return problem.exit_status
+
+
+def _help_hint(error: click.ClickException) -> str | None:
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return f"see {context.command_path} --help" if context else None
+
+
+def _discard_output() -> None:
+    """Point standard output at nothing, since Python would complain once more when it closes the stream."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

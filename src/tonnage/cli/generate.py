@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
+from tonnage.errors import InputError
+
 if TYPE_CHECKING:
     from tonnage.workflow.families import Family
 
@@ -122,8 +124,10 @@ def _jobs_command() -> click.Command:
     from tonnage.logs import synthetic
 
     def write_log(output: Path, peaks: str, jobs: int, categories: int | None, spread: float, seed: int) -> None:
-        from tonnage.files import write_whole
+        from tonnage.files import without_gz, write_whole
 
+        if Path(without_gz(output)).suffix.lower() != ".csv" and not output.is_relative_to("/dev"):
+            raise InputError(f"a job log is a table; expected the ending .csv, not {output}")
         log = synthetic.generate(peaks, jobs, categories=categories, seed=seed, spread=spread)
         write_whole(output, synthetic.render(log))
         click.echo(f"{output}: {len(log):,} jobs, {len(log.categories):,} categories", err=True)

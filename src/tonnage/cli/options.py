@@ -1,21 +1,28 @@
 """Arguments and options that several verbs share."""
 
+import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from tonnage.units import format_bytes
+
 if TYPE_CHECKING:
     from tonnage.workflow import Workflow
 
-__all__ = ["json_option", "print_json", "read_workflow", "workflow_arguments"]
+__all__ = ["json_option", "print_json", "printable", "read_workflow", "workflow_arguments"]
+
+_LARGE = 5_000_000
+"""From this many bytes on, reading takes long enough to be asked what it is doing."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON with the same facts.")
 
 
 def workflow_arguments(command: Any) -> Any:  # noqa: ANN401 (click's decorators take and give any callable)
     """Add the argument WORKFLOW and the option --from."""
-    path = click.argument("path", metavar="WORKFLOW", type=click.Path(path_type=Path))
+    path = click.argument("path", metavar="WORKFLOW", type=click.Path(path_type=Path, readable=False))
     names = ["dagman", "dax", "pegasus", "wfformat", "makeflow", "makeflow-json", "text"]
     source = click.option(
         "--from", "source_format", type=click.Choice(names), help="The format of WORKFLOW.  [default: recognised]"
@@ -24,13 +31,30 @@ def workflow_arguments(command: Any) -> Any:  # noqa: ANN401 (click's decorators
 
 
 def read_workflow(path: Path, source_format: str | None) -> "Workflow":
-    """Read the workflow that the arguments name, and print what was odd about it."""
+    """Read the workflow that the arguments name (``-`` is standard input), and print what was odd about it."""
     from tonnage.workflow import read
 
-    workflow = read(path, source_format)
+    if str(path) == "-":
+        path = Path("/dev/stdin")
+    with _progress(path):
+        workflow = read(path, source_format)
     for warning in workflow.source.warnings if workflow.source else ():
-        click.echo(f"tonnage: {path}: warning: {warning}", err=True)
+        click.echo(printable(f"tonnage: {path}: warning: {warning}"), err=True)
     return workflow
+
+
+def _progress(path: Path) -> AbstractContextManager[object]:
+    """Show that a large file is being read, where somebody is looking."""
+    if not sys.stderr.isatty() or not path.is_file() or path.stat().st_size < _LARGE:
+        return nullcontext()
+    from rich.console import Console
+
+    return Console(stderr=True).status(f"Reading {path.name} ({format_bytes(path.stat().st_size)}) ...")
+
+
+def printable(text: str) -> str:
+    """Return a text in which nothing can command a terminal: control characters are written as escapes."""
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 
 def print_json(facts: dict[str, object]) -> None:

@@ -1,55 +1,114 @@
 """``tonnage show``: what is in a workflow."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from tonnage.cli.options import json_option, print_json, read_workflow, workflow_arguments
+from tonnage.cli.options import json_option, print_json, printable, read_workflow, workflow_arguments
+from tonnage.errors import InputError
 from tonnage.units import format_bytes, format_cores, format_seconds
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from tonnage.jobs import Amounts
-    from tonnage.workflow import Workflow
+    from tonnage.jobs import Resource
+    from tonnage.workflow import Task, Workflow
 
 __all__ = ["draw", "show"]
 
-_BAR = 44
+_WIDEST_BAR = 44
 # A deep workflow's picture is folded: each line stands for as many levels as it must.
 _MOST_ROWS = 24
 _MOST_CATEGORIES = 20
+_LONGEST_NAME = 48
+_SHORTEST_NAME = 16
 
 
 @click.command()
 @workflow_arguments
-@click.option("--dot", "dot_path", type=click.Path(path_type=Path), help="Also write the workflow as a Graphviz file.")
+@click.option("--dot", "dot_path", type=click.Path(path_type=Path), help="Also write a Graphviz file (.dot or .gv).")
 @json_option
 def show(path: Path, source_format: str | None, dot_path: Path | None, as_json: bool) -> None:
     """Show what is in a workflow.
 
     Its tasks, dependencies, levels (longest distance from an entry task), width (tasks in the widest level), critical
     path (the slowest chain of tasks) and categories. WORKFLOW is a DAGMan file, a Pegasus DAX or YAML, WfFormat JSON,
-    Makeflow (classic, JSON or JX) or a text file with one command per line, gzipped or not; its format is recognised
-    from its content.
+    Makeflow (classic, JSON or JX) or a text file with one command per line, gzipped or not, or - for standard input;
+    its format is recognised from its content.
 
     \b
     Example: tonnage show analysis.dag
-             tonnage show montage.json --dot montage.dot && dot -Tsvg montage.dot > montage.svg
+             tonnage show analysis.dag --dot analysis.dot
+             tonnage show analysis.dag --json
     """
     workflow = read_workflow(path, source_format)
     if dot_path is not None:
-        from tonnage.workflow import write
-
-        write(workflow, dot_path, "dot")
+        _write_dot(workflow, dot_path)
     if as_json:
         print_json(_facts(workflow))
-    else:
-        from rich.console import Console
+        return
+    from rich.console import Console
 
-        draw(workflow, Console(highlight=False))
+    console = Console(highlight=False)
+    with console.capture() as captured:
+        draw(workflow, console)
+    lines = captured.get().splitlines()
+    click.echo("\n".join(lines if console.is_terminal else [line.rstrip() for line in lines]))
+
+
+def _write_dot(workflow: "Workflow", path: Path) -> None:
+    from tonnage.files import without_gz
+    from tonnage.workflow import write
+
+    if Path(without_gz(path)).suffix.lower() not in (".dot", ".gv"):
+        raise InputError(f"--dot writes Graphviz files; expected the ending .dot or .gv, not {path}")
+    write(workflow, path, "dot")
+
+
+class _Category(NamedTuple):
+    """What is known about the tasks of a category."""
+
+    tasks: int
+    seconds: list[float]
+    memory: list[float]
+    requests: "dict[Resource, list[float]]"
+
+    @property
+    def total_seconds(self) -> float | None:
+        return sum(self.seconds) if len(self.seconds) == self.tasks else None
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "tasks": self.tasks,
+            "median_seconds": median(self.seconds) if self.seconds else None,
+            "total_seconds": self.total_seconds,
+            "largest_memory": max(self.memory, default=None),
+            "requests": {
+                resource: {"tasks": len(amounts), "least": min(amounts), "most": max(amounts)}
+                for resource, amounts in self.requests.items()
+            },
+        }
+
+
+def _by_category(workflow: "Workflow") -> dict[str, _Category]:
+    members: dict[str, list[Task]] = {category: [] for category in workflow.categories}
+    for task in workflow.tasks:
+        members[task.category].append(task)
+    return {category: _described(tasks) for category, tasks in members.items()}
+
+
+def _described(tasks: "list[Task]") -> _Category:
+    requests: dict[Resource, list[float]] = {}
+    for task in tasks:
+        for resource, amount in task.request.known():
+            requests.setdefault(resource, []).append(amount)
+    seconds = [time for task in tasks if (time := task.expected.wall_time) is not None]
+    memory = [float(peak) for task in tasks if (peak := task.expected.memory) is not None]
+    return _Category(len(tasks), seconds, memory, requests)
 
 
 def _facts(workflow: "Workflow") -> dict[str, object]:
@@ -67,6 +126,7 @@ def _facts(workflow: "Workflow") -> dict[str, object]:
         "critical_path": [workflow.tasks[number].name for number in critical.tasks] if critical else None,
         "total_seconds": workflow.total_seconds,
         "categories": workflow.categories,
+        "per_category": {name: category.as_json() for name, category in _by_category(workflow).items()},
         "special": {one.task.name: one.kind for one in workflow.special},
         "warnings": list(workflow.source.warnings) if workflow.source else [],
     }
@@ -74,37 +134,33 @@ def _facts(workflow: "Workflow") -> dict[str, object]:
 
 def draw(workflow: "Workflow", console: "Console") -> None:
     """Print the table, the picture and the categories of a workflow."""
-    console.print(_summary(workflow))
+    from rich.text import Text
+
+    console.print(Text(printable(_title(workflow)), style="bold"))
+    console.print(_table([], _summary(workflow)))
+    if not len(workflow):
+        return
     console.print()
-    console.print(_picture(workflow))
+    console.print(_table(["level", "tasks", ""], _picture(workflow, console)))
     console.print()
-    console.print(_categories(workflow))
+    described = _by_category(workflow)
+    console.print(_table(*_categories(described, console.width)))
+    if len(described) > _MOST_CATEGORIES:
+        console.print(f"and {len(described) - _MOST_CATEGORIES:,} more categories (--json has them all)")
 
 
-def _summary(workflow: "Workflow") -> "Table":
+def _table(header: list[str], rows: "Iterator[tuple[str, ...]]") -> "Table":
+    """Lay out rows of text; numbers and times, which stand between the first column and the last, go to the right."""
     from rich.table import Table
     from rich.text import Text
 
-    graph, critical = workflow.graph, workflow.critical_path
-    rows = [
-        ("format", workflow.source.format if workflow.source else ""),
-        ("tasks", f"{len(workflow):,}"),
-        ("dependencies", f"{graph.edges:,}"),
-        ("levels", f"{len(graph.widths):,}"),
-        ("width", f"{int(graph.widths.max(initial=0)):,}"),
-        ("critical path", _critical_path(workflow)),
-        ("total run time", _total(workflow)),
-    ]
-    if critical and critical.seconds > 0 and workflow.total_seconds:
-        rows.append(
-            ("parallelism", f"{workflow.total_seconds / critical.seconds:.3g} on average, with enough machines")
-        )
-    rows += [(f"{one.kind} node", one.task.name) for one in workflow.special]
-    table = Table(title=Text(_title(workflow), style="bold"), title_justify="left", show_header=False, box=None)
-    table.add_column(style="cyan", no_wrap=True)
-    table.add_column()
-    for name, value in rows:
-        table.add_row(name, Text(value))
+    table = Table(box=None, show_header=bool(header), header_style="cyan", pad_edge=False)
+    for number, name in enumerate(header or ["", ""]):
+        right = 0 < number < len(header) - 1 or name == "level"
+        style = "cyan" if not header and number == 0 else "green" if not name else None
+        table.add_column(name, justify="right" if right else "left", no_wrap=not name, style=style)
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
     return table
 
 
@@ -113,89 +169,101 @@ def _title(workflow: "Workflow") -> str:
     return file if file.startswith(workflow.name) else f"{file}: {workflow.name}"
 
 
-def _critical_path(workflow: "Workflow") -> str:
-    critical = workflow.critical_path
-    if critical is None:
-        return _unknown(workflow)
-    return f"{format_seconds(critical.seconds)} through {len(critical.tasks):,} tasks"
-
-
-def _total(workflow: "Workflow") -> str:
-    return _unknown(workflow) if workflow.total_seconds is None else format_seconds(workflow.total_seconds)
+def _summary(workflow: "Workflow") -> Iterator[tuple[str, str]]:
+    graph, critical = workflow.graph, workflow.critical_path
+    yield "format", workflow.source.format if workflow.source else ""
+    yield "tasks", f"{len(workflow):,}"
+    yield "dependencies", f"{graph.edges:,}"
+    yield "levels", f"{len(graph.widths):,}"
+    yield "width", f"{int(graph.widths.max(initial=0)):,}"
+    if critical is None or workflow.total_seconds is None:
+        yield "critical path", _unknown(workflow)
+    else:
+        yield "critical path", f"{format_seconds(critical.seconds)} through {_counted(len(critical.tasks), 'task')}"
+        yield "total run time", format_seconds(workflow.total_seconds)
+        if critical.seconds > 0:
+            busy = workflow.total_seconds / critical.seconds
+            yield "parallelism", f"{busy:,.1f} tasks at a time on average, with enough machines"
+    for one in workflow.special:
+        yield f"{one.kind} node", one.task.name
 
 
 def _unknown(workflow: "Workflow") -> str:
-    known = sum(task.expected.wall_time is not None for task in workflow.tasks)
-    return f"unknown ({known:,} of {len(workflow):,} tasks have a run time)"
+    without = [task.name for task in workflow.tasks if task.expected.wall_time is None]
+    if len(without) == len(workflow):
+        return "unknown: the file holds no run times"
+    return (
+        f"unknown: {len(without):,} of {_counted(len(workflow), 'task')} have no run time (the first is {without[0]})"
+    )
 
 
-def _picture(workflow: "Workflow") -> "Table":
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+def _picture(workflow: "Workflow", console: "Console") -> Iterator[tuple[str, str, str]]:
     """Draw the tasks per level as bars."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, show_header=True, header_style="cyan")
-    table.add_column("level", justify="right")
-    table.add_column("tasks", justify="right")
-    table.add_column("")
     widths = workflow.graph.widths.tolist()
-    largest = max(widths, default=1)
-    fold = -(-len(widths) // _MOST_ROWS) if len(widths) > _MOST_ROWS else 1
+    fold = -(-len(widths) // _MOST_ROWS)
+    longest = max(8, min(_WIDEST_BAR, console.width - 24))
+    blocks = console.encoding.startswith("utf")
     for first in range(0, len(widths), fold):
         group = widths[first : first + fold]
         last = first + len(group) - 1
-        label = str(first) if first == last else f"{first}-{last}"
         low, high = min(group), max(group)
-        count = f"{high:,}" if low == high else f"{low:,}-{high:,}"
-        table.add_row(label, count, Text(_bar(high / largest), style="green"))
-    return table
+        count = f"{high:,}" if low == high else f"{low:,} to {high:,}"
+        bar = _bar(high / max(widths) * longest, blocks)
+        yield (str(first), count, bar) if first == last else (f"{first}-{last}", f"{count} each", bar)
 
 
-def _bar(share: float) -> str:
-    """Return a bar in eighths of a character; whatever is there shows."""
-    eighths = max(1, round(share * _BAR * 8))
+def _bar(length: float, blocks: bool) -> str:
+    """Return a bar, in eighths of a character where the terminal can; whatever is there shows."""
+    if not blocks:
+        return "#" * max(1, round(length))
+    eighths = max(1, round(length * 8))
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
 
 
-def _categories(workflow: "Workflow") -> "Table":
-    from rich.table import Table
-    from rich.text import Text
+def _categories(described: dict[str, _Category], width: int) -> tuple[list[str], Iterator[tuple[str, ...]]]:
+    """Return one row a category: how many tasks, how long and how large they are, what they ask for."""
+    timed = any(category.seconds for category in described.values())
+    measured = any(category.memory for category in described.values())
+    times = ["median time", "total time"] if timed else []
+    header = ["category", "tasks", *times, *(["largest memory"] if measured else []), "requests"]
+    room = width - sum(len(name) + 2 for name in header) - 8
+    return header, _category_rows(described, timed, measured, min(_LONGEST_NAME, max(_SHORTEST_NAME, room)))
 
-    table = Table(box=None, header_style="cyan")
-    table.add_column("category")
-    for name in ("tasks", "run time", "total", "requests"):
-        table.add_column(name, justify="left" if name == "requests" else "right")
-    shown = list(workflow.categories.items())[:_MOST_CATEGORIES]
-    members: dict[str, list[int]] = {category: [] for category, _ in shown}
-    for number, task in enumerate(workflow.tasks):
-        if task.category in members:
-            members[task.category].append(number)
-    for category, count in shown:
-        seconds = [float(workflow.seconds[number]) for number in members[category]]
-        known = sorted(time for time in seconds if time == time)  # noqa: PLR0124 (NaN is not equal to itself)
-        requests = {workflow.tasks[number].request for number in members[category]}
-        table.add_row(
-            Text(category),
-            f"{count:,}",
-            f"{format_seconds(known[len(known) // 2])} median" if known else "unknown",
-            format_seconds(sum(known)) if len(known) == count else "unknown",
-            Text(_requests(requests)),
+
+def _category_rows(
+    described: dict[str, _Category], timed: bool, measured: bool, room: int
+) -> Iterator[tuple[str, ...]]:
+    for name, category in list(described.items())[:_MOST_CATEGORIES]:
+        total = category.total_seconds
+        times = [
+            format_seconds(median(category.seconds)) if category.seconds else "unknown",
+            "unknown" if total is None else format_seconds(total),
+        ]
+        memory = format_bytes(max(category.memory)) if category.memory else "unknown"
+        yield (
+            name if len(name) <= room else f"…{name[1 - room :]}",  # what sets long names apart is their end
+            f"{category.tasks:,}",
+            *(times if timed else []),
+            *([memory] if measured else []),
+            ", ".join(_requests(category)) or "none",
         )
-    if len(workflow.categories) > len(shown):
-        table.add_row(f"and {len(workflow.categories) - len(shown):,} more", "", "", "", "")
-    return table
 
 
-def _requests(requests: "set[Amounts]") -> str:
-    """Say what a category asks for, the range where its tasks differ."""
-    parts = []
-    for resource, formatted in _FORMATS.items():
-        amounts = sorted({amount for request in requests if (amount := getattr(request, resource)) is not None})
-        if amounts:
-            ends = " to ".join(dict.fromkeys(formatted(amount) for amount in (amounts[0], amounts[-1])))
-            parts.append(f"{ends} {_NAMES[resource]}" if ends != "1" else "1 core")
-    return ", ".join(parts) or "none"
+def _requests(category: _Category) -> Iterator[str]:
+    """Say what a category asks for: the range where its tasks differ, and how many ask where not all do."""
+    for resource, amounts in category.requests.items():
+        ends = " to ".join(dict.fromkeys(_amount(resource, amount) for amount in (min(amounts), max(amounts))))
+        name = resource.replace("_", " ") if resource != "cores" else "core" if ends == "1" else "cores"
+        some = "" if len(amounts) == category.tasks else f" ({len(amounts):,} of {category.tasks:,})"
+        yield f"{ends} {name}{some}"
 
 
-_FORMATS = {"cores": format_cores, "memory": format_bytes, "disk": format_bytes, "wall_time": format_seconds}
-_NAMES = {"cores": "cores", "memory": "memory", "disk": "disk", "wall_time": "wall time"}
+def _amount(resource: str, amount: float) -> str:
+    if resource in ("memory", "disk"):
+        # People ask in the units of their batch system, which are powers of 1024: say it as they did.
+        return format_bytes(amount, binary=amount % 2**20 == 0)
+    return format_seconds(amount) if resource.endswith("time") else format_cores(amount)

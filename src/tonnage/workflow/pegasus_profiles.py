@@ -16,15 +16,11 @@ def amounts_from_profiles(profiles: Mapping[tuple[str, str], str]) -> tuple[Amou
     condor = submit.amounts({key: value for (namespace, key), value in profiles.items() if namespace == "condor"}, {})
 
     def pegasus(key: str) -> float | None:
-        try:
-            value = float(profiles["pegasus", key])
-        except (KeyError, ValueError):
-            return None
-        return value if 0 <= value < float("inf") else None
+        return submit.amount(profiles.get(("pegasus", key), ""), 1)
 
     def in_bytes(key: str) -> int | None:
-        value = pegasus(key)
-        return None if value is None else round(value * 2**20)
+        value = submit.amount(profiles.get(("pegasus", key), ""), 2**20)
+        return None if value is None else round(value)
 
     seconds = pegasus("runtime")
     minutes = pegasus("maxwalltime")

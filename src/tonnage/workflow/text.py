@@ -6,6 +6,7 @@
 import hashlib
 import re
 from collections import Counter
+from collections.abc import Iterator
 
 from tonnage.files import Document
 from tonnage.workflow.model import Source, Task, Workflow
@@ -22,12 +23,11 @@ def recognises(text: str) -> bool:
 
 
 def read(document: Document) -> Workflow:
-    """Read one task per line."""
+    """Read one task per line; a backslash at the end continues a line, as in a shell."""
     tasks: list[Task] = []
     same: Counter[str] = Counter()
     category: str | None = None
-    for number, line in enumerate(document.lines(), start=1):
-        command = line.strip()
+    for number, command in _logical_lines(document):
         directive = _CATEGORY.match(command)
         if directive:
             category = directive.group(1).strip()
@@ -40,6 +40,22 @@ def read(document: Document) -> Workflow:
     if not tasks:
         raise document.error("holds no command")
     return Workflow.build(document.stem, tasks, source=Source(document.path, "text"))
+
+
+def _logical_lines(document: Document) -> Iterator[tuple[int, str]]:
+    """Yield each command with the number of its first line."""
+    first = 1
+    parts: list[str] = []
+    for number, line in enumerate(document.lines(), start=1):
+        if not parts:
+            first = number
+        parts.append(line)
+        # An even number of backslashes is a text that ends in one, not a continuation.
+        if (len(line) - len(line.rstrip("\\"))) % 2 == 0 or line.lstrip().startswith("#"):
+            yield first, "\n".join(parts).strip()
+            parts = []
+    if parts:
+        yield first, "\n".join(parts).strip()
 
 
 def named_after(program: str, command: str, same: Counter[str]) -> str:

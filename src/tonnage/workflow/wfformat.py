@@ -40,6 +40,9 @@ def recognises(text: str) -> bool:
 def read(document: Document) -> Workflow:
     """Read a workflow instance; run times and memory are what its recorded run used."""
     top = _load(document)
+    if "workflow" not in top:
+        message = 'is JSON, but neither WfFormat (key "workflow"), Makeflow ("rules") nor Pegasus ("pegasus", "jobs")'
+        raise document.error(message)
     workflow = _mapping(top, "workflow", document)
     entries, files = _entries(workflow, document)
     if not entries:
@@ -47,6 +50,7 @@ def read(document: Document) -> Workflow:
     producer = str(_optional(top, "runtimeSystem").get("name", "")).lower()
     makeflow = producer == "makeflow"
     factor, warnings = (1, []) if producer == "tonnage" else _memory_factor(entries)
+    warnings += _oddities(workflow, entries)
     names = _names(entries, document)
     tasks = [_task(entry, name, files, factor, makeflow, document) for entry, name in zip(entries, names, strict=True)]
     name = top.get("name")
@@ -131,6 +135,21 @@ def _memory_factor(entries: Sequence[Entry]) -> tuple[int, list[str]]:
     if not 0 < largest < 2**20:
         return 1, []
     return 1024, [f"memoryInBytes is at most {largest:,.0f} in this file: taken as KiB"]
+
+
+def _oddities(workflow: Entry, entries: Sequence[Entry]) -> Iterator[str]:
+    """Yield what a reader should know: run times that are none, and records of tasks that do not exist."""
+    for key in ("runtimeInSeconds", "runtime"):
+        wrong = [entry for entry in entries if key in entry and _number(entry, key) is None]
+        if wrong:
+            first = f'{wrong[0][key]} of task "{wrong[0].get("id", wrong[0].get("name"))}"'
+            yield f"{key} of {len(wrong):,} tasks is not a number of at least 0: unknown (the first is {first})"
+    executed = _optional(workflow, "execution").get("tasks")
+    if "specification" in workflow and isinstance(executed, list):
+        known = {str(entry.get("id")) for entry in entries}
+        strangers = sum(str(entry.get("id")) not in known for entry in executed if isinstance(entry, dict))
+        if strangers:
+            yield f"{strangers:,} entries of execution.tasks name no task of the specification"
 
 
 def _identity(entry: Entry, document: Document) -> str:

@@ -9,14 +9,13 @@ from typing import NamedTuple
 
 from tonnage.errors import InputError
 from tonnage.files import Document
-from tonnage.workflow.dagman.statements import COMMANDS, Statement, statements
+from tonnage.workflow.dagman.statements import COMMANDS, INTEGER, Statement, statements
 
 __all__ = ["ALL_NODES", "Arc", "Node", "Parts", "Splice", "parts", "unknown_node"]
 
 ALL_NODES = "ALL_NODES"
 _RESERVED = frozenset(("PARENT", "CHILD", ALL_NODES))
 _VARIABLE = re.compile(r'\s*([+\w.]+)\s*=\s*"((?:[^"\\]|\\.)*)"', re.DOTALL)
-_INTEGER = re.compile(r"[+-]?\d+$")
 _SPECIAL = frozenset(("FINAL", "PROVISIONER", "SERVICE"))
 
 
@@ -192,7 +191,9 @@ def _take_arcs(statement: Statement, document: Document, result: Parts) -> Itera
         words = words[1:]
     split = _place_of_child(words)
     if not 0 < split < len(words) - 1:
-        raise document.error("expected PARENT p ... CHILD c ...", statement.first)
+        close = difflib.get_close_matches("CHILD", [word.upper() for word in words], n=1) if split < 0 else []
+        hint = f'did you mean CHILD where "{close[0]}" stands?' if close else None
+        raise document.error("expected PARENT p ... CHILD c ...", statement.first, hint=hint)
     result.arcs.append(Arc(words[:split], words[split + 1 :], False, document, statement.first))
     return ()  # the reader looks these up anyway
 
@@ -239,7 +240,7 @@ def _take_variables(statement: Statement, document: Document, result: Parts) -> 
 
 def _take_priority(statement: Statement, document: Document, result: Parts) -> Iterable[str]:
     node, number = _at_least(statement, document, 2, "PRIORITY node number")[:2]
-    if not _INTEGER.match(number):
+    if not INTEGER.fullmatch(number):
         raise document.error(f'"{number}" is not a priority (an integer)', statement.first)
     result.priorities[node] = int(number)
     return (node,)

@@ -1,5 +1,6 @@
 """Reading a DAGMan file: splices are inserted, dependencies resolved, submit descriptions looked up."""
 
+import os
 import re
 from array import array
 from collections import Counter
@@ -43,6 +44,8 @@ def read(document: Document) -> Workflow:
     """Read a DAGMan file with its splices, included files and submit descriptions."""
     expansion = _Expansion(document)
     expansion.run()
+    if not expansion.tasks and not expansion.special:
+        raise document.error("holds no node")
     source = Source(document.path, "dagman", tuple(_shortened(expansion.warnings)))
     special = [SpecialTask(_kind(node), task) for node, task in expansion.special]
     edges = (expansion.parents, expansion.children)
@@ -234,13 +237,16 @@ class _Describer:
         description = self._description(node, scope, directory)
         macros = {**description, **variables}
         command = "true" if node.noop else submit.command(description, macros)
+        request = submit.amounts(description, macros)
+        for oddity in submit.oddities(description, macros, request):
+            self._warnings[f"{node.file or node.name}: {oddity}"] += 1
         task = Task(
             name=f"{scope.prefix}{node.name}",
             command=command and several_lines(command),
             category=self._category(node, scope),
             inputs=submit.files(description, macros, "transfer_input_files"),
             outputs=submit.files(description, macros, "transfer_output_files"),
-            request=submit.amounts(description, macros),
+            request=request,
             priority=scope.parts.priorities.get(node.name, scope.parts.priorities.get(ALL_NODES)),
             directory=directory or None,
         )
@@ -283,12 +289,13 @@ class _Describer:
         if found is None and not node.noop:
             what = "SUBDAG file" if node.kind == "SUBDAG" else "submit file"
             consequence = "" if node.kind == "SUBDAG" else ": command and requests are unknown"
-            self._warnings[f'{what} "{node.file}" is missing{consequence}'] += 1
+            problem = "cannot be read" if path.exists() else "is missing"
+            self._warnings[f'{what} "{node.file}" {problem}{consequence}'] += 1
         return found or {}
 
     @staticmethod
     def _from_file(path: Path, node: Node) -> submit.Description | None:
-        if not path.is_file():
+        if not path.is_file() or not os.access(path, os.R_OK):
             return None
         return {} if node.kind == "SUBDAG" else submit.parse(Document.open(path).text)
 

@@ -3,12 +3,13 @@
 A file is only ever changed by replacing the lines of a statement or adding lines; every other byte stays.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from tonnage.files import Document
 
-__all__ = ["COMMANDS", "Statement", "statements", "with_priorities"]
+__all__ = ["COMMANDS", "INTEGER", "Statement", "statements", "with_priorities"]
 
 COMMANDS = frozenset(
     "JOB NODE FINAL PROVISIONER SERVICE SUBDAG SPLICE INCLUDE SUBMIT_DESCRIPTION PARENT WEAK CATEGORY MAXJOBS RETRY "  # noqa: SIM905
@@ -16,6 +17,9 @@ COMMANDS = frozenset(
     "JOBSTATE_LOG REJECT SET_JOB_ATTR ENV CONNECT PIN_IN PIN_OUT".split()
 )
 """The keywords of HTCondor 25, in capitals and with underscores."""
+
+INTEGER = re.compile(r"[+-]?\d+")
+"""How DAGMan writes a whole number."""
 
 _WITH_DESCRIPTION = {"JOB", "NODE", "FINAL", "PROVISIONER", "SERVICE", "SUBMIT_DESCRIPTION"}
 
@@ -134,8 +138,10 @@ def with_priorities(document: Document, priorities: Mapping[str, int]) -> bytes:
     missing = dict(priorities)
     for statement in statements(document):
         words = statement.words
-        if statement.keyword != "PRIORITY" or len(words) < 2 or words[0] not in priorities:
+        if statement.keyword != "PRIORITY" or not words or words[0] not in priorities:
             continue
+        if len(words) != 2 or not INTEGER.fullmatch(words[1]):
+            raise document.error("expected PRIORITY node number", statement.first)
         missing.pop(words[0], None)
         if words[1] != str(priorities[words[0]]):
             _replace_number(lines, statement, words, priorities[words[0]])

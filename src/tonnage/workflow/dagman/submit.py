@@ -2,13 +2,13 @@
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import TypeAlias
 
 from tonnage.jobs import Amounts
 
-__all__ = ["Description", "amounts", "command", "expand", "files", "parse", "quoted_argument"]
+__all__ = ["Description", "amount", "amounts", "command", "expand", "files", "oddities", "parse", "quoted_argument"]
 
 Description: TypeAlias = Mapping[str, str]
 """The settings of a submit description by their names in small letters, macros not expanded."""
@@ -20,6 +20,9 @@ _LOOKS_LIKE_MACRO = re.compile(r"(?<!\$)\$(?=\w*\()")
 _AMOUNT = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([kmgt]?)b?\s*$", re.IGNORECASE)
 _REQUESTS = ("request_cpus", "request_memory", "request_disk", "allowed_execute_duration")
 _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+
+QUEUE = "queue"
+"""Where `parse` keeps what stands behind ``queue``; no setting can have that name."""
 
 # A node is one cluster; of several processes in it the first stands for all. The cluster's number is not known yet.
 _FIRST_PROCESS = dict.fromkeys(("process", "procid", "step", "row", "itemindex", "node"), "0")
@@ -41,7 +44,8 @@ def parse(text: str) -> dict[str, str]:
     for line in lines:
         while line.rstrip().endswith("\\"):
             line = line.rstrip()[:-1] + next(lines, "")  # noqa: PLW2901 (a continued line is one line)
-        if _QUEUE.match(line):
+        if found := _QUEUE.match(line):
+            settings[QUEUE] = line[found.end() :].strip()
             break
         found = _SETTING.match(line)
         if found and not line.lstrip().startswith("#"):
@@ -142,11 +146,12 @@ def amounts(description: Description, macros: Mapping[str, str]) -> Amounts:
 @lru_cache(maxsize=4096)  # thousands of nodes ask for the same, and share one value
 def _amounts(cpus: str, memory: str, disk: str, seconds: str) -> Amounts:
     return Amounts(
-        cores=_amount(cpus, 1), memory=_whole(memory, 2**20), disk=_whole(disk, 2**10), wall_time=_amount(seconds, 1)
+        cores=amount(cpus, 1), memory=_whole(memory, 2**20), disk=_whole(disk, 2**10), wall_time=amount(seconds, 1)
     )
 
 
-def _amount(text: str, default_unit: int) -> float | None:
+def amount(text: str, default_unit: int) -> float | None:
+    """Return a number with an optional unit (base 1024) in base units, or None where the text is something else."""
     found = _AMOUNT.match(text)
     if not found:
         return None
@@ -155,8 +160,19 @@ def _amount(text: str, default_unit: int) -> float | None:
 
 
 def _whole(text: str, default_unit: int) -> int | None:
-    amount = _amount(text, default_unit)
-    return None if amount is None else round(amount)
+    value = amount(text, default_unit)
+    return None if value is None else round(value)
+
+
+def oddities(description: Description, macros: Mapping[str, str], request: Amounts) -> Iterator[str]:
+    """Yield what a reader should know: requests that only a pool can evaluate, and more jobs than one."""
+    for name, requested in zip(
+        _REQUESTS, (request.cores, request.memory, request.disk, request.wall_time), strict=True
+    ):
+        if requested is None and name in description and (value := expand(description[name], macros)):
+            yield f"{name} = {value} is an expression that only a pool can evaluate: unknown"
+    if description.get(QUEUE, "") not in ("", "1"):
+        yield f"queue {description[QUEUE]} stands for several jobs: taken as one task"
 
 
 def files(description: Description, macros: Mapping[str, str], name: str) -> tuple[str, ...]:
