@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tonnage.errors import InputError
 
-__all__ = ["MAX_FILE", "MAX_LINE", "Document", "without_gz", "write_whole"]
+__all__ = ["MAX_FILE", "MAX_LINE", "Document", "is_file", "without_gz", "write_whole"]
 
 MAX_FILE = 2**30
 """The largest file that is read as one piece, decompressed: 1 GiB."""
@@ -85,6 +85,14 @@ class Document:
         return InputError(message, path=self.path, line=line, hint=hint)
 
 
+def is_file(path: Path) -> bool:
+    """Whether there is a file; a name that no file can have names none."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
 def without_gz(path: Path) -> str:
     """Return a file's name without the ending of gzip."""
     return path.name[:-3] if path.suffix.lower() == ".gz" else path.name
@@ -119,7 +127,9 @@ def _limited(path: Path, head: bytes, stream: BufferedReader | gzip.GzipFile) ->
 
 def write_whole(path: Path, text: str) -> None:
     """Write a file completely or not at all; an ending ``.gz`` compresses."""
-    data = text.encode("utf-8", "surrogateescape")
+    if "\0" in text:
+        raise InputError("cannot be written: it would hold a NUL character, which no text file does", path=path)
+    data = text.encode("utf-8")
     if path.suffix.lower() == ".gz":
         data = gzip.compress(data, mtime=0)
     try:

@@ -198,8 +198,11 @@ def test_special_nodes_stand_beside_the_dag(tmp_path: Path) -> None:
 
 
 def test_a_missing_submit_or_subdag_file_is_a_warning(tmp_path: Path) -> None:
-    workflow = load(tmp_path, "JOB A absent.sub\nJOB B absent.sub\nSUBDAG EXTERNAL C absent.dag\nREJECT\n")
-    assert len(workflow) == 3
+    far = "x" * 5000
+    workflow = load(
+        tmp_path, f"JOB A absent.sub\nJOB B absent.sub\nSUBDAG EXTERNAL C absent.dag\nREJECT\nJOB D {far}\n"
+    )
+    assert len(workflow) == 4
     assert workflow.source is not None
     text = "\n".join(workflow.source.warnings)
     assert 'submit file "absent.sub" is missing' in text
@@ -242,6 +245,10 @@ def test_submit_files_with_the_same_name_in_two_folders_are_two_categories(tmp_p
         ("JOB A a.sub DRI x\n", 1, '"DRI" is not one of'),
         ("JOB A a.sub DIR\n", 1, "DIR needs"),
         ("JOB A+B a.sub\n", 1, "cannot be the name"),
+        ('JOB "" a.sub\n', 1, "cannot be the name"),
+        ("JOB A a.sub\nPRIORITY A " + "9" * 5000, 2, "is not a priority"),
+        ("SPLICE A " + "x" * 5000, 1, "does not exist"),
+        ("INCLUDE " + "x" * 5000, 1, "does not exist"),
         ("JOB child a.sub\n", 1, "cannot be the name"),
         ("JOB A {\n executable = x\n", 1, "not closed"),
         ("JOB A a.sub\nPARENT A \\\n# nothing\n", 3, "in the middle"),

@@ -64,6 +64,7 @@ def test_macros_in_a_circle_end() -> None:
         ("a b", "/bin/x a b"),
         ('"a ""b"" c"', "/bin/x a '\"b\"' c"),
         ("\"'a b' '' c''d\"", "/bin/x 'a b' '' cd"),
+        ("\"'it''s' \x01\"", "/bin/x 'it'\"'\"'s' '\x01'"),
         ('say \\"hi\\"', "/bin/x say '\"hi\"'"),
     ],
 )
@@ -84,6 +85,7 @@ def test_a_shell_line_is_the_command() -> None:
         ("512K", 512 * 2**10),
         ("1.5 g", 3 * 2**29),
         ("TotalMemory", None),
+        ("9" * 400, None),
         ("", None),
     ],
 )

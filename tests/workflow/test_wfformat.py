@@ -154,6 +154,7 @@ def test_written_ids_keep_to_the_schema_and_apart() -> None:
     ("value", "message"),
     [
         ('{"workflow": {', "is not JSON"),
+        ('{"workflow": {"tasks": [{"name": "\\ud800"}]}}', "half a character"),
         ('{"workflow": ' + '{"a":' * 100_000, "nested too deeply"),
         ({"schemaVersion": "1.5"}, 'neither WfFormat (key "workflow")'),
         ({"workflow": 3, "schemaVersion": "1.5"}, '"workflow" is missing or not an object'),

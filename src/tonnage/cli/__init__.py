@@ -86,9 +86,14 @@ def _report(error: Exception) -> int:
     else:
         _discard_output()
         problem = TonnageError(f"the output cannot be written: {error}")
-    lines = [printable(line) for line in f"tonnage: {problem.report()}".split("\n")]
+    lines = [_shortened(printable(line)) for line in f"tonnage: {problem.report()}".split("\n")]
     click.echo("\n".join(lines), err=True)
     return problem.exit_status
+
+
+def _shortened(line: str) -> str:
+    """Cut what a damaged file can put into a message: a name of a megabyte, say."""
+    return line if len(line) <= 800 else f"{line[:500]} ... {line[-250:]}"
 
 
 def _help_hint(error: click.ClickException) -> str | None:

@@ -129,7 +129,7 @@ class _Builder:
             value = float(text)
         except ValueError:
             value = -1.0
-        if not 0 <= value < float("inf"):
+        if not 0 <= value < 2.0**63:
             raise self._error(f'"{text}" is not a {key}: expected a number of at least 0')
         return value
 

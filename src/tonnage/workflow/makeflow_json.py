@@ -9,6 +9,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from tonnage.errors import InputError
 from tonnage.files import Document
+from tonnage.workflow.json_values import HALF_CHARACTER
 from tonnage.workflow.jx import JXError, evaluate
 from tonnage.workflow.makeflow_rules import LARGEST, Rule, amounts, megabytes, note_for, rules_of, workflow_of
 from tonnage.workflow.model import Workflow
@@ -49,6 +50,8 @@ def read(document: Document) -> Workflow:
 
 def _load(document: Document) -> Any:  # noqa: ANN401 (whatever the file holds is checked by who uses it)
     try:
+        if HALF_CHARACTER.search(document.text):
+            _refuse("")
         # Most files are plain JSON, for which Python's own reader is a hundred times faster.
         return json.loads(document.text, object_pairs_hook=_object, parse_constant=_refuse)
     except (ValueError, RecursionError):
@@ -65,7 +68,7 @@ def _object(pairs: list[tuple[str, Any]]) -> Entry:
 
 
 def _refuse(_found: str) -> NoReturn:
-    """Leave to JX, which knows the line, what is not quite JSON: NaN, a key that is given twice."""
+    """Leave to JX, which knows the line, what is not quite JSON: NaN, a key that is given twice, half a character."""
     raise ValueError
 
 

@@ -144,7 +144,7 @@ class Workflow:
         for number in by_name:
             task = self.tasks[number]
             for text in (task.name, task.command or "", task.category):
-                encoded = text.encode("utf-8", "surrogateescape")
+                encoded = text.encode("utf-8", "surrogatepass")
                 digest.update(len(encoded).to_bytes(8, "little") + encoded)
         rank = np.empty(len(self), dtype=np.int64)
         rank[by_name] = np.arange(len(self))

@@ -16,6 +16,7 @@ __all__ = ["read", "recognises"]
 Entry: TypeAlias = Mapping[str, Value]
 
 _TOP_LEVEL = re.compile(r"""^["']?(?:x-pegasus|pegasus|jobDependencies)["']?\s*:""", re.MULTILINE)
+_WHOLE = re.compile(r"\d{1,18}", re.ASCII)
 _IN_JSON = re.compile(r'"(?:x-pegasus|pegasus|jobDependencies)"\s*:')
 
 
@@ -117,7 +118,7 @@ def _files(job: Entry, document: Document) -> tuple[tuple[str, ...], tuple[str, 
 def _size(use: Entry) -> int | None:
     metadata = use.get("metadata")
     for value in (use.get("size"), metadata.get("size") if isinstance(metadata, Mapping) else None):
-        if isinstance(value, str) and value.isdecimal():
+        if isinstance(value, str) and _WHOLE.fullmatch(value):
             return int(value)
     return None
 

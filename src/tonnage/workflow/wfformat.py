@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from tonnage import __version__
 from tonnage.files import Document
 from tonnage.jobs import Amounts
+from tonnage.workflow.json_values import load
 from tonnage.workflow.model import Source, SpecialTask, Task, Workflow
 from tonnage.workflow.notes import note, restored
 from tonnage.workflow.references import Links
@@ -45,7 +46,8 @@ def read(document: Document) -> Workflow:
         raise document.error(message)
     workflow = _mapping(top, "workflow", document)
     entries, files = _entries(workflow, document)
-    if not entries:
+    special = tuple(_special(top, document))
+    if not entries and not special:
         raise document.error("holds no task")
     producer = str(_optional(top, "runtimeSystem").get("name", "")).lower()
     makeflow = producer == "makeflow"
@@ -58,20 +60,13 @@ def read(document: Document) -> Workflow:
         name if isinstance(name, str) and name else document.stem,
         tasks,
         _links(entries, document).edges,
-        special=tuple(_special(top, document)),
+        special=special,
         source=Source(document.path, "wfformat", tuple(warnings)),
     )
 
 
 def _load(document: Document) -> Entry:
-    try:
-        top = json.loads(document.text)
-    except json.JSONDecodeError as error:
-        raise document.error(f"is not JSON: {error.msg}", error.lineno) from None
-    except RecursionError:
-        raise document.error("is nested too deeply") from None
-    except ValueError as error:  # an integer of thousands of digits
-        raise document.error(f"is not JSON: {error}") from None
+    top = load(document)
     if not isinstance(top, dict):
         raise document.error('is not WfFormat: expected an object with the key "workflow"')
     return top

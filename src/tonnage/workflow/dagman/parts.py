@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tonnage.errors import InputError
-from tonnage.files import Document
+from tonnage.files import Document, is_file
 from tonnage.workflow.dagman.statements import COMMANDS, INTEGER, Statement, statements
 
 __all__ = ["ALL_NODES", "Arc", "Node", "Parts", "Splice", "parts", "unknown_node"]
@@ -90,7 +90,7 @@ def parts(document: Document, folder: Path) -> Parts:
 def _included(statement: Statement, document: Document, folder: Path, open_files: list[Document]) -> Document:
     name = _at_least(statement, document, 1, "INCLUDE file")[0]
     path = folder / name
-    if not path.exists():
+    if not is_file(path):
         raise document.error(f'INCLUDE names "{name}", which does not exist', statement.first)
     if any(path.resolve() == one.path.resolve() for one in open_files):
         raise document.error(f'"{name}" includes itself', statement.first)
@@ -124,7 +124,7 @@ def _define(item: Node | Splice, result: Parts) -> None:
     if other is not None:
         where = f"line {other.line}" if other.document is item.document else f"{other.document.path}:{other.line}"
         raise item.document.error(f'"{item.name}" is defined twice (first in {where})', item.line)
-    if item.name.upper() in _RESERVED or "+" in item.name:
+    if item.name.upper() in _RESERVED or "+" in item.name or not item.name:
         raise item.document.error(f'"{item.name}" cannot be the name of a node', item.line)
     result.names[item.name] = item
     result.items.append(item)
@@ -213,7 +213,7 @@ def _take_connect(statement: Statement, document: Document, result: Parts) -> It
 
 def _take_pin(statement: Statement, document: Document, result: Parts) -> Iterable[str]:
     node, number = _at_least(statement, document, 2, f"{statement.keyword} node number")[:2]
-    if not number.isdecimal() or int(number) < 1:
+    if not INTEGER.fullmatch(number) or int(number) < 1:
         raise document.error(f'"{number}" is not the number of a pin, counted from 1', statement.first)
     result.pins.setdefault((statement.keyword, int(number)), []).append(node)
     return (node,)

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Literal, cast
 
-from tonnage.files import Document
+from tonnage.files import Document, is_file
 from tonnage.workflow.dagman import submit
 from tonnage.workflow.dagman.parts import ALL_NODES, Arc, Node, Parts, Splice, parts, unknown_node
 from tonnage.workflow.dagman.statements import COMMANDS
@@ -133,7 +133,7 @@ class _Expansion:
     def _enter(self, splice: Splice, outer: _Scope) -> _Scope:
         directory = _joined(outer.directory, splice.directory)
         path = self.folder / directory / splice.file
-        if not path.is_file():
+        if not is_file(path):
             looked = f"looked for {path}"
             raise splice.document.error(f'SPLICE names "{splice.file}", which does not exist', splice.line, hint=looked)
         resolved = path.resolve()
@@ -227,7 +227,7 @@ class _Describer:
     def __init__(self, folder: Path, warnings: Counter[str]) -> None:
         self._folder = folder
         self._warnings = warnings
-        self._files: dict[Path, submit.Description | None] = {}
+        self._files: dict[tuple[str, str], submit.Description | str] = {}
         self._texts: dict[str, submit.Description] = {}
         self._stems: dict[str, str] = {}
 
@@ -282,22 +282,24 @@ class _Describer:
             if text not in self._texts:
                 self._texts[text] = submit.parse(text)
             return self._texts[text]
-        path = self._folder / directory / (node.file or "")
-        if path not in self._files:
-            self._files[path] = self._from_file(path, node)
-        found = self._files[path]
-        if found is None and not node.noop:
-            what = "SUBDAG file" if node.kind == "SUBDAG" else "submit file"
-            consequence = "" if node.kind == "SUBDAG" else ": command and requests are unknown"
-            problem = "cannot be read" if path.exists() else "is missing"
-            self._warnings[f'{what} "{node.file}" {problem}{consequence}'] += 1
-        return found or {}
+        where = (directory, node.file or "")
+        if where not in self._files:
+            self._files[where] = self._from_file(self._folder / directory / where[1], node)
+        found = self._files[where]
+        if isinstance(found, str) and not node.noop:
+            self._warnings[found] += 1
+        return {} if isinstance(found, str) else found
 
     @staticmethod
-    def _from_file(path: Path, node: Node) -> submit.Description | None:
-        if not path.is_file() or not os.access(path, os.R_OK):
-            return None
-        return {} if node.kind == "SUBDAG" else submit.parse(Document.open(path).text)
+    def _from_file(path: Path, node: Node) -> submit.Description | str:
+        """Return the description in a file, or what is wrong with the file."""
+        subdag = node.kind == "SUBDAG"
+        if is_file(path) and os.access(path, os.R_OK):
+            return {} if subdag else submit.parse(Document.open(path).text)
+        problem = "cannot be read" if is_file(path) else "is missing"
+        if subdag:
+            return f'SUBDAG file "{node.file}" {problem}'
+        return f'submit file "{node.file}" {problem}: command and requests are unknown'
 
 
 def _joined(outer: str, inner: str | None) -> str:

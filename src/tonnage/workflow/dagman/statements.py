@@ -18,7 +18,7 @@ COMMANDS = frozenset(
 )
 """The keywords of HTCondor 25, in capitals and with underscores."""
 
-INTEGER = re.compile(r"[+-]?\d+")
+INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 """How DAGMan writes a whole number."""
 
 _WITH_DESCRIPTION = {"JOB", "NODE", "FINAL", "PROVISIONER", "SERVICE", "SUBMIT_DESCRIPTION"}

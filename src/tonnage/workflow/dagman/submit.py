@@ -18,6 +18,9 @@ _QUEUE = re.compile(r"\s*queue\b(?!\s*=)", re.IGNORECASE)
 _MACRO = re.compile(r"(?<!\$)\$\(([\w.]+)(?::([^()]*))?\)")
 _LOOKS_LIKE_MACRO = re.compile(r"(?<!\$)\$(?=\w*\()")
 _AMOUNT = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([kmgt]?)b?\s*$", re.IGNORECASE)
+# Of the new syntax of `arguments`: what stands in single quotes (two of them inside are one), blanks, other text.
+_PIECES = re.compile(r"('(?:[^']|'')*'?)|(\s+)|([^\s']+)")
+_LARGEST = 2.0**63
 _REQUESTS = ("request_cpus", "request_memory", "request_disk", "allowed_execute_duration")
 _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
@@ -30,8 +33,7 @@ _LATER = frozenset(("cluster", "clusterid", "dagmanjobid", "dag_parent_names", "
 
 # A macro may name another one, but a chain this long goes round in a circle.
 _DEEPEST = 32
-_DOLLAR = "\0"  # a dollar that must not be read as the start of a macro again
-_QUOTE = "\1"
+_DOLLAR = "\0"  # a dollar that must not be read as the start of a macro again; no text file holds this character
 
 
 def parse(text: str) -> dict[str, str]:
@@ -102,32 +104,14 @@ def _arguments(value: str) -> list[str]:
     if "'" not in value:
         return value[1:-1].replace('""', '"').split()
     words: list[str] = []
-    word, inside, started = "", False, False
-    # Two single quotes inside of quotes are one; none can stand in the text, so a mark holds its place.
-    for part in re.split(r"('|\s+)", _halved_quotes(value[1:-1].replace('""', '"'))):
-        if part == "'":
-            inside, started = not inside, True
-        elif part.isspace() and not inside:
-            words += [word] if started else []
-            word, started = "", False
-        else:
-            word += part
-            started = started or bool(part)
-    return [one.replace(_QUOTE, "'") for one in (*words, *([word] if started else []))]
-
-
-def _halved_quotes(text: str) -> str:
-    """Replace each pair of single quotes inside of single quotes by a mark."""
-    result, inside, position = [], False, 0
-    while position < len(text):
-        if inside and text.startswith("''", position):
-            result.append(_QUOTE)
-            position += 2
-            continue
-        inside ^= text[position] == "'"
-        result.append(text[position])
-        position += 1
-    return "".join(result)
+    word: str | None = None
+    for quoted, blank, plain in _PIECES.findall(value[1:-1].replace('""', '"')):
+        if not blank:
+            word = (word or "") + (plain or quoted[1:-1].replace("''", "'"))
+        elif word is not None:
+            words.append(word)
+            word = None
+    return words if word is None else [*words, word]
 
 
 def quoted_argument(text: str) -> str:
@@ -156,7 +140,8 @@ def amount(text: str, default_unit: int) -> float | None:
     if not found:
         return None
     number, unit = found.groups()
-    return float(number) * (_UNITS[unit.lower()] if unit else default_unit)
+    value = float(number) * (_UNITS[unit.lower()] if unit else default_unit)
+    return value if value < _LARGEST else None
 
 
 def _whole(text: str, default_unit: int) -> int | None:

@@ -17,7 +17,7 @@ from tonnage.workflow.shell import one_line
 __all__ = ["render"]
 
 # What may stand in the name of a node or description without a second thought.
-_UNSAFE = re.compile(r"^-|[^\w./@:=,-]", re.ASCII)
+_UNSAFE = re.compile(r"^-|[^\w./:,-]", re.ASCII)
 _RESERVED = frozenset(("PARENT", "CHILD", ALL_NODES))
 
 _CHILDREN_PER_LINE = 1000
@@ -149,7 +149,7 @@ def _as_read(task: Task, name: str, description: str, *, priority: int | None) -
             wall_time=None if request.wall_time is None else math.ceil(request.wall_time),
         ),
         priority=priority,
-        directory=task.directory,
+        directory=task.directory or None,
     )
 
 
