@@ -25,4 +25,8 @@ def fast(function: Callable[P, R], size: int) -> Callable[P, R]:
 def _compiled(function: Callable[..., object]) -> Callable[..., object]:
     import numba
 
-    return cast(Callable[..., object], numba.njit(cache=True)(function))
+    try:
+        compiled = numba.njit(cache=True)(function)
+    except RuntimeError:  # neither the package's folder nor the user's can be written to
+        compiled = numba.njit(function)
+    return cast(Callable[..., object], compiled)
