@@ -81,7 +81,7 @@ def test_a_submit_file_gives_command_requests_and_files(tmp_path: Path) -> None:
         """\
         JOB a align.sub
         VARS a sample="s1" mem="2"
-        VARS ALL_NODES threads="4" mem="1"
+        VARS All_Nodes threads="4" mem="1"
         JOB b align.sub
         """,
         **{

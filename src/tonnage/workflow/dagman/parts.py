@@ -224,7 +224,7 @@ def _take_variables(statement: Statement, document: Document, result: Parts) -> 
     if rest[:7].upper().startswith(("PREPEND", "APPEND")):
         word, after = (*rest.split(None, 1), "")[:2]
         rest = after if word.upper() in ("PREPEND", "APPEND") else rest
-    found = result.variables.setdefault(node, [])
+    found = result.variables.setdefault(_whom(node), [])
     position, end = 0, len(rest.rstrip())
     while position < end:
         match = _VARIABLE.match(rest, position)
@@ -238,11 +238,16 @@ def _take_variables(statement: Statement, document: Document, result: Parts) -> 
     return (node,)
 
 
+def _whom(node: str) -> str:
+    """Return the name of a node as it is, and that of all of them in capitals."""
+    return ALL_NODES if node.upper() == ALL_NODES else node
+
+
 def _take_priority(statement: Statement, document: Document, result: Parts) -> Iterable[str]:
     node, number = _at_least(statement, document, 2, "PRIORITY node number")[:2]
     if not INTEGER.fullmatch(number):
         raise document.error(f'"{number}" is not a priority (an integer)', statement.first)
-    result.priorities[node] = int(number)
+    result.priorities[_whom(node)] = int(number)
     return (node,)
 
 

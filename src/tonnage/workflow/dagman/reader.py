@@ -230,6 +230,7 @@ class _Describer:
         self._files: dict[tuple[str, str], submit.Description | str] = {}
         self._texts: dict[str, submit.Description] = {}
         self._stems: dict[str, str] = {}
+        self._categories: dict[tuple[str, str], str] = {}
 
     def task(self, node: Node, scope: _Scope) -> Task:
         directory = _joined(scope.directory, node.directory)
@@ -243,7 +244,7 @@ class _Describer:
         task = Task(
             name=f"{scope.prefix}{node.name}",
             command=command and several_lines(command),
-            category=self._category(node, scope),
+            category=self._category(node, scope, directory),
             inputs=submit.files(description, macros, "transfer_input_files"),
             outputs=submit.files(description, macros, "transfer_output_files"),
             request=request,
@@ -264,16 +265,19 @@ class _Describer:
         own = scope.parts.variables.get(node.name, ())
         return {"job": f"{scope.prefix}{node.name}", **dict(everyone), **dict(own)}
 
-    def _category(self, node: Node, scope: _Scope) -> str:
+    def _category(self, node: Node, scope: _Scope, directory: str) -> str:
         """Return the name of the submit description; where two files share one, their paths set them apart."""
         if node.file is None:
             return without_number(node.name)
         if node.file in scope.parts.descriptions:
             return node.file
-        path = PurePosixPath(_joined(scope.directory, node.directory), node.file)
-        whole = str(path.with_suffix("")) if path.name else node.file
-        stem = path.stem or node.file
-        return stem if self._stems.setdefault(stem, whole) == whole else whole
+        where = (directory, node.file)
+        if where not in self._categories:
+            path = PurePosixPath(directory, node.file)
+            whole = str(path.with_suffix("")) if path.name else node.file
+            stem = path.stem or node.file
+            self._categories[where] = stem if self._stems.setdefault(stem, whole) == whole else whole
+        return self._categories[where]
 
     def _description(self, node: Node, scope: _Scope, directory: str) -> submit.Description:
         """Return the settings of the node's submit description; none where it has no file or that is missing."""
