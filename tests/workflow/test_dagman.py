@@ -80,8 +80,8 @@ def test_a_submit_file_gives_command_requests_and_files(tmp_path: Path) -> None:
         tmp_path,
         """\
         JOB a align.sub
-        VARS a sample="s1" mem="2"
         VARS All_Nodes threads="4" mem="1"
+        VARS a sample="s1" mem="2"
         JOB b align.sub
         """,
         **{
@@ -108,6 +108,66 @@ def test_a_submit_file_gives_command_requests_and_files(tmp_path: Path) -> None:
     assert second.command == "bin/align -t 4 none b.0 --all"
     assert second.request.memory == 2**30
     assert workflow.categories == {"align": 2}
+
+
+def test_of_lines_for_a_node_and_for_all_the_last_counts(tmp_path: Path) -> None:
+    workflow = load(
+        tmp_path,
+        """\
+        JOB A s.sub
+        JOB B s.sub
+        FINAL F s.sub
+        VARS A who="A" other='single quotes'
+        VARS ALL_NODES who="all"
+        VARS B who=B
+        PRIORITY A 9
+        PRIORITY all_nodes 5
+        PRIORITY B 7
+        """,
+        **{"s.sub": "executable = /bin/e\narguments = $(who) $(other)\n"},
+    )
+    assert [task.command for task in workflow.tasks] == ["/bin/e all single quotes", "/bin/e B"]
+    assert [task.priority for task in workflow.tasks] == [5, 7]
+    assert workflow.special[0].task.command == "/bin/e"
+    assert workflow.special[0].task.priority is None
+    document = Document.open(tmp_path / "top.dag")
+    changed = with_priorities(document, {"A": 1, "B": 2})
+    again = read_dagman(Document(document.path, changed))
+    assert [task.priority for task in again.tasks] == [1, 2]
+    assert with_priorities(Document(document.path, changed), {"A": 1, "B": 2}) == changed
+
+
+def test_variables_come_before_the_description_or_after_it(tmp_path: Path) -> None:
+    workflow = load(
+        tmp_path,
+        """\
+        JOB A s.sub
+        VARS A x="dag" y="dag"
+        VARS A APPEND y="after" request_memory="2GB"
+        VARS A prepend executable="/never"
+        """,
+        **{"s.sub": "x = sub\ny = sub\nexecutable = /bin/e\nrequest_memory = 1\narguments = $(x) $(y) $(z:z)\n"},
+    )
+    assert workflow.tasks[0].command == "/bin/e sub after z"
+    assert workflow.tasks[0].request.memory == 2 * 2**30
+
+
+def test_a_named_description_serves_the_splices_too(tmp_path: Path) -> None:
+    inner = {"i.dag": "JOB a work\n"}
+    workflow = load(tmp_path, "SUBMIT-DESCRIPTION work {\nexecutable = /bin/e\n}\nSPLICE S i.dag\n", **inner)
+    assert workflow.tasks[0].command == "/bin/e"
+    assert workflow.categories == {"work": 1}
+
+
+def test_the_folder_of_a_job_is_its_initialdir(tmp_path: Path) -> None:
+    workflow = load(tmp_path, "JOB a s.sub DIR d\n", **{"d/s.sub": "executable = run.sh\ninitialdir = in\n"})
+    assert (workflow.tasks[0].directory, workflow.tasks[0].command) == ("d/in", "./run.sh")
+
+
+def test_a_node_that_is_done_is_a_task_with_a_warning(tmp_path: Path) -> None:
+    workflow = load(tmp_path, "JOB a {\n}\nJOB b {\n} DONE\nDONE a\n")
+    assert workflow.source is not None
+    assert workflow.source.warnings == ("a node is marked as DONE: taken as a task like any other (2 nodes)",)
 
 
 def test_inline_and_named_descriptions(tmp_path: Path) -> None:
@@ -228,7 +288,9 @@ def test_thousands_of_missing_files_are_not_thousands_of_warnings(tmp_path: Path
 
 def test_submit_files_with_the_same_name_in_two_folders_are_two_categories(tmp_path: Path) -> None:
     workflow = load(tmp_path, "JOB a run.sub DIR align\nJOB b run.sub DIR merge\nJOB c run.sub DIR align\n")
-    assert workflow.categories == {"run": 2, "merge/run": 1}
+    assert workflow.categories == {"align/run": 2, "merge/run": 1}
+    turned = load(tmp_path, "JOB b run.sub DIR merge\nJOB c run.sub DIR align\nJOB a run.sub DIR align\n")
+    assert turned.checksum == workflow.checksum
 
 
 @pytest.mark.parametrize(
@@ -257,7 +319,13 @@ def test_submit_files_with_the_same_name_in_two_folders_are_two_categories(tmp_p
         ("JOB A a.sub\nRETRY X 1\n", 2, '"X" is not defined'),
         ("JOB A a.sub\nSCRIPT PRE B x\n", 2, '"B" is not defined'),
         ("JOB A a.sub\nSCRIPT A x y\n", 2, "expected SCRIPT"),
-        ("JOB A a.sub\nVARS A x=1\n", 2, "expected VARS"),
+        ("JOB A a.sub\nVARS A x= 1 = 2\n", 2, "expected VARS"),
+        ("JOB A a.sub\nVARS A\n", 2, "expected VARS"),
+        ('JOB A a.sub\nVARS A queue="x"\n', 2, "expected VARS"),
+        ("JOB A a.sub\nPRIORITY A 5 x\n", 2, '"5 x" is not a priority'),
+        ("SPLICE S x.dag\nPRIORITY S 5\n", 2, "does not work on a splice"),
+        ("SPLICE S x.dag\nVARS S+a x=1\n", 2, '"S+a" is not defined'),
+        ("NODE A a.sub\n", 1, "unknown command"),
         ("SPLICE S absent.dag\n", 1, 'SPLICE names "absent.dag", which does not exist'),
         ("SPLICE S top.dag\n", 1, "spliced into itself"),
         ("INCLUDE absent.inc\n", 1, 'INCLUDE names "absent.inc", which does not exist'),
@@ -285,7 +353,7 @@ def test_a_misspelt_name_gets_a_hint(tmp_path: Path) -> None:
     assert caught.value.hint == 'did you mean "align-7"?'
     with pytest.raises(InputError) as caught:
         load(tmp_path, "JOB A a.sub\nJOB B a.sub\nPARENT A CHIDL B\n")
-    assert caught.value.hint == 'did you mean CHILD where "CHIDL" stands?'
+    assert caught.value.hint == "is CHILD misspelt?"
 
 
 def test_a_cycle_through_splices_is_named(tmp_path: Path) -> None:
@@ -310,6 +378,30 @@ def test_a_bomb_of_splices_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "30.dag").write_text("".join(f"JOB j{n} {{\n}}\n" for n in range(1000)))
     with pytest.raises(InputError, match="more than"):
         read(tmp_path / "0.dag")
+
+
+@pytest.mark.parametrize("statement", ["SPLICE a", "INCLUDE"])
+def test_a_bomb_of_empty_files_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str) -> None:
+    monkeypatch.setattr("tonnage.workflow.dagman.reader._MOST_SPLICES", 1000)
+    for number in range(28):
+        again = f"{statement.replace('a', 'b')} {number + 1}.dag"
+        (tmp_path / f"{number}.dag").write_text(f"{statement} {number + 1}.dag\n{again}\n")
+    (tmp_path / "28.dag").write_text("# nothing\n")
+    with pytest.raises(InputError, match="more than"):
+        read(tmp_path / "0.dag", "dagman")
+
+
+@pytest.mark.parametrize("variables", ['x="$(x)$(x)"', " ".join(f'x{n}="$(x{n + 1})$(x{n + 1})"' for n in range(40))])
+def test_macros_that_grow_without_end_are_refused(tmp_path: Path, variables: str) -> None:
+    with pytest.raises(InputError, match="macros grow"):
+        load(tmp_path, f"JOB A {{\nexecutable = /bin/e\narguments = $(x)$(x0)\n}}\nVARS A {variables}\n")
+
+
+def test_names_cannot_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tonnage.workflow.dagman.reader._MOST_LETTERS", 10_000)
+    nodes = "".join(f"JOB n{n} {{\n}}\n" for n in range(100))
+    with pytest.raises(InputError, match="more than 10,000 letters"):
+        load(tmp_path, f"SPLICE {'x' * 1000} i.dag\n", **{"i.dag": nodes})
 
 
 def test_one_line_cannot_stand_for_any_number_of_dependencies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

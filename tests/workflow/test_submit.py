@@ -72,6 +72,39 @@ def test_arguments_in_the_old_and_the_new_syntax(value: str, words: str) -> None
     assert submit.command(submit.parse(f"executable = /bin/x\narguments = {value}\n"), {}) == words
 
 
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        ("arguments = -x\narguments = $(arguments) -y", "-x -y"),
+        ("# note \\\narguments = a", "a"),
+        ("arguments = a\\\n   b", "ab"),
+        ("arguments = a \\\n   b", "a b"),
+        ("x = 1\nx = $(x)2\nx = $(X)3\narguments = $(x)", "123"),
+    ],
+)
+def test_settings_that_name_themselves_comments_and_continuations(text: str, arguments: str) -> None:
+    assert htcondor2.Submit(f"executable = /bin/e\n{text}\n").expand("arguments") == arguments
+    ours = submit.parse(f"executable = /bin/e\n{text}\n")
+    assert submit.expand(ours["arguments"], ours) == arguments
+
+
+def test_a_setting_of_several_lines() -> None:
+    assert submit.parse("a @=end\none\ntwo\n@end\nb = 1\n") == {"b": "1"}
+    assert submit.parse("a = @=end\none\ntwo\n@end\nb = 1\n") == {"a": "one\ntwo", "b": "1"}
+
+
+@pytest.mark.parametrize("text", ["arguments = $ENV(HOME)", "arguments = $Fn(x)", "arguments = $INT(n)"])
+def test_what_only_condor_submit_evaluates_makes_the_command_unknown(text: str) -> None:
+    ours = submit.parse(f"executable = /bin/e\n{text}\n")
+    assert submit.command(ours, ours) is None
+    assert "only condor_submit evaluates" in next(submit.oddities(ours, ours, submit.amounts(ours, ours)))
+
+
+def test_a_condition_is_a_warning() -> None:
+    ours = submit.parse("if defined x\nexecutable = a\nelse\nexecutable = b\nendif\n")
+    assert '"if defined x" is not evaluated' in next(submit.oddities(ours, ours, submit.amounts(ours, ours)))
+
+
 def test_a_shell_line_is_the_command() -> None:
     assert submit.command(submit.parse("shell = cat a | sort > b\n"), {}) == "cat a | sort > b"
     assert submit.command(submit.parse("universe = vanilla\n"), {}) is None

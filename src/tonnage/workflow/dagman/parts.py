@@ -1,6 +1,5 @@
 """The parts of one DAGMan file, by name: nodes, splices, dependencies, variables, priorities."""
 
-import difflib
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -9,13 +8,17 @@ from typing import NamedTuple
 
 from tonnage.errors import InputError
 from tonnage.files import Document, is_file
-from tonnage.workflow.dagman.statements import COMMANDS, INTEGER, Statement, statements
+from tonnage.workflow.dagman.statements import ALL_NODES, COMMANDS, INTEGER, RESERVED, Statement, statements
+from tonnage.workflow.references import did_you_mean
 
-__all__ = ["ALL_NODES", "Arc", "Node", "Parts", "Splice", "parts", "unknown_node"]
+__all__ = ["Arc", "Node", "Parts", "Splice", "Variable", "parts", "unknown_node"]
 
-ALL_NODES = "ALL_NODES"
-_RESERVED = frozenset(("PARENT", "CHILD", ALL_NODES))
-_VARIABLE = re.compile(r'\s*([+\w.]+)\s*=\s*"((?:[^"\\]|\\.)*)"', re.DOTALL)
+_VARIABLE = re.compile(
+    r"""\s*([+\w.-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s"']+))(?=\s|$)""", re.DOTALL
+)
+_MOST_INCLUDES = 10_000
+_SCRIPT = "SCRIPT [DEFER status seconds] [DEBUG file type] PRE|POST|HOLD node program"
+_DONE = "a node is marked as DONE: taken as a task like any other"
 _SPECIAL = frozenset(("FINAL", "PROVISIONER", "SERVICE"))
 
 
@@ -53,6 +56,17 @@ class Arc(NamedTuple):
     line: int
 
 
+class Variable(NamedTuple):
+    """One pair of a VARS statement."""
+
+    place: int
+    """Where it stands among all pairs of the file."""
+    name: str
+    value: str
+    appended: bool
+    """Whether it comes after the submit description, and so wins over it."""
+
+
 @dataclass
 class Parts:
     """What one file and the files that it includes say."""
@@ -60,29 +74,37 @@ class Parts:
     items: list[Node | Splice] = field(default_factory=list)
     names: dict[str, Node | Splice] = field(default_factory=dict)
     arcs: list[Arc] = field(default_factory=list)
-    variables: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
-    priorities: dict[str, int] = field(default_factory=dict)
+    variables: dict[str, list[Variable]] = field(default_factory=dict)
+    """By the node that they are for; where ALL_NODES has some too, the last in the file counts."""
+    priorities: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """By the node: its place in the file, and the number."""
     descriptions: dict[str, str] = field(default_factory=dict)
     pins: dict[tuple[str, int], list[str]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    place: int = 0
+    """How many VARS pairs and priorities there were so far."""
 
 
 def parts(document: Document, folder: Path) -> Parts:
     """Read one DAGMan file and what it includes; `folder` is where relative names start."""
     result = Parts()
-    references: list[tuple[str, Document, int]] = []
+    references: list[tuple[str, Statement, Document]] = []
     open_files = [(document, statements(document))]
+    includes = 0
     while open_files:
         current, remaining = open_files[-1]
         statement = next(remaining, None)
         if statement is None:
             open_files.pop()
         elif statement.keyword == "INCLUDE":
+            includes += 1
+            if includes > _MOST_INCLUDES:
+                raise current.error(f"more than {_MOST_INCLUDES:,} files are included", statement.first)
             included = _included(statement, current, folder, [one for one, _ in open_files])
             open_files.append((included, statements(included)))
         else:
             for name in _take(statement, current, result):
-                references.append((name, current, statement.first))
+                references.append((name, statement, current))
     _check_references(result, references)
     return result
 
@@ -104,12 +126,8 @@ def _take(statement: Statement, document: Document, result: Parts) -> Iterable[s
         return take(statement, document, result)
     if statement.keyword in _SETTINGS:
         return ()
-    raise document.error(f'unknown command "{statement.keyword}"', statement.first, hint=_similar(statement.keyword))
-
-
-def _similar(keyword: str) -> str | None:
-    close = difflib.get_close_matches(keyword, COMMANDS, n=1)
-    return f"did you mean {close[0]}?" if close else None
+    hint = did_you_mean(statement.keyword, COMMANDS)
+    raise document.error(f'unknown command "{statement.keyword}"', statement.first, hint=hint)
 
 
 def _at_least(statement: Statement, document: Document, count: int, form: str) -> list[str]:
@@ -124,25 +142,25 @@ def _define(item: Node | Splice, result: Parts) -> None:
     if other is not None:
         where = f"line {other.line}" if other.document is item.document else f"{other.document.path}:{other.line}"
         raise item.document.error(f'"{item.name}" is defined twice (first in {where})', item.line)
-    if item.name.upper() in _RESERVED or "+" in item.name or not item.name:
+    if item.name.upper() in RESERVED or "+" in item.name or not item.name:
         raise item.document.error(f'"{item.name}" cannot be the name of a node', item.line)
     result.names[item.name] = item
     result.items.append(item)
 
 
 def _take_node(statement: Statement, document: Document, result: Parts) -> Iterable[str]:
-    kind = "JOB" if statement.keyword == "NODE" else statement.keyword
+    kind = statement.keyword
     if statement.description is not None:
         name, *options = _at_least(statement, document, 1, f"{kind} name {{ ... }}")
         file = None
     else:
         name, file, *options = _at_least(statement, document, 2, f"{kind} name submit-file")
-    directory, noop = _options(options, statement, document)
+    directory, noop = _options(options, statement, document, result)
     _define(Node(name, kind, file, statement.description, directory, noop, document, statement.first), result)
     return ()
 
 
-def _options(words: list[str], statement: Statement, document: Document) -> tuple[str | None, bool]:
+def _options(words: list[str], statement: Statement, document: Document, result: Parts) -> tuple[str | None, bool]:
     """Read ``[DIR d] [NOOP] [DONE]``."""
     if not words:
         return None, False
@@ -156,7 +174,9 @@ def _options(words: list[str], statement: Statement, document: Document) -> tupl
                 raise document.error("DIR needs the name of a folder", statement.first)
         elif option == "NOOP":
             noop = True
-        elif option != "DONE":
+        elif option == "DONE":
+            result.warnings.append(_DONE)
+        else:
             raise document.error(f'"{word}" is not one of DIR, NOOP, DONE', statement.first)
     return directory, noop
 
@@ -165,14 +185,14 @@ def _take_subdag(statement: Statement, document: Document, result: Parts) -> Ite
     external, name, file, *options = _at_least(statement, document, 3, "SUBDAG EXTERNAL name file")
     if external.upper() != "EXTERNAL":
         raise document.error("expected SUBDAG EXTERNAL name file", statement.first)
-    directory, noop = _options(options, statement, document)
+    directory, noop = _options(options, statement, document, result)
     _define(Node(name, "SUBDAG", file, None, directory, noop, document, statement.first), result)
     return ()
 
 
 def _take_splice(statement: Statement, document: Document, result: Parts) -> Iterable[str]:
     name, file, *options = _at_least(statement, document, 2, "SPLICE name file")
-    directory, _ = _options(options, statement, document)
+    directory, _ = _options(options, statement, document, result)
     _define(Splice(name, file, directory, document, statement.first), result)
     return ()
 
@@ -191,8 +211,8 @@ def _take_arcs(statement: Statement, document: Document, result: Parts) -> Itera
         words = words[1:]
     split = _place_of_child(words)
     if not 0 < split < len(words) - 1:
-        close = difflib.get_close_matches("CHILD", [word.upper() for word in words], n=1) if split < 0 else []
-        hint = f'did you mean CHILD where "{close[0]}" stands?' if close else None
+        found = did_you_mean("CHILD", (word.upper() for word in words)) if split < 0 else None
+        hint = "is CHILD misspelt?" if found else None
         raise document.error("expected PARENT p ... CHILD c ...", statement.first, hint=hint)
     result.arcs.append(Arc(words[:split], words[split + 1 :], False, document, statement.first))
     return ()  # the reader looks these up anyway
@@ -221,19 +241,23 @@ def _take_pin(statement: Statement, document: Document, result: Parts) -> Iterab
 
 def _take_variables(statement: Statement, document: Document, result: Parts) -> Iterable[str]:
     node, rest = (*statement.text.split(None, 1), "", "")[:2]
+    appended = False
     if rest[:7].upper().startswith(("PREPEND", "APPEND")):
         word, after = (*rest.split(None, 1), "")[:2]
-        rest = after if word.upper() in ("PREPEND", "APPEND") else rest
+        if word.upper() in ("PREPEND", "APPEND"):
+            rest, appended = after, word.upper() == "APPEND"
     found = result.variables.setdefault(_whom(node), [])
     position, end = 0, len(rest.rstrip())
-    while position < end:
+    while position < end or not end:
         match = _VARIABLE.match(rest, position)
-        if not match:
+        if not match or match.group(1).lower().startswith("queue"):
             raise document.error('expected VARS node name="value" ...', statement.first)
-        value = match.group(2)
-        if "\\" in value:
+        name, double, single, bare = match.groups()
+        value = bare or single or double or ""
+        if "\\" in value and not bare:
             value = re.sub(r"\\(.)", r"\1", value, flags=re.DOTALL)
-        found.append((match.group(1).lower(), value))
+        found.append(Variable(result.place, name.lower(), value, appended))
+        result.place += 1
         position = match.end()
     return (node,)
 
@@ -244,23 +268,31 @@ def _whom(node: str) -> str:
 
 
 def _take_priority(statement: Statement, document: Document, result: Parts) -> Iterable[str]:
-    node, number = _at_least(statement, document, 2, "PRIORITY node number")[:2]
-    if not INTEGER.fullmatch(number):
-        raise document.error(f'"{number}" is not a priority (an integer)', statement.first)
-    result.priorities[_whom(node)] = int(number)
+    node, number, *more = _at_least(statement, document, 2, "PRIORITY node number")
+    if more or not INTEGER.fullmatch(number):
+        raise document.error(f'"{" ".join([number, *more])}" is not a priority (an integer)', statement.first)
+    result.priorities[_whom(node)] = result.place, int(number)
+    result.place += 1
     return (node,)
 
 
 def _take_script(statement: Statement, document: Document, _: Parts) -> Iterable[str]:
-    words = _at_least(statement, document, 3, "SCRIPT PRE|POST|HOLD node program")
-    for place, word in enumerate(words[:-2]):
-        if word.upper() in ("PRE", "POST", "HOLD"):
-            return (words[place + 1],)
-    raise document.error("expected SCRIPT PRE|POST|HOLD node program", statement.first)
+    words = _at_least(statement, document, 3, _SCRIPT)
+    # DEFER has two words behind it, and so has DEBUG, whose file may be called anything.
+    while len(words) > 3 and words[0].upper() in ("DEFER", "DEBUG"):
+        words = words[3:]
+    if len(words) < 3 or words[0].upper() not in ("PRE", "POST", "HOLD"):
+        raise document.error(f"expected {_SCRIPT}", statement.first)
+    return (words[1],)
 
 
 def _take_named(statement: Statement, document: Document, _: Parts) -> Iterable[str]:
     return _at_least(statement, document, 1, f"{statement.keyword} node ...")[:1]
+
+
+def _take_done(statement: Statement, document: Document, result: Parts) -> Iterable[str]:
+    result.warnings.append(_DONE)
+    return _take_named(statement, document, result)
 
 
 def _take_reject(_statement: Statement, document: Document, result: Parts) -> Iterable[str]:
@@ -269,7 +301,7 @@ def _take_reject(_statement: Statement, document: Document, result: Parts) -> It
 
 
 _HANDLERS: dict[str, Callable[[Statement, Document, Parts], Iterable[str]]] = {
-    **dict.fromkeys(("JOB", "NODE", *_SPECIAL), _take_node),
+    **dict.fromkeys(("JOB", *_SPECIAL), _take_node),
     "SUBDAG": _take_subdag,
     "SPLICE": _take_splice,
     "SUBMIT_DESCRIPTION": _take_description,
@@ -282,22 +314,25 @@ _HANDLERS: dict[str, Callable[[Statement, Document, Parts], Iterable[str]]] = {
     "PRIORITY": _take_priority,
     "SCRIPT": _take_script,
     "REJECT": _take_reject,
+    "DONE": _take_done,
     # Those below change how DAGMan runs a node, not what there is to run: only the node's name is checked.
-    **dict.fromkeys(
-        ("CATEGORY", "RETRY", "ABORT_DAG_ON", "PRE_SKIP", "TOLERANCE", "DONE", "SAVE_POINT_FILE"), _take_named
-    ),
+    **dict.fromkeys(("CATEGORY", "RETRY", "ABORT_DAG_ON", "PRE_SKIP", "TOLERANCE", "SAVE_POINT_FILE"), _take_named),
 }
 _SETTINGS = frozenset(("MAXJOBS", "CONFIG", "DOT", "NODE_STATUS_FILE", "JOBSTATE_LOG", "SET_JOB_ATTR", "ENV"))
 
 
-def _check_references(result: Parts, references: list[tuple[str, Document, int]]) -> None:
-    for name, document, line in references:
-        if name not in result.names and name.upper() != ALL_NODES and name.partition("+")[0] not in result.names:
-            raise unknown_node(name, document, line, result.names)
+def _check_references(result: Parts, references: list[tuple[str, Statement, Document]]) -> None:
+    """Refuse what concerns a node that is not there; only pins and CONNECT may name splices."""
+    for name, statement, document in references:
+        found = result.names.get(name)
+        if found is None and name.upper() != ALL_NODES:
+            raise unknown_node(name, document, statement.first, result.names)
+        if isinstance(found, Splice) and statement.keyword not in ("PIN_IN", "PIN_OUT", "CONNECT"):
+            message = f'{statement.keyword} does not work on a splice ("{name}"), only inside of its file'
+            raise document.error(message, statement.first)
 
 
 def unknown_node(name: str, document: Document, line: int, known: Iterable[str]) -> InputError:
     """Return the error about a name that nothing defines."""
-    close = difflib.get_close_matches(name, list(known)[:10_000], n=1)
-    hint = f'did you mean "{close[0]}"?' if close else None
+    hint = did_you_mean(name, known)
     return document.error(f'"{name}" is not defined by any JOB, SUBDAG or SPLICE line', line, hint=hint)

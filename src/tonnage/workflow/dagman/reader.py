@@ -5,15 +5,15 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Literal, cast
 
 from tonnage.files import Document, is_file
 from tonnage.workflow.dagman import submit
-from tonnage.workflow.dagman.parts import ALL_NODES, Arc, Node, Parts, Splice, parts, unknown_node
-from tonnage.workflow.dagman.statements import COMMANDS
+from tonnage.workflow.dagman.parts import Arc, Node, Parts, Splice, parts, unknown_node
+from tonnage.workflow.dagman.statements import ALL_NODES, COMMANDS
 from tonnage.workflow.model import Source, SpecialTask, Task, Workflow
 from tonnage.workflow.notes import restored
 from tonnage.workflow.shell import several_lines, without_number
@@ -26,18 +26,32 @@ NOTE = "tonnage"
 # A few lines of splices can stand for any number of nodes, and one PARENT line for any number of dependencies.
 _MOST_TASKS = 5_000_000
 _MOST_EDGES = 50_000_000
+_MOST_SPLICES = 1_000_000
+_MOST_LETTERS = 2**29
 _MOST_WARNINGS = 20
-_OPTION = re.compile(r"--?[A-Za-z]")
+
+# What follows a keyword that is the name of a program too; a bag of tasks may start with one.
+_SHAPES = {
+    "CONFIG": r"\S+$",
+    "DONE": r"\S+$",
+    "DOT": r"[^\s-]\S*( (UPDATE|DONT.UPDATE|OVERWRITE|DONT.OVERWRITE|INCLUDE)\b.*)?$",
+    "ENV": r"(SET|GET) ",
+    "INCLUDE": r"\S+$",
+    "REJECT": r"$",
+    "RETRY": r"\S+ \d+( UNLESS.EXIT |$)",
+    "SCRIPT": r"(DEFER|DEBUG|PRE|POST|HOLD) ",
+}
+_OTHER_SHAPE = r"(?!--?[A-Za-z])\S+ (?!--?[A-Za-z])\S"
 
 
 def recognises(text: str) -> bool:
     """Whether the first statement of a text is one of DAGMan's, with words that fit."""
     lines = (line.strip() for line in text[:100_000].split("\n"))
     words = next((line.split() for line in lines if line and not line.startswith(("#", "//"))), [])
-    if not words or words[0].upper().replace("-", "_") not in COMMANDS:
+    keyword = words[0].upper().replace("-", "_") if words else ""
+    if keyword not in COMMANDS:
         return False
-    # A bag of tasks may start with a program called `job` or `env`, but DAGMan's words do not look like options.
-    return len(words) > 1 and not any(_OPTION.match(word) for word in words[1:3])
+    return re.match(_SHAPES.get(keyword, _OTHER_SHAPE), " ".join(words[1:]), re.IGNORECASE) is not None
 
 
 def read(document: Document) -> Workflow:
@@ -74,6 +88,8 @@ class _Scope:
     remaining: Iterator[Node | Splice]
     splice: Splice | None
     path: Path
+    descriptions: Mapping[str, str]
+    """Named submit descriptions: the DAG's own, and those of the DAGs around it."""
     inner: "dict[str, _Done]" = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
 
@@ -102,10 +118,13 @@ class _Expansion:
         self._has_child = bytearray()
         self._parsed: dict[tuple[Path, str], Parts] = {}
         self._open_files: set[Path] = set()
+        self._splice_paths: dict[tuple[str, str], Path] = {}
+        self._splices = 0
+        self._letters = 0
         self._describer = _Describer(self.folder, self.warnings)
 
     def run(self) -> None:
-        top = self._scope(self.document, "", "", None)
+        top = self._scope(self.document, "", "", None, {})
         stack = [top]
         while stack:
             scope = stack[-1]
@@ -120,31 +139,48 @@ class _Expansion:
                 self._open_files.discard(scope.path)
                 if stack and scope.splice:
                     stack[-1].inner[scope.splice.name] = done
+        self.tasks = self._describer.set_apart(self.tasks)
 
-    def _scope(self, document: Document, prefix: str, directory: str, splice: Splice | None) -> _Scope:
-        path = document.path.resolve()
+    def _scope(
+        self, document: Document, prefix: str, directory: str, splice: Splice | None, around: Mapping[str, str]
+    ) -> _Scope:
+        path = document.path if splice else document.path.resolve()
         self._open_files.add(path)
         found = self._parsed.get((path, directory))
         if found is None:
             found = self._parsed[path, directory] = parts(document, self.folder / directory)
             self.warnings.update(found.warnings)
-        return _Scope(found, prefix, directory, iter(found.items), splice, path)
+        named = {**around, **found.descriptions} if around else found.descriptions
+        return _Scope(found, prefix, directory, iter(found.items), splice, path, named)
 
     def _enter(self, splice: Splice, outer: _Scope) -> _Scope:
+        self._splices += 1
+        if self._splices > _MOST_SPLICES:
+            raise splice.document.error(f"more than {_MOST_SPLICES:,} splices", splice.line)
         directory = _joined(outer.directory, splice.directory)
-        path = self.folder / directory / splice.file
-        if not is_file(path):
-            looked = f"looked for {path}"
-            raise splice.document.error(f'SPLICE names "{splice.file}", which does not exist', splice.line, hint=looked)
-        resolved = path.resolve()
-        if resolved in self._open_files:
+        path = self._splice_path(splice, directory)
+        if path in self._open_files:
             raise splice.document.error(f'"{splice.file}" is spliced into itself', splice.line)
-        document = Document(path, b"") if (resolved, directory) in self._parsed else Document.open(path)
-        return self._scope(document, f"{outer.prefix}{splice.name}+", directory, splice)
+        document = Document(path, b"") if (path, directory) in self._parsed else Document.open(path)
+        return self._scope(document, f"{outer.prefix}{splice.name}+", directory, splice, outer.descriptions)
+
+    def _splice_path(self, splice: Splice, directory: str) -> Path:
+        where = (directory, splice.file)
+        if where not in self._splice_paths:
+            path = self.folder / directory / splice.file
+            if not is_file(path):
+                message = f'SPLICE names "{splice.file}", which does not exist'
+                raise splice.document.error(message, splice.line, hint=f"looked for {path}")
+            self._splice_paths[where] = path.resolve()
+        return self._splice_paths[where]
 
     def _add(self, node: Node, scope: _Scope) -> None:
+        self._letters += len(scope.prefix) + len(node.name)
+        if self._letters > _MOST_LETTERS:
+            raise node.document.error(f"the names of tasks hold more than {_MOST_LETTERS:,} letters", node.line)
         task = self._describer.task(node, scope)
         if node.kind not in ("JOB", "SUBDAG"):
+            self._describer.paths.pop()
             self.special.append((node, task))
             return
         if len(self.tasks) == _MOST_TASKS:
@@ -229,59 +265,102 @@ class _Describer:
         self._warnings = warnings
         self._files: dict[tuple[str, str], submit.Description | str] = {}
         self._texts: dict[str, submit.Description] = {}
-        self._stems: dict[str, str] = {}
-        self._categories: dict[tuple[str, str], str] = {}
+        self._paths: dict[tuple[str, str], str] = {}
+        self.paths: list[str | None] = []
+        """For each task the submit file that names its category."""
 
     def task(self, node: Node, scope: _Scope) -> Task:
         directory = _joined(scope.directory, node.directory)
-        variables = self._variables(node, scope)
-        description = self._description(node, scope, directory)
-        macros = {**description, **variables}
-        command = "true" if node.noop else submit.command(description, macros)
-        request = submit.amounts(description, macros)
-        for oddity in submit.oddities(description, macros, request):
+        try:
+            return self._task(node, scope, directory)
+        except ValueError as error:
+            raise node.document.error(f'node "{_cut(node.name)}": {error}', node.line) from None
+
+    def _task(self, node: Node, scope: _Scope, directory: str) -> Task:
+        before, after = self._variables(node, scope)
+        # As DAGMan hands them to condor_submit: what stands later wins, and variables may be settings too.
+        settings = {**before, **self._description(node, scope, directory), **after}
+        command = "true" if node.noop else submit.command(settings, settings)
+        request = submit.amounts(settings, settings)
+        for oddity in submit.oddities(settings, settings, request):
             self._warnings[f"{node.file or node.name}: {oddity}"] += 1
         task = Task(
             name=f"{scope.prefix}{node.name}",
             command=command and several_lines(command),
             category=self._category(node, scope, directory),
-            inputs=submit.files(description, macros, "transfer_input_files"),
-            outputs=submit.files(description, macros, "transfer_output_files"),
+            inputs=submit.files(settings, settings, "transfer_input_files"),
+            outputs=submit.files(settings, settings, "transfer_output_files"),
             request=request,
-            priority=scope.parts.priorities.get(node.name, scope.parts.priorities.get(ALL_NODES)),
-            directory=directory or None,
+            priority=self._priority(node, scope),
+            directory=_joined(directory, submit.expand(settings.get("initialdir", ""), settings)) or None,
         )
-        return self._with_note(task, node, variables[NOTE]) if NOTE in variables else task
+        note = settings.get(NOTE)
+        self.paths.append(self._path(node, scope, directory) if note is None else None)
+        return task if note is None else self._with_note(task, note)
 
-    def _with_note(self, task: Task, node: Node, note: str) -> Task:
+    @staticmethod
+    def _with_note(task: Task, note: str) -> Task:
         try:
             return restored(task, note)
         except (TypeError, ValueError) as error:
-            message = f'the variable "{NOTE}" of node "{node.name}" is damaged: {error}'
-            raise node.document.error(message, node.line) from None
+            raise ValueError(f'its variable "{NOTE}" is damaged: {error}') from None
 
-    def _variables(self, node: Node, scope: _Scope) -> Mapping[str, str]:
-        everyone = scope.parts.variables.get(ALL_NODES, ())
-        own = scope.parts.variables.get(node.name, ())
-        return {"job": f"{scope.prefix}{node.name}", **dict(everyone), **dict(own)}
+    @staticmethod
+    def _variables(node: Node, scope: _Scope) -> tuple[dict[str, str], dict[str, str]]:
+        """Return the variables that come before the submit description, and those that come after it."""
+        found = scope.parts.variables.get(node.name, [])
+        everyone = scope.parts.variables.get(ALL_NODES)
+        if everyone and node.kind != "FINAL":
+            found = sorted([*found, *everyone])
+        before = {"job": f"{scope.prefix}{node.name}"}
+        after: dict[str, str] = {}
+        for variable in found:
+            (after if variable.appended else before)[variable.name] = variable.value
+        return before, after
+
+    @staticmethod
+    def _priority(node: Node, scope: _Scope) -> int | None:
+        """Return the priority that the last line for the node or for all of them states."""
+        own = scope.parts.priorities.get(node.name)
+        everyone = scope.parts.priorities.get(ALL_NODES) if node.kind != "FINAL" else None
+        stated = [one for one in (own, everyone) if one is not None]
+        return max(stated)[1] if stated else None
 
     def _category(self, node: Node, scope: _Scope, directory: str) -> str:
-        """Return the name of the submit description; where two files share one, their paths set them apart."""
+        """Return the name of the submit description, for a file that without its folder and ending."""
         if node.file is None:
             return without_number(node.name)
-        if node.file in scope.parts.descriptions:
+        if node.file in scope.descriptions:
             return node.file
+        path = self._path(node, scope, directory) or node.file
+        return path.rpartition("/")[2] or path
+
+    def _path(self, node: Node, scope: _Scope, directory: str) -> str | None:
+        """Return a submit file's path without its ending; None for a description that stands in no file."""
+        if node.file is None or node.file in scope.descriptions:
+            return None
         where = (directory, node.file)
-        if where not in self._categories:
+        if where not in self._paths:
             path = PurePosixPath(directory, node.file)
-            whole = str(path.with_suffix("")) if path.name else node.file
-            stem = path.stem or node.file
-            self._categories[where] = stem if self._stems.setdefault(stem, whole) == whole else whole
-        return self._categories[where]
+            self._paths[where] = str(path.with_suffix("")) if path.name else node.file
+        return self._paths[where]
+
+    def set_apart(self, tasks: list[Task]) -> list[Task]:
+        """Return the tasks in which submit files of the same name in several folders are categories of their own."""
+        known: dict[str, set[str]] = {}
+        for path in self._paths.values():
+            known.setdefault(path.rpartition("/")[2], set()).add(path)
+        shared = {path for paths in known.values() if len(paths) > 1 for path in paths}
+        if not shared:
+            return tasks
+        return [
+            replace(task, category=path) if path in shared else task
+            for task, path in zip(tasks, self.paths, strict=True)
+        ]
 
     def _description(self, node: Node, scope: _Scope, directory: str) -> submit.Description:
         """Return the settings of the node's submit description; none where it has no file or that is missing."""
-        text = node.description if node.file is None else scope.parts.descriptions.get(node.file)
+        text = node.description if node.file is None else scope.descriptions.get(node.file)
         if text is not None:
             if text not in self._texts:
                 self._texts[text] = submit.parse(text)
@@ -304,6 +383,10 @@ class _Describer:
         if subdag:
             return f'SUBDAG file "{node.file}" {problem}'
         return f'submit file "{node.file}" {problem}: command and requests are unknown'
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= 100 else f"{name[:100]}..."
 
 
 def _joined(outer: str, inner: str | None) -> str:

@@ -9,19 +9,24 @@ from typing import NamedTuple
 
 from tonnage.files import Document
 
-__all__ = ["COMMANDS", "INTEGER", "Statement", "statements", "with_priorities"]
+__all__ = ["ALL_NODES", "COMMANDS", "INTEGER", "RESERVED", "Statement", "statements", "with_priorities"]
 
 COMMANDS = frozenset(
-    "JOB NODE FINAL PROVISIONER SERVICE SUBDAG SPLICE INCLUDE SUBMIT_DESCRIPTION PARENT WEAK CATEGORY MAXJOBS RETRY "  # noqa: SIM905
+    "JOB FINAL PROVISIONER SERVICE SUBDAG SPLICE INCLUDE SUBMIT_DESCRIPTION PARENT WEAK CATEGORY MAXJOBS RETRY "  # noqa: SIM905
     "ABORT_DAG_ON SCRIPT VARS PRIORITY PRE_SKIP TOLERANCE DONE SAVE_POINT_FILE CONFIG DOT NODE_STATUS_FILE "
     "JOBSTATE_LOG REJECT SET_JOB_ATTR ENV CONNECT PIN_IN PIN_OUT".split()
 )
 """The keywords of HTCondor 25, in capitals and with underscores."""
 
+ALL_NODES = "ALL_NODES"
+"""What stands for every node but FINAL ones, in any letters."""
+RESERVED = frozenset(("PARENT", "CHILD", ALL_NODES))
+"""What no node can be called."""
+
 INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 """How DAGMan writes a whole number."""
 
-_WITH_DESCRIPTION = {"JOB", "NODE", "FINAL", "PROVISIONER", "SERVICE", "SUBMIT_DESCRIPTION"}
+_WITH_DESCRIPTION = {"JOB", "FINAL", "PROVISIONER", "SERVICE", "SUBMIT_DESCRIPTION"}
 
 
 class Statement(NamedTuple):
@@ -39,8 +44,8 @@ class Statement(NamedTuple):
 
     @property
     def words(self) -> list[str]:
-        """What follows the keyword, split at blanks; double quotes hold a word together."""
-        return _quoted_words(self.text) if '"' in self.text else self.text.split()
+        """What follows the keyword, split at blanks; quotes of either kind hold a word together."""
+        return _quoted_words(self.text) if '"' in self.text or "'" in self.text else self.text.split()
 
 
 def statements(document: Document) -> Iterator[Statement]:
@@ -74,15 +79,16 @@ def _joined(document: Document, lines: list[str], number: int) -> tuple[str, int
         return "", number
     if not text.endswith("\\"):
         return text, number
-    while text.endswith("\\"):
-        text = text[:-1].rstrip()
+    parts = [text]
+    while parts[-1].endswith("\\"):
+        parts[-1] = parts[-1][:-1].rstrip()
         while number < len(lines) and _is_comment(lines[number].strip()):
             number += 1
         if number == len(lines):
             raise document.error("ends in the middle of a continued statement", number)
-        text = f"{text} {lines[number].strip()}"
+        parts.append(lines[number].strip())
         number += 1
-    return text, number
+    return " ".join(parts).strip(), number
 
 
 def _is_comment(text: str) -> bool:
@@ -109,13 +115,14 @@ def _closing_line(document: Document, lines: list[str], number: int, closing: st
 
 
 def _quoted_words(text: str) -> list[str]:
-    """Split at blanks outside of double quotes; inside them a backslash takes the next character as it is."""
+    """Split at blanks outside of quotes; inside them a backslash takes the next character as it is."""
     words: list[str] = []
-    word, inside, started = [], False, False
+    word: list[str] = []
+    inside, started = "", False
     characters = iter(text)
     for character in characters:
-        if character == '"':
-            inside, started = not inside, True
+        if character == inside or (not inside and character in "\"'"):
+            inside, started = "" if inside else character, True
         elif character == "\\" and inside:
             word.append(next(characters, ""))
         elif character.isspace() and not inside:
@@ -136,13 +143,17 @@ def with_priorities(document: Document, priorities: Mapping[str, int]) -> bytes:
     """
     lines = document.data.split(b"\n")
     missing = dict(priorities)
-    for statement in statements(document):
+    stated = [statement for statement in statements(document) if statement.keyword == "PRIORITY" and statement.words]
+    # The last line that concerns a node counts, so one above a line for ALL_NODES must be said again below it.
+    for_all = max((one.first for one in stated if one.words[0].upper() == ALL_NODES), default=0)
+    for statement in stated:
         words = statement.words
-        if statement.keyword != "PRIORITY" or not words or words[0] not in priorities:
+        if words[0] not in priorities:
             continue
         if len(words) != 2 or not INTEGER.fullmatch(words[1]):
             raise document.error("expected PRIORITY node number", statement.first)
-        missing.pop(words[0], None)
+        if statement.first > for_all:
+            missing.pop(words[0], None)
         if words[1] != str(priorities[words[0]]):
             _replace_number(lines, statement, words, priorities[words[0]])
     end_of_line = b"\r\n" if lines[0].endswith(b"\r") else b"\n"

@@ -4,6 +4,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import takewhile
 from typing import TypeAlias
 
 from tonnage.jobs import Amounts
@@ -26,6 +27,13 @@ _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 QUEUE = "queue"
 """Where `parse` keeps what stands behind ``queue``; no setting can have that name."""
+CONDITION = "if"
+"""Where `parse` keeps an ``if``, which it does not evaluate."""
+_CONDITION = re.compile(r"\s*if\b(?!\s*=)", re.IGNORECASE)
+_FUNCTION = re.compile(
+    r"\$(?:ENV|INT|REAL|STRING|CHOICE|RANDOM_CHOICE|RANDOM_INTEGER|SUBSTR|BASENAME|DIRNAME|EVAL|F[fpduwnxbqa]*)"
+    r"\([^()]*\)"
+)
 
 # A node is one cluster; of several processes in it the first stands for all. The cluster's number is not known yet.
 _FIRST_PROCESS = dict.fromkeys(("process", "procid", "step", "row", "itemindex", "node"), "0")
@@ -33,6 +41,7 @@ _LATER = frozenset(("cluster", "clusterid", "dagmanjobid", "dag_parent_names", "
 
 # A macro may name another one, but a chain this long goes round in a circle.
 _DEEPEST = 32
+_MOST_EXPANDED = 2**20
 _DOLLAR = "\0"  # a dollar that must not be read as the start of a macro again; no text file holds this character
 
 
@@ -44,15 +53,42 @@ def parse(text: str) -> dict[str, str]:
     settings: dict[str, str] = {}
     lines = iter(text.split("\n"))
     for line in lines:
-        while line.rstrip().endswith("\\"):
-            line = line.rstrip()[:-1] + next(lines, "")  # noqa: PLW2901 (a continued line is one line)
-        if found := _QUEUE.match(line):
-            settings[QUEUE] = line[found.end() :].strip()
+        if line.lstrip().startswith("#"):
+            continue
+        whole = _continued(line, lines)
+        if found := _QUEUE.match(whole):
+            settings[QUEUE] = whole[found.end() :].strip()
             break
-        found = _SETTING.match(line)
-        if found and not line.lstrip().startswith("#"):
-            settings[_key(found.group(1))] = found.group(2).strip()
+        if _CONDITION.match(whole):
+            settings[CONDITION] = whole.strip()
+        if found := _SETTING.match(whole):
+            name, value = _key(found.group(1)), found.group(2).strip()
+            if value.startswith("@="):
+                value = _block(f"@{value[2:]}", lines)
+            settings[name] = _without_itself(name, value, settings.get(name, ""))
     return settings
+
+
+def _continued(line: str, lines: Iterator[str]) -> str:
+    """Return a line with those that continue it; their leading blanks do not count."""
+    parts = [line.rstrip()]
+    while parts[-1].endswith("\\"):
+        parts[-1] = parts[-1][:-1]
+        parts.append(next(lines, "").strip())
+    return "".join(parts) if len(parts) > 1 else line
+
+
+def _block(mark: str, lines: Iterator[str]) -> str:
+    """Return the lines up to a mark: the value of a setting that spans several."""
+    return "\n".join(takewhile(lambda line: line.strip() != mark, lines))
+
+
+def _without_itself(name: str, value: str, old: str) -> str:
+    """Replace what a setting says of itself by what it was before, so that it does not go on for ever."""
+    if "$" not in value:
+        return value
+    itself = re.compile(rf"\$\({re.escape(name)}(?::[^()]*)?\)", re.IGNORECASE)
+    return itself.sub(lambda _: old, value)
 
 
 def _key(name: str) -> str:
@@ -60,14 +96,32 @@ def _key(name: str) -> str:
 
 
 def expand(value: str, macros: Mapping[str, str]) -> str:
-    """Replace ``$(name)`` and ``$(name:default)`` as condor_submit does; an unknown name becomes nothing."""
+    """Replace ``$(name)`` and ``$(name:default)`` as condor_submit does; an unknown name becomes nothing.
+
+    Raises ValueError where the macros grow without end.
+    """
+    return _expanded(value, macros).replace(_DOLLAR, "$")
+
+
+def _expanded(value: str, macros: Mapping[str, str]) -> str:
+    """Expand all macros, but leave `_DOLLAR` where a dollar was protected."""
     if "$" not in value:
         return value
+    grown = 0
+
+    def replacement(found: re.Match[str]) -> str:
+        nonlocal grown
+        text = _replacement(found, macros)
+        grown += len(text)
+        if grown > _MOST_EXPANDED:
+            raise ValueError(f"macros grow beyond {_MOST_EXPANDED:,} characters")
+        return text
+
     for _ in range(_DEEPEST):
-        value, count = _MACRO.subn(lambda found: _replacement(found, macros), value)
+        value, count = _MACRO.subn(replacement, value)
         if not count:
             break
-    return value.replace(_DOLLAR, "$")
+    return value
 
 
 def _replacement(found: re.Match[str], macros: Mapping[str, str]) -> str:
@@ -84,7 +138,9 @@ def _replacement(found: re.Match[str], macros: Mapping[str, str]) -> str:
 
 
 def command(description: Description, macros: Mapping[str, str]) -> str | None:
-    """Return the shell command that a node runs, or None where the description names no program."""
+    """Return the shell command that a node runs, or None where the description does not say or only HTCondor can."""
+    if unsupported(description, macros):
+        return None
     if "shell" in description:
         return expand(description["shell"], macros)
     program = expand(description.get("executable", ""), macros)
@@ -94,7 +150,17 @@ def command(description: Description, macros: Mapping[str, str]) -> str | None:
     # `sh -c TEXT` is how a command line travels through a submit description: give the text back.
     if program == "/bin/sh" and len(arguments) == 2 and arguments[0] == "-c":
         return arguments[1]
-    return shlex.join([program, *arguments])
+    # HTCondor takes the program from the folder, where a shell would look along its PATH.
+    return shlex.join([program if "/" in program else f"./{program}", *arguments])
+
+
+def unsupported(description: Description, macros: Mapping[str, str]) -> str | None:
+    """Return a function of HTCondor's that stands in the command, such as ``$ENV(HOME)``, or None."""
+    for name in ("executable", "arguments", "args", "shell"):
+        value = description.get(name, "")
+        if "$" in value and (found := _FUNCTION.search(_expanded(value, macros))):
+            return found.group(0)
+    return None
 
 
 def _arguments(value: str) -> list[str]:
@@ -156,6 +222,10 @@ def oddities(description: Description, macros: Mapping[str, str], request: Amoun
     ):
         if requested is None and name in description and (value := expand(description[name], macros)):
             yield f"{name} = {value} is an expression that only a pool can evaluate: unknown"
+    if function := unsupported(description, macros):
+        yield f"{function} in the command is a function that only condor_submit evaluates: command unknown"
+    if CONDITION in description:
+        yield f'"{description[CONDITION]}" is not evaluated: of a setting that stands twice the last counts'
     if description.get(QUEUE, "") not in ("", "1"):
         yield f"queue {description[QUEUE]} stands for several jobs: taken as one task"
 

@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from tonnage import __version__
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts
-from tonnage.workflow.dagman.parts import ALL_NODES
 from tonnage.workflow.dagman.reader import NOTE
+from tonnage.workflow.dagman.statements import RESERVED
 from tonnage.workflow.dagman.submit import quoted_argument
 from tonnage.workflow.model import Task, Workflow
 from tonnage.workflow.notes import note
+from tonnage.workflow.references import FreeNames
 from tonnage.workflow.shell import one_line
 
 __all__ = ["render"]
 
 # What may stand in the name of a node or description without a second thought.
 _UNSAFE = re.compile(r"^-|[^\w./:,-]", re.ASCII)
-_RESERVED = frozenset(("PARENT", "CHILD", ALL_NODES))
 
 _CHILDREN_PER_LINE = 1000
 
@@ -43,9 +43,10 @@ def _lines(workflow: Workflow) -> Iterator[str]:
     names = _names(workflow)
     descriptions: dict[tuple[str, tuple[str, ...]], str] = {}
     nodes: list[str] = []
+    free = FreeNames()
     for kind, task in _all_tasks(workflow):
-        nodes += _node(kind, task, names[task.name], descriptions)
-    yield f"# {workflow.name}: {len(workflow):,} tasks, written by Tonnage {__version__}"
+        nodes += _node(kind, task, names[task.name], descriptions, free)
+    yield f"# {' '.join(workflow.name.split())}: {len(workflow):,} tasks, written by Tonnage {__version__}"
     for (_, variables), name in descriptions.items():
         yield f"SUBMIT-DESCRIPTION {name} {{"
         yield from (f"    {_SETTINGS[variable]}" for variable in variables)
@@ -61,32 +62,29 @@ def _all_tasks(workflow: Workflow) -> Iterator[tuple[str, Task]]:
 
 def _names(workflow: Workflow) -> dict[str, str]:
     """Return a name for each task that DAGMan accepts, the task's own where it can be."""
-    given: dict[str, str] = {}
-    taken = {task.name for _, task in _all_tasks(workflow)}
-    for _, task in _all_tasks(workflow):
-        name = task.name
-        if _UNSAFE.search(name) or not name or name.upper() in _RESERVED:
-            name = _free(_UNSAFE.sub("_", name) or "task", taken)
-        taken.add(name)
-        given[task.name] = name
-    return given
+    free = FreeNames(task.name for _, task in _all_tasks(workflow))
+    return {
+        task.name: task.name if _is_safe(task.name) else free.give(_safe(task.name)) for _, task in _all_tasks(workflow)
+    }
 
 
-def _free(wanted: str, taken: "set[str]") -> str:
-    name, number = wanted, 1
-    while name in taken or name.upper() in _RESERVED:
-        number += 1
-        name = f"{wanted}_{number}"
-    return name
+def _is_safe(name: str) -> bool:
+    return bool(name) and not _UNSAFE.search(name) and name.upper() not in RESERVED
 
 
-def _node(kind: str, task: Task, name: str, descriptions: dict[tuple[str, tuple[str, ...]], str]) -> Iterator[str]:
+def _safe(name: str) -> str:
+    return name if _is_safe(name) else _UNSAFE.sub("_", f"{name}_")
+
+
+def _node(
+    kind: str, task: Task, name: str, descriptions: dict[tuple[str, tuple[str, ...]], str], free: FreeNames
+) -> Iterator[str]:
     variables = _variables(task)
     key = (task.category, tuple(variables))
     if key not in descriptions:
-        descriptions[key] = _free(_UNSAFE.sub("_", task.category) or "task", set(descriptions.values()))
+        descriptions[key] = free.give(_safe(task.category))
     description = descriptions[key]
-    plain = _as_read(task, name, description, priority=task.priority if kind == "JOB" else None)
+    plain = _as_read(task, name, description, priority=_priority(kind, task))
     extra = note(task, plain)
     if extra is not None:
         variables[NOTE] = extra
@@ -126,10 +124,15 @@ def _file_list(task: Task, names: tuple[str, ...]) -> str | None:
     return ",".join(names) or None
 
 
+def _priority(kind: str, task: Task) -> int | None:
+    """Return the priority where DAGMan takes one: of jobs only, and in 32 bits."""
+    return task.priority if kind == "JOB" and task.priority is not None and abs(task.priority) < 2**31 else None
+
+
 def _folder(task: Task) -> str:
     if not task.directory:
         return ""
-    return f' DIR "{task.directory}"' if _UNSAFE.search(task.directory) else f" DIR {task.directory}"
+    return f' DIR "{_escaped(task.directory)}"' if _UNSAFE.search(task.directory) else f" DIR {task.directory}"
 
 
 def _as_read(task: Task, name: str, description: str, *, priority: int | None) -> Task:
