@@ -111,6 +111,30 @@ def test_where_writing_is_impossible_the_error_says_so(tmp_path: Path) -> None:
         write_whole(tmp_path / "absent" / "out", "x")
 
 
+def test_a_pipe_may_be_gzipped_and_shared_memory_is_a_folder_like_any_other(tmp_path: Path) -> None:
+    code = "from pathlib import Path; from tonnage.files import Document; print(Document.open(Path('/dev/stdin')).text)"
+    packed = gzip.compress(b"text")
+    found = subprocess.run([sys.executable, "-c", code], input=packed, capture_output=True, check=True)
+    assert found.stdout == b"text\n"
+    shared = Path("/dev/shm") / f"tonnage-test-{os.getpid()}"
+    try:
+        write_whole(shared, "one")
+        write_whole(shared, "two")
+        assert shared.read_text() == "two"
+    finally:
+        shared.unlink(missing_ok=True)
+
+
+def test_long_names_are_written_and_links_in_a_circle_are_not(tmp_path: Path) -> None:
+    path = tmp_path / ("x" * 250)
+    write_whole(path, "text")
+    assert path.read_text() == "text"
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    with pytest.raises(InputError, match="cannot be written"):
+        write_whole(tmp_path / "a", "text")
+
+
 def test_a_new_file_gets_the_permissions_of_the_umask(tmp_path: Path) -> None:
     old = os.umask(0o027)
     try:

@@ -8,14 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.errors import InputError
-from tonnage.units import (
-    format_bytes,
-    format_cores,
-    format_seconds,
-    parse_bytes,
-    parse_cores,
-    parse_seconds,
-)
+from tonnage.units import format_bytes, format_cores, format_seconds, parse_bytes, parse_cores, parse_seconds
 
 
 @pytest.mark.parametrize(
@@ -157,6 +150,11 @@ def test_bytes_are_printed_with_three_digits(amount: int, text: str) -> None:
         (3599.9, "1h"),
         (93600, "1d2h"),
         (86399, "1d"),
+        (84600, "23h30m"),
+        (3570, "59m30s"),
+        (59.97, "1m"),
+        (604800, "7d"),
+        (-5400, "-1h30m"),
         (1.0, "1s"),
     ],
 )
@@ -186,6 +184,21 @@ def test_any_text_is_an_amount_or_an_input_error(text: str) -> None:
             assert parse(text) >= 0
         except InputError as error:
             assert error.exit_status == 2
+
+
+@pytest.mark.parametrize(
+    "text", ["9" * 400, "9" * 400 + ":00:00", "9" * 400 + "-00:00:00", "9" * 400 + "GB", "9" * 5000]
+)
+def test_numbers_without_end_are_refused(text: str) -> None:
+    for parse in (parse_bytes, parse_seconds, parse_cores):
+        with pytest.raises(InputError):
+            parse(text)
+
+
+@given(st.floats(60, 1e9))
+def test_a_printed_time_is_never_off_by_more_than_half_its_second_unit(amount: float) -> None:
+    unit = 3600 if amount >= 86400 - 30 else 60 if amount >= 3600 - 0.5 else 1
+    assert abs(parse_seconds(format_seconds(amount)) - amount) <= unit / 2 + 1e-6
 
 
 def test_units_import_nothing_that_would_slow_the_monitor_down() -> None:

@@ -1,5 +1,6 @@
 """Files as they lie on disk: read with limits, decompressed, decoded; written whole or not at all."""
 
+import errno
 import gzip
 import os
 import tempfile
@@ -9,7 +10,7 @@ from functools import cached_property
 from io import BufferedReader
 from pathlib import Path
 
-from tonnage.errors import InputError
+from tonnage.errors import InputError, TonnageError
 
 __all__ = ["MAX_FILE", "MAX_LINE", "Document", "is_file", "without_gz", "write_whole"]
 
@@ -21,6 +22,8 @@ MAX_LINE = 2**24
 _CHUNK = 2**20
 _GZIP = b"\x1f\x8b"
 _OTHER_COMPRESSIONS = {b"BZ": "bzip2", b"\xfd7": "xz", b"PK": "zip", b"(\xb5": "zstd"}
+_STREAMS = (Path("/dev/stdout"), Path("/dev/stderr"))
+_WORK_FAILED = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 _OTHER_ENCODINGS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
 
@@ -99,24 +102,24 @@ def without_gz(path: Path) -> str:
 
 
 def _contents(path: Path, stream: BufferedReader) -> bytes:
-    head = stream.read(2)
+    head = stream.peek(2)[:2]  # not read: a pipe could not give it back
     if head in _OTHER_COMPRESSIONS and b"\0" in stream.peek(_CHUNK):
         raise InputError(f"is compressed with {_OTHER_COMPRESSIONS[head]}; only gzip is read", path=path)
     if head != _GZIP:
-        return _limited(path, head, stream)
-    stream.seek(0)
+        return _limited(path, stream)
     try:
         with gzip.GzipFile(fileobj=stream) as decompressed:
-            return _limited(path, b"", decompressed)
+            return _limited(path, decompressed)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise InputError(f"is a damaged gzip file ({error})", path=path) from None
 
 
-def _limited(path: Path, head: bytes, stream: BufferedReader | gzip.GzipFile) -> bytes:
+def _limited(path: Path, stream: BufferedReader | gzip.GzipFile) -> bytes:
     """Read to the end, a chunk at a time, and give up early on what is no text or too large."""
-    chunks, size = [head], len(head)
+    chunks: list[bytes] = []
+    size = 0
     while chunk := stream.read(_CHUNK):
-        if len(chunks) == 1 and b"\0" in chunk and (head or chunk[:2]) not in _OTHER_ENCODINGS:
+        if not chunks and b"\0" in chunk and chunk[:2] not in _OTHER_ENCODINGS:
             raise InputError("is a binary file; expected text", path=path)
         chunks.append(chunk)
         size += len(chunk)
@@ -133,12 +136,12 @@ def write_whole(path: Path, text: str) -> None:
     if path.suffix.lower() == ".gz":
         data = gzip.compress(data, mtime=0)
     try:
-        if path.is_relative_to("/dev") or (path.exists() and not path.is_file()):
+        if path.is_relative_to("/dev/fd") or path in _STREAMS or (path.exists() and not path.is_file()):
             with path.open("ab") as stream:  # a pipe or standard output is not replaced, but written to
                 stream.write(data)
             return
         target = path.resolve()  # a link stays a link: what it points to is replaced
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".tonnage-")
         try:
             with os.fdopen(handle, "wb") as stream:
                 stream.write(data)
@@ -151,8 +154,11 @@ def write_whole(path: Path, text: str) -> None:
             raise
     except FileNotFoundError:
         raise InputError(f"cannot be written: there is no folder {path.parent}", path=path) from None
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", path=path) from None
+    except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
+        problem = f"cannot be written: {getattr(error, 'strerror', None) or error}"
+        if getattr(error, "errno", None) in _WORK_FAILED:
+            raise TonnageError(f"{path}: {problem}") from None
+        raise InputError(problem, path=path) from None
 
 
 def _mode(path: Path) -> int:

@@ -91,7 +91,7 @@ def parse_seconds(text: str) -> Seconds:
         if unit not in _SECONDS:
             raise InputError(f'"{text}" is not a time', hint=_seconds_hint(word))
         if last_unit is not None and _SECONDS[unit] >= _SECONDS[last_unit]:
-            raise InputError(f'"{text}" is not a time', hint=f'the units must go from large to small, as in "1h{30}m"')
+            raise InputError(f'"{text}" is not a time', hint='the units must go from large to small, as in "1h30m"')
         total += number * _SECONDS[unit]
         last_unit = unit
     return Seconds(_in_range(total, text))
@@ -114,6 +114,8 @@ def _parse_clock(stripped: str, text: str) -> float:
     if len(fields) != 3:
         hint = f"ambiguous: write {fields[0]}h{fields[1]}m or {fields[0]}m{fields[1]}s" if len(fields) == 2 else None
         raise InputError(f'"{text}" is not a time of the form HH:MM:SS', hint=hint)
+    if max(map(len, digits)) > 18:
+        raise InputError(f'"{text}" is too large')
     hours, minutes, seconds = int(fields[0]), int(fields[1]), float(fields[2])
     if minutes >= 60 or seconds >= 60 or (dash and hours >= 24):
         raise InputError(f'"{text}" is not a time', hint="minutes and seconds go to 59, hours after days to 23")
@@ -140,18 +142,20 @@ def format_bytes(amount: float, *, binary: bool = False) -> str:
 
 def format_seconds(amount: float) -> str:
     """Print a time with its two largest units: ``1h30m``, ``2d4h``, ``12.5s``, ``350ms``."""
-    if abs(amount) < 0.9995:
+    if amount < 0:
+        return f"-{format_seconds(-amount)}"
+    if amount < 0.9995:
         return f"{_three_digits(amount * 1000)}ms" if amount else "0s"
-    if abs(amount) < 59.95:
+    if amount < 59.95:
         return f"{_three_digits(amount)}s"
-    sign, rest = ("-", -amount) if amount < 0 else ("", amount)
     for large, small in (("d", "h"), ("h", "m"), ("m", "s")):
-        count = round(rest / _SECONDS[small])
-        per_large = round(_SECONDS[large] / _SECONDS[small])
-        if count >= per_large:
-            whole, part = divmod(count, per_large)
-            return f"{sign}{whole}{large}{part}{small}" if part else f"{sign}{whole}{large}"
-    return f"{sign}{_three_digits(rest)}s"
+        if amount >= _SECONDS[large]:
+            rounded = round(amount / _SECONDS[small]) * _SECONDS[small]
+            if rounded != amount:
+                return format_seconds(rounded)  # rounding may reach the next larger unit
+            whole, part = divmod(amount, _SECONDS[large])
+            return f"{whole:.0f}{large}{part / _SECONDS[small]:.0f}{small}" if part else f"{whole:.0f}{large}"
+    return "1m"
 
 
 def format_cores(amount: float) -> str:
@@ -174,7 +178,7 @@ def _leading_number(rest: str, text: str, expected: str) -> "tuple[float, str]":
         raise InputError(f'"{text}" is negative', hint=f"expected {expected}")
     if not end or rest[:end].count(".") > 1 or rest[:end] == ".":
         raise InputError(f'"{text}" is not {expected}')
-    return float(rest[:end]), rest[end:]
+    return _in_range(float(rest[:end]), text), rest[end:]
 
 
 def _leading_word(rest: str) -> "tuple[str, str]":

@@ -52,6 +52,7 @@ def test_version_3_arguments_profiles_and_inner_workflows(tmp_path: Path) -> Non
           <profile namespace="pegasus" key="memory">2048</profile>
           <profile namespace="pegasus" key="runtime">60</profile>
           <profile namespace="condor" key="request_cpus">4</profile>
+          <stdout name="out.log" link="output"/>
           <uses name="in.fq" link="input"/><uses name="log" link="inout"/>
         </job>
         <dax id="k" file="inner.dax"/>
@@ -59,7 +60,7 @@ def test_version_3_arguments_profiles_and_inner_workflows(tmp_path: Path) -> Non
         """,
     )
     job = workflow.tasks[0]
-    assert job.command == "align -t 4 in.fq -o out.bam"
+    assert job.command == "align -t 4 in.fq -o out.bam > out.log"
     assert job.request == Amounts(cores=4, memory=2 * 2**30)
     assert job.expected.wall_time == 60
     assert (job.inputs, job.outputs) == (("in.fq", "log"), ("log",))

@@ -3,10 +3,12 @@
 import gzip
 from pathlib import Path
 
+import click
 import pytest
 from hypothesis import given
 
 from strategies import workflows
+from tonnage.cli.show import show
 from tonnage.errors import CycleError, InputError
 from tonnage.files import Document
 from tonnage.workflow import READERS, WRITERS, Task, Workflow, read, write
@@ -40,11 +42,21 @@ def test_a_format_is_recognised_whatever_the_ending_says(name: str, ending: str)
         "FOO=1 ./program\n",
         "parent\n",
         "[ -f x ] && echo y\n",
+        "env T=4 ./run.sh a\n",
+        "script -c x log\n",
+        "retry ./flaky a\n",
+        "dot -Tsvg a\n",
         "echo '<job>'\n",
     ],
 )
 def test_a_bag_of_tasks_is_not_taken_for_something_else(text: str) -> None:
     assert recognise(Document(Path("bag"), text.encode())) == "text"
+
+
+def test_the_command_line_knows_every_reader() -> None:
+    option = next(option for option in show.params if option.name == "source_format")
+    assert isinstance(option.type, click.Choice)
+    assert set(option.type.choices) == set(READERS)
 
 
 def test_jx_with_comments_and_expressions_is_recognised() -> None:

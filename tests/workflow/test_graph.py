@@ -124,6 +124,12 @@ def test_a_chain_as_deep_as_it_is_long() -> None:
     assert graph.descendants[0] == size - 1
 
 
+@pytest.mark.parametrize(("parents", "children"), [([2], [-1]), ([0], [3]), ([0, 1], [2]), ([[0]], [[1]])])
+def test_dependencies_of_tasks_that_do_not_exist_are_refused(parents: list[int], children: list[int]) -> None:
+    with pytest.raises(ValueError, match=r"beyond|same length"):
+        Graph.from_edges(3, parents, children)
+
+
 def test_nothing_is_a_graph_too() -> None:
     graph = Graph.from_edges(0, [], [])
     assert (graph.size, graph.edges, graph.widths.tolist(), graph.longest_path([])) == (0, 0, [], (0.0, []))
@@ -134,6 +140,8 @@ def test_a_graph_cannot_be_changed() -> None:
     graph = build(3, [(0, 1), (1, 2)])
     with pytest.raises(ValueError, match="read-only"):
         graph.child[0] = 2
+    with pytest.raises(ValueError, match="read-only"):
+        graph.order[0] = 2
 
 
 @given(st.integers(2, 20).flatmap(lambda size: st.tuples(st.just(size), edges(size))))

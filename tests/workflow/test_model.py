@@ -84,7 +84,9 @@ def test_the_checksum_changes_with_a_command_a_category_or_a_dependency() -> Non
         Workflow.build("w", [Task("a", "x"), Task("b", "z")]).checksum,
         Workflow.build("w", [Task("a", "x"), Task("b", "y", category="c")]).checksum,
     }
-    assert len(sums) == 4
+    sums.add(Workflow.build("w", [Task("a", "x"), Task("b", None)]).checksum)
+    sums.add(Workflow.build("w", [Task("a", "x"), Task("b", "")]).checksum)
+    assert len(sums) == 6
 
 
 def test_priorities_are_set_by_name() -> None:

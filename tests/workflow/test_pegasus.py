@@ -22,7 +22,13 @@ def test_what_pegasus_own_api_writes(tmp_path: Path) -> None:
     whole, part, result = api.File("f.a", size=1024), api.File("f.b"), api.File("f.c")
     first = api.Job("preprocess").add_args("-T", "3", "-i", whole, 7).add_inputs(whole).add_outputs(part)
     first.add_pegasus_profile(memory="2 GB", cores=2, runtime=100, diskspace="1 GB")
-    second = api.Job("analyse").add_inputs(part).add_outputs(result).add_condor_profile(request_memory="3 GB")
+    second = (
+        api.Job("analyse")
+        .set_stdout("analyse.log")
+        .add_inputs(part)
+        .add_outputs(result)
+        .add_condor_profile(request_memory="3 GB")
+    )
     third = api.SubWorkflow("inner.yml", is_planned=False).add_inputs(result)
     written = api.Workflow("black-diamond").add_jobs(first, second, third)
     written.write(str(tmp_path / "workflow.yml"))
@@ -34,7 +40,7 @@ def test_what_pegasus_own_api_writes(tmp_path: Path) -> None:
     assert one.command == "preprocess -T 3 -i f.a 7"
     assert one.request == Amounts(cores=2, memory=2 * 2**30, disk=2**30)
     assert (one.expected.wall_time, one.input_bytes) == (100, 1024)
-    assert (two.category, two.request.memory) == ("analyse", 3 * 2**30)
+    assert (two.command, two.category, two.request.memory) == ("analyse > analyse.log", "analyse", 3 * 2**30)
     assert (three.command, three.category) == (None, "inner.yml")
     assert list(zip(workflow.graph.edge_parents().tolist(), workflow.graph.child.tolist(), strict=True)) == [
         (0, 1),

@@ -11,7 +11,14 @@ from tonnage.workflow.shell import executable, one_line, several_lines, without_
 
 @pytest.mark.parametrize(
     ("command", "program"),
-    [("./bin/bwa mem a", "bwa"), ("LC_ALL=C X=1 sort -u", "sort"), ("(cd x && ls)", "cd"), ("", None), ("A=1", None)],
+    [
+        ("./bin/bwa mem a", "bwa"),
+        ("LC_ALL=C X=1 sort -u", "sort"),
+        ("(cd x && ls)", "cd"),
+        ("", None),
+        ("A=1", None),
+        ("A='x y' B=\"z\" ./p", "p"),
+    ],
 )
 def test_executable(command: str, program: str | None) -> None:
     assert executable(command) == program

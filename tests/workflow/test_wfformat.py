@@ -115,8 +115,9 @@ def test_a_makeflow_instance_repeats_its_program(tmp_path: Path) -> None:
         "runtimeInSeconds": 1,
         "command": {"program": "bwa", "arguments": ["./bwa", "mem"]},
     }
-    workflow = load(tmp_path, instance([FIRST, SECOND], [ran], runtimeSystem={"name": "Makeflow"}))
-    assert workflow.tasks[0].command == "./bwa mem"
+    for key in ("runtimeSystem", "wms"):  # the key before version 1.5
+        workflow = load(tmp_path, instance([FIRST, SECOND], [ran], **{key: {"name": "Makeflow"}}))
+        assert workflow.tasks[0].command == "./bwa mem"
 
 
 def test_a_whole_script_is_a_command_but_no_category_and_equal_names_give_way_to_ids(tmp_path: Path) -> None:

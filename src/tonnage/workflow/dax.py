@@ -11,8 +11,8 @@ from xml.parsers import expat
 
 from tonnage.errors import InputError
 from tonnage.files import Document
-from tonnage.workflow.model import Source, Task, Workflow
-from tonnage.workflow.pegasus_profiles import amounts_from_profiles
+from tonnage.workflow.model import Source, Task, Workflow, total_size
+from tonnage.workflow.pegasus_profiles import REDIRECTIONS, amounts_from_profiles
 from tonnage.workflow.references import Links
 
 __all__ = ["read", "recognises"]
@@ -45,6 +45,7 @@ class _Job:
 
     task: Task
     arguments: list[str] = field(default_factory=list)
+    redirections: list[str] = field(default_factory=list)
     inputs: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
     sizes: list[int | None] = field(default_factory=list)
@@ -143,6 +144,8 @@ class _Builder:
             self._text = []
         elif name == "uses":
             self._uses(job, attributes)
+        elif name in REDIRECTIONS and (file := attributes.get("name") or attributes.get("file")):
+            job.redirections.append(f"{REDIRECTIONS[name]} {file}")
 
     def _uses(self, job: _Job, attributes: Mapping[str, str]) -> None:
         file = attributes.get("file") or attributes.get("name")
@@ -165,7 +168,8 @@ class _Builder:
         if self._job is None:
             self._child = None if name == "child" else self._child
         elif name == "argument" and self._text is not None:
-            self._job.arguments.append(" ".join("".join(self._text).split()))
+            # Lines are broken to look nice; blanks inside of a line may stand in quotes and mean something.
+            self._job.arguments.append(" ".join(line.strip() for line in "".join(self._text).splitlines()).strip())
             self._text = None
         elif name == "profile" and self._profile and self._text is not None:
             self._job.profiles[self._profile] = "".join(self._text).strip()
@@ -175,7 +179,6 @@ class _Builder:
             self._job = None
 
     def _finish(self, job: _Job, element: str) -> None:
-        known = [size for size in job.sizes if size is not None]
         task = job.task
         request, seconds = amounts_from_profiles(job.profiles)
         if task.expected.wall_time is None and seconds is not None:
@@ -185,10 +188,10 @@ class _Builder:
             replace(
                 task,
                 # <dag> and <dax> are other workflows: one task each, whose command only a planner knows.
-                command=" ".join([task.category, *job.arguments]).strip() if element == "job" else None,
+                command=" ".join([task.category, *job.arguments, *job.redirections]) if element == "job" else None,
                 inputs=tuple(dict.fromkeys(job.inputs)),
                 outputs=tuple(dict.fromkeys(job.outputs)),
                 request=request,
-                input_bytes=sum(known) if known and len(known) == len(job.sizes) else None,
+                input_bytes=total_size(job.sizes),
             )
         )

@@ -15,9 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from tonnage.kernels import COMPILE_FROM, fast
 
-__all__ = ["Cycle", "FloatArray", "Graph", "IntArray"]
+__all__ = ["Cycle", "FloatArray", "Graph"]
 
-IntArray: TypeAlias = NDArray[np.int64] | NDArray[np.int32]
 FloatArray: TypeAlias = NDArray[np.float64]
 
 # Reachability is computed for this many target tasks at a time: 8 words of 64 bits a task fill one cache line.
@@ -49,6 +48,10 @@ class Graph:
         """
         first = np.asarray(parents, dtype=np.int64)
         second = np.asarray(children, dtype=np.int64)
+        if first.shape != second.shape or first.ndim != 1:
+            raise ValueError("parents and children must be two lists of the same length")
+        if len(first) and not 0 <= min(first.min(), second.min()) <= max(first.max(), second.max()) < size:
+            raise ValueError(f"a dependency names a task beyond 0 to {size - 1}")
         loops = np.flatnonzero(first == second)
         if loops.size:
             raise Cycle([int(first[loops[0]])])
@@ -119,6 +122,7 @@ class Graph:
         done = self._fast(_first_in_first_out)(self.child_start, self.child, waiting, order, level)
         if done < self.size:
             raise Cycle(self._find_cycle(waiting))
+        order.flags.writeable = level.flags.writeable = False
         return order, level
 
     def _find_cycle(self, waiting: NDArray[np.int32]) -> list[int]:
@@ -185,7 +189,7 @@ class Graph:
         return Graph.from_edges(self.size, self.edge_parents()[keep], self.child[keep])
 
     def _fast(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
-        return fast(kernel, self.size)
+        return fast(kernel, _work(self.size, self.edges))
 
 
 class _Ordered:
@@ -214,9 +218,10 @@ class _Ordered:
         another follower too are marked in `shortcut`.
         """
         size = len(self.order)
+        work = _work(size, len(self.follower))
         # Uncompiled, a row operation costs the same for a few words as for hundreds: one block for everything.
-        block = _BLOCK if size >= COMPILE_FROM else max(_BLOCK, size)
-        spread = fast(_spread_targets, size)
+        block = _BLOCK if work >= COMPILE_FROM else max(_BLOCK, size)
+        spread = fast(_spread_targets, work)
         reach = np.zeros((size, -(-min(block, max(len(targets), 1)) // 64)), dtype=np.uint64)
         column = np.full(size, -1, dtype=np.int32)
         bit = np.uint64(1) << np.arange(64, dtype=np.uint64)
@@ -230,6 +235,11 @@ class _Ordered:
             column[chunk] = -1
             previous = first
             yield first, reach
+
+
+def _work(size: int, edges: int) -> int:
+    """Return how many tasks with few dependencies give as much work."""
+    return max(size, edges // 10)
 
 
 def _reachable_counts(rows: _Ordered) -> NDArray[np.int64]:

@@ -16,7 +16,7 @@ from tonnage.errors import CycleError, InputError
 from tonnage.jobs import NOTHING_KNOWN, Amounts
 from tonnage.workflow.graph import Cycle, FloatArray, Graph
 
-__all__ = ["CriticalPath", "Edges", "Source", "SpecialTask", "Task", "Workflow", "file_edges"]
+__all__ = ["CriticalPath", "Edges", "Source", "SpecialTask", "Task", "Workflow", "file_edges", "total_size"]
 
 Edges: TypeAlias = tuple[ArrayLike, ArrayLike]
 """Dependencies as two equally long lists of task numbers: the parents, and the children that wait for them."""
@@ -116,12 +116,12 @@ class Workflow:
         times = (task.expected.wall_time for task in self.tasks)
         return np.fromiter((np.nan if time is None else time for time in times), dtype=np.float64, count=len(self))
 
-    @property
+    @cached_property
     def total_seconds(self) -> float | None:
         """The sum of all run times, or None where one is not known."""
         return float(self.seconds.sum()) if self._all_times_known else None
 
-    @property
+    @cached_property
     def critical_path(self) -> CriticalPath | None:
         """The chain of tasks that takes longest, or None where a run time is not known."""
         if not self._all_times_known:
@@ -129,7 +129,7 @@ class Workflow:
         seconds, tasks = self.graph.longest_path(self.seconds)
         return CriticalPath(seconds, tuple(tasks))
 
-    @property
+    @cached_property
     def _all_times_known(self) -> bool:
         return len(self) > 0 and not bool(np.isnan(self.seconds).any())
 
@@ -143,7 +143,10 @@ class Workflow:
         by_name = sorted(range(len(self)), key=lambda number: self.tasks[number].name)
         for number in by_name:
             task = self.tasks[number]
-            for text in (task.name, task.command or "", task.category):
+            for text in (task.name, task.command, task.category):
+                if text is None:
+                    digest.update(b"\xff" * 8)  # no text is that long
+                    continue
                 encoded = text.encode("utf-8", "surrogatepass")
                 digest.update(len(encoded).to_bytes(8, "little") + encoded)
         rank = np.empty(len(self), dtype=np.int64)
@@ -158,6 +161,13 @@ class Workflow:
             replace(task, priority=priorities[task.name]) if task.name in priorities else task for task in self.tasks
         )
         return replace(self, tasks=tasks)
+
+
+def total_size(sizes: Iterable[int | None]) -> int | None:
+    """Return the sum of all sizes, or None where there are none or one is not known."""
+    listed = list(sizes)
+    known = [size for size in listed if size is not None]
+    return sum(known) if known and len(known) == len(listed) else None
 
 
 def file_edges(tasks: Sequence[Task], *, path: object = None) -> tuple[list[int], list[int]]:

@@ -50,7 +50,7 @@ def _from_json(name: str, value: Any) -> object:  # noqa: ANN401 (whatever the J
 def _amounts(name: str, value: Any) -> object:  # noqa: ANN401
     if not isinstance(value, dict) or not set(value) <= set(Resource):
         return _refuse(name)
-    if not all(type(amount) in (int, float) and amount >= 0 for amount in value.values()):
+    if not all(type(amount) in (int, float) and 0 <= amount < 2**63 for amount in value.values()):
         return _refuse(name)
     return Amounts(**value)
 

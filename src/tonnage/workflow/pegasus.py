@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from tonnage.files import Document
-from tonnage.workflow.model import Source, Task, Workflow
-from tonnage.workflow.pegasus_profiles import amounts_from_profiles
+from tonnage.workflow.model import Source, Task, Workflow, total_size
+from tonnage.workflow.pegasus_profiles import REDIRECTIONS, amounts_from_profiles
 from tonnage.workflow.references import Links
 from tonnage.workflow.yaml_values import Value, load
 
@@ -68,7 +68,8 @@ def _task(job: Entry, number: int, document: Document) -> Task:
         raise document.error(f"jobs[{number}] has no id")
     category = job.get("name") or job.get("file") or identity
     arguments = job.get("arguments") or []
-    words = [str(word) for word in arguments] if isinstance(arguments, Sequence) else []
+    words = ["null" if word is None else str(word) for word in arguments] if isinstance(arguments, Sequence) else []
+    words += [f"{sign} {job[name]}" for name, sign in REDIRECTIONS.items() if isinstance(job.get(name), str)]
     inputs, outputs, size = _files(job, document)
     request, seconds = amounts_from_profiles(dict(_profiles(job)))
     task = Task(
@@ -92,7 +93,7 @@ def _runtime(job: Entry, profiled: float | None) -> float | None:
             seconds = float(str(value))
         except ValueError:
             continue
-        if 0 <= seconds < float("inf"):
+        if 0 <= seconds < 2.0**63:
             return seconds
     return profiled
 
@@ -109,10 +110,7 @@ def _files(job: Entry, document: Document) -> tuple[tuple[str, ...], tuple[str, 
             inputs[name] = _size(use)
         if kind in ("output", "inout"):
             outputs[name] = None
-    sizes = list(inputs.values())
-    known = [size for size in sizes if size is not None]
-    total = sum(known) if known and len(known) == len(sizes) else None
-    return tuple(inputs), tuple(outputs), total
+    return tuple(inputs), tuple(outputs), total_size(inputs.values())
 
 
 def _size(use: Entry) -> int | None:

@@ -1,11 +1,14 @@
-"""Pegasus profiles: what a job asks for, in the words of its namespaces."""
+"""What both of Pegasus' formats say in the same words: profiles (what a job asks for) and redirections."""
 
 from collections.abc import Mapping
 
 from tonnage.jobs import Amounts
 from tonnage.workflow.dagman import submit
 
-__all__ = ["amounts_from_profiles"]
+__all__ = ["REDIRECTIONS", "amounts_from_profiles"]
+
+REDIRECTIONS = {"stdin": "<", "stdout": ">", "stderr": "2>"}
+"""How a shell does what the element or key of this name says."""
 
 
 def amounts_from_profiles(profiles: Mapping[tuple[str, str], str]) -> tuple[Amounts, float | None]:

@@ -5,8 +5,7 @@ from posixpath import basename
 
 __all__ = ["executable", "one_line", "several_lines", "without_number"]
 
-# Words before the program itself: assignments, and the wrappers whose first plain argument is the program.
-_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=\S*$")
+_ASSIGNMENT = re.compile(r"""\s*[A-Za-z_]\w*=(?:'[^']*'|"[^"]*"|[^\s'"])*(?:\s+|$)""", re.ASCII)
 _NUMBER_SUFFIX = re.compile(r"(?:[_.-]?ID)?[_.-]?\d+$")
 
 _PACKED = re.compile(r"""eval "\$\(printf %b '([^']*)'\)"$""")
@@ -14,11 +13,11 @@ _PACKED = re.compile(r"""eval "\$\(printf %b '([^']*)'\)"$""")
 
 def executable(command: str | None) -> str | None:
     """Return the name of the program that a command starts: ``bwa`` for ``LC_ALL=C ./bin/bwa mem a.fq``."""
-    for word in (command or "").split():
-        if _ASSIGNMENT.match(word):
-            continue
-        return basename(word.strip("'\"();&|")) or None
-    return None
+    rest = command or ""
+    while found := _ASSIGNMENT.match(rest):
+        rest = rest[found.end() :]
+    word = next(iter(rest.split(None, 1)), "")
+    return basename(word.strip("'\"();&|")) or None
 
 
 def without_number(name: str) -> str:

@@ -14,9 +14,9 @@ from tonnage import __version__
 from tonnage.files import Document
 from tonnage.jobs import Amounts
 from tonnage.workflow.json_values import load
-from tonnage.workflow.model import Source, SpecialTask, Task, Workflow
+from tonnage.workflow.model import Source, SpecialTask, Task, Workflow, total_size
 from tonnage.workflow.notes import note, restored
-from tonnage.workflow.references import Links
+from tonnage.workflow.references import FreeNames, Links
 from tonnage.workflow.shell import without_number
 
 __all__ = ["read", "recognises", "render"]
@@ -34,7 +34,7 @@ _NEVER = "1970-01-01T00:00:00+00:00"
 
 
 def recognises(text: str) -> bool:
-    """Whether a text is a JSON object with one of WfFormat's own keys and without Makeflow's."""
+    """Whether a text is a JSON object with one of WfFormat's own keys."""
     return text.lstrip().startswith("{") and bool(_HINT.search(text[:1_000_000]))
 
 
@@ -49,7 +49,7 @@ def read(document: Document) -> Workflow:
     special = tuple(_special(top, document))
     if not entries and not special:
         raise document.error("holds no task")
-    producer = str(_optional(top, "runtimeSystem").get("name", "")).lower()
+    producer = str(_optional(top, "runtimeSystem" if "runtimeSystem" in top else "wms").get("name", "")).lower()
     makeflow = producer == "makeflow"
     factor, warnings = (1, []) if producer == "tonnage" else _memory_factor(entries)
     warnings += _oddities(workflow, entries)
@@ -255,8 +255,7 @@ def _files(
     else:
         inputs = tuple(_texts(entry, "inputFiles", document))
         outputs = tuple(_texts(entry, "outputFiles", document))
-    known = [sizes[name] for name in inputs if name in sizes]
-    return inputs, outputs, sum(known) if known and len(known) == len(inputs) else None
+    return inputs, outputs, total_size(sizes.get(name) for name in inputs)
 
 
 def render(workflow: Workflow) -> str:
@@ -307,17 +306,9 @@ def _special(top: Entry, document: Document) -> Iterator[SpecialTask]:
 
 def _ids(workflow: Workflow) -> list[str]:
     """Return an id for each task in the letters that the schema allows, the task's own name where it can be."""
-    ids: list[str] = []
-    taken = {task.name for task in workflow.tasks}
-    for task in workflow.tasks:
-        wanted = identity = _UNSAFE.sub("_", task.name)
-        number = 1
-        while identity != task.name and identity in taken:
-            number += 1
-            identity = f"{wanted}_{number}"
-        taken.add(identity)
-        ids.append(identity)
-    return ids
+    free = FreeNames(task.name for task in workflow.tasks)
+    safe = ((task.name, _UNSAFE.sub("_", task.name)) for task in workflow.tasks)
+    return [name if identity == name else free.give(identity) for name, identity in safe]
 
 
 def _rendered(task: Task, identity: str) -> tuple[dict[str, object], dict[str, object] | None]:

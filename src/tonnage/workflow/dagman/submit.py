@@ -15,6 +15,7 @@ Description: TypeAlias = Mapping[str, str]
 """The settings of a submit description by their names in small letters, macros not expanded."""
 
 _SETTING = re.compile(r"\s*([+A-Za-z_][\w.+]*)\s*=(.*)", re.DOTALL)
+_BLOCK = re.compile(r"\s*([+A-Za-z_][\w.+]*)\s*@=(\w+)\s*")
 _QUEUE = re.compile(r"\s*queue\b(?!\s*=)", re.IGNORECASE)
 _MACRO = re.compile(r"(?<!\$)\$\(([\w.]+)(?::([^()]*))?\)")
 _LOOKS_LIKE_MACRO = re.compile(r"(?<!\$)\$(?=\w*\()")
@@ -61,10 +62,10 @@ def parse(text: str) -> dict[str, str]:
             break
         if _CONDITION.match(whole):
             settings[CONDITION] = whole.strip()
-        if found := _SETTING.match(whole):
+        if found := _BLOCK.fullmatch(whole):
+            settings[_key(found.group(1))] = _block(f"@{found.group(2)}", lines)
+        elif found := _SETTING.match(whole):
             name, value = _key(found.group(1)), found.group(2).strip()
-            if value.startswith("@="):
-                value = _block(f"@{value[2:]}", lines)
             settings[name] = _without_itself(name, value, settings.get(name, ""))
     return settings
 
