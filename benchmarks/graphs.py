@@ -103,7 +103,9 @@ def whole_workflow(size: int) -> None:
     seconds = np.random.default_rng(2).random(size).tolist()
     start = time.perf_counter()
     tasks = [
-        Task(f"task-{number}", f"./simulate --seed {number}", "simulate", expected=Amounts(wall_time=seconds[number]))
+        Task(
+            f"task-{number}", f"./simulate --seed {number}", "simulate", expected=Amounts.of(wall_time=seconds[number])
+        )
         for number in range(size)
     ]
     made = time.perf_counter()

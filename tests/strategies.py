@@ -3,6 +3,7 @@
 from hypothesis import strategies as st
 
 from tonnage.jobs import Amounts
+from tonnage.units import Bytes
 from tonnage.workflow import SpecialTask, Task, Workflow
 
 __all__ = ["edges", "graphs", "tasks", "workflows"]
@@ -35,11 +36,11 @@ _commands = st.text(
     st.sampled_from(list("ab 0'\"$(){}[]<>|&;#\\/%@=:,.*?!~^`+-\n\té")), min_size=1, max_size=40
 ).filter(lambda command: command.strip() == command)
 _files = st.lists(st.text(st.sampled_from("abcXYZ019_.-/"), min_size=1, max_size=8), unique=True, max_size=3).map(tuple)
-_amount = st.none() | st.integers(1, 2**50)
+_amount = st.none() | st.integers(1, 2**50).map(Bytes)
 _time = st.none() | st.floats(0, 1e7, allow_nan=False).map(lambda value: round(value, 3))
 
 amounts = st.builds(
-    Amounts,
+    Amounts.of,
     cores=st.none() | st.integers(1, 128) | st.sampled_from([0.5, 2.5]),
     memory=_amount,
     disk=_amount,

@@ -102,7 +102,7 @@ def test_a_submit_file_gives_command_requests_and_files(tmp_path: Path) -> None:
     )
     first, second = workflow.tasks
     assert first.command == "bin/align -t 4 s1 a.0 --all"
-    assert first.request == Amounts(cores=4, memory=2 * 2**30, disk=500 * 1024, wall_time=3600)
+    assert first.request == Amounts.of(cores=4, memory=2 * 2**30, disk=500 * 1024, wall_time=3600)
     assert first.inputs == ("s1.fq", "ref.fa")
     assert first.outputs == ("s1.bam",)
     assert second.command == "bin/align -t 4 none b.0 --all"

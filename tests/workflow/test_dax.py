@@ -61,8 +61,8 @@ def test_version_3_arguments_profiles_and_inner_workflows(tmp_path: Path) -> Non
     )
     job = workflow.tasks[0]
     assert job.command == "align -t 4 in.fq -o out.bam > out.log"
-    assert job.request == Amounts(cores=4, memory=2 * 2**30)
-    assert job.expected.wall_time == 60
+    assert job.request == Amounts.of(cores=4, memory=2 * 2**30)
+    assert job.expected == Amounts.of(wall_time=60)
     assert (job.inputs, job.outputs) == (("in.fq", "log"), ("log",))
     assert (workflow.tasks[1].category, workflow.tasks[1].command) == ("inner.dax", None)
 

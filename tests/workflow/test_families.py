@@ -74,7 +74,7 @@ class TestEveryFamily:
     def test_everything_about_a_task_is_known(self, family: Family) -> None:
         for task in family.generate(300).tasks:
             expected = task.expected
-            assert expected.cores == 1
+            assert expected.cores == 1.0
             assert expected.wall_time is not None
             assert expected.wall_time > 0
             assert expected.memory is not None

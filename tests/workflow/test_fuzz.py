@@ -12,6 +12,7 @@ from test_formats import SAMPLES
 
 from tonnage.errors import TonnageError
 from tonnage.files import Document
+from tonnage.units import Bytes
 from tonnage.workflow import READERS, WRITERS, Task, Workflow, read, write
 from tonnage.workflow.formats import recognise
 
@@ -33,7 +34,7 @@ def seeds() -> dict[str, list[str]]:
     """Return whole files to start from: the samples, and a workflow in every format that is written."""
     tasks = [
         Task("a", "echo 'x' > a.out", "first", outputs=("a.out",)),
-        Task("b", "sort a.out\nwc", "second", inputs=("a.out",), priority=3, input_bytes=10),
+        Task("b", "sort a.out\nwc", "second", inputs=("a.out",), priority=3, input_bytes=Bytes(10)),
         Task("c d", None, "third kind", directory="sub"),
     ]
     workflow = Workflow.build("seed", tasks, ([0, 0, 1], [1, 2, 2]))

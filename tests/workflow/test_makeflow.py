@@ -124,13 +124,13 @@ d: in
 	cmd
 """
     a, b, c, d = load(text).tasks
-    assert (a.category, a.request) == ("cmd", Amounts(cores=2))
+    assert (a.category, a.request) == ("cmd", Amounts.of(cores=2))
     # The last setting of a category holds for all its rules; a variable has the value of its line.
     assert (b.category, b.command) == ("big one", "cmd 2 100")
-    assert b.request == Amounts(cores=2, memory=300 * 2**20, disk=200 * 2**20)
+    assert b.request == Amounts.of(cores=2, memory=300 * 2**20, disk=200 * 2**20)
     assert (c.category, c.command) == ("big one", "cmd -q long 8")
-    assert c.request == Amounts(cores=8, memory=400 * 2**20, disk=200 * 2**20, wall_time=60)
-    assert (d.category, d.request) == ("default", Amounts(cores=2))
+    assert c.request == Amounts.of(cores=8, memory=400 * 2**20, disk=200 * 2**20, wall_time=60)
+    assert (d.category, d.request) == ("default", Amounts.of(cores=2))
 
 
 def test_exported_variables_travel_with_the_command() -> None:
@@ -323,7 +323,7 @@ def test_the_real_tool_runs_what_is_written(tool: ToolFinder, tmp_path: Path, fo
         Task("third", "echo third >> ../log", directory="sub"),
         Task("fourth", None),
         Task("fifth", "cat 'an input:$' >> log; touch 'an output'", inputs=("an input:$",), outputs=("an output",)),
-        Task("sixth", "echo last >> log", inputs=("./an output",), request=Amounts(cores=1, memory=2**20 + 1)),
+        Task("sixth", "echo last >> log", inputs=("./an output",), request=Amounts.of(cores=1, memory=2**20 + 1)),
     ]
     chain = np.arange(len(tasks))
     workflow = Workflow.build("made", tasks, (chain[:-1], chain[1:]))

@@ -56,10 +56,10 @@ def test_what_a_rule_asks_for_wins_over_its_category_and_that_over_the_default()
     top = {"categories": categories, **one(category="big", resources={"wall-time": 90})}
     task = load(top).tasks[0]
     assert task.category == "big"
-    assert task.request == Amounts(cores=1, memory=100 * 2**20, disk=10 * 2**20, wall_time=90)
+    assert task.request == Amounts.of(cores=1, memory=100 * 2**20, disk=10 * 2**20, wall_time=90)
     assert load({**top, **one()}).tasks[0].category == "cmd"
     named = load({**top, **one(), "default_category": "big"}).tasks[0]
-    assert (named.category, named.request) == ("big", Amounts(memory=100 * 2**20, wall_time=60))
+    assert (named.category, named.request) == ("big", Amounts.of(memory=100 * 2**20, wall_time=60))
 
 
 def test_environments_travel_with_the_command() -> None:
@@ -198,7 +198,7 @@ def test_what_cannot_be_written_is_refused() -> None:
     with pytest.raises(InputError, match="special nodes"):
         makeflow_json.render(Workflow.build("w", [Task("a")], special=[SpecialTask("final", Task("z"))]))
     with pytest.raises(InputError, match="not finite"):
-        makeflow_json.render(Workflow.build("w", [Task("a", request=Amounts(cores=float("inf")))]))
+        makeflow_json.render(Workflow.build("w", [Task("a", request=Amounts.of(cores=float("inf")))]))
 
 
 def test_real_files(data: Path) -> None:

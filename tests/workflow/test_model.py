@@ -11,7 +11,7 @@ from tonnage.workflow.model import file_edges
 
 
 def timed(name: str, seconds: float | None) -> Task:
-    return Task(name, expected=Amounts(wall_time=seconds))
+    return Task(name, expected=Amounts.of(wall_time=seconds))
 
 
 def diamond(times: tuple[float | None, ...] = (1, 5, 2, 1)) -> Workflow:

@@ -38,8 +38,9 @@ def test_what_pegasus_own_api_writes(tmp_path: Path) -> None:
     assert (workflow.name, workflow.source.format) == ("black-diamond", "pegasus")
     one, two, three = workflow.tasks
     assert one.command == "preprocess -T 3 -i f.a 7"
-    assert one.request == Amounts(cores=2, memory=2 * 2**30, disk=2**30)
-    assert (one.expected.wall_time, one.input_bytes) == (100, 1024)
+    assert one.request == Amounts.of(cores=2, memory=2 * 2**30, disk=2**30)
+    assert one.expected == Amounts.of(wall_time=100)
+    assert one.input_bytes == 1024
     assert (two.command, two.category, two.request.memory) == ("analyse > analyse.log", "analyse", 3 * 2**30)
     assert (three.command, three.category) == (None, "inner.yml")
     assert list(zip(workflow.graph.edge_parents().tolist(), workflow.graph.child.tolist(), strict=True)) == [

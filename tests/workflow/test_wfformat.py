@@ -8,6 +8,7 @@ from hypothesis import given
 
 from strategies import workflows
 from tonnage.errors import InputError
+from tonnage.jobs import Amounts
 from tonnage.workflow import Task, Workflow, read
 from tonnage.workflow.wfformat import render
 
@@ -58,7 +59,8 @@ def test_version_1_5(tmp_path: Path) -> None:
     workflow = load(tmp_path, instance([FIRST, SECOND], [ran]))
     first, second = workflow.tasks
     assert (first.command, first.category, first.input_bytes) == ("bwa mem in", "bwa", 100)
-    assert (first.expected.wall_time, first.expected.memory, first.request.cores) == (3.5, 5_000_000, 2)
+    assert first.expected == Amounts.of(wall_time=3.5, memory=5_000_000)
+    assert first.request == Amounts.of(cores=2)
     assert (second.command, second.category, second.expected.wall_time) == (None, "join", None)
     assert workflow.graph.edges == 1
 
@@ -77,8 +79,8 @@ def test_versions_before_1_5(tmp_path: Path) -> None:
         workflow = load(tmp_path, {"name": "old", "schemaVersion": "1.3", "workflow": {key: [first, second]}})
         one, two = workflow.tasks
         assert (one.inputs, one.outputs, one.input_bytes) == (("in",), ("out",), 9)
-        assert (one.expected.wall_time, one.expected.memory) == (2, 2048 * 1024)
-        assert two.expected.wall_time == 4
+        assert one.expected == Amounts.of(wall_time=2, memory=2048 * 1024)
+        assert two.expected == Amounts.of(wall_time=4)
         assert workflow.graph.edges == 1
 
 

@@ -1,6 +1,6 @@
 """``tonnage show``: what is in a workflow."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
@@ -73,8 +73,8 @@ class _Category(NamedTuple):
     """What is known about the tasks of a category."""
 
     tasks: int
-    seconds: list[float]
-    memory: list[float]
+    seconds: Sequence[float]
+    memory: Sequence[float]
     requests: "dict[Resource, list[float]]"
 
     @property
@@ -107,7 +107,7 @@ def _described(tasks: "list[Task]") -> _Category:
         for resource, amount in task.request.known():
             requests.setdefault(resource, []).append(amount)
     seconds = [time for task in tasks if (time := task.expected.wall_time) is not None]
-    memory = [float(peak) for task in tasks if (peak := task.expected.memory) is not None]
+    memory = [peak for task in tasks if (peak := task.expected.memory) is not None]
     return _Category(len(tasks), seconds, memory, requests)
 
 

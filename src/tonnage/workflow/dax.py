@@ -11,6 +11,7 @@ from xml.parsers import expat
 
 from tonnage.errors import InputError
 from tonnage.files import Document
+from tonnage.jobs import Amounts
 from tonnage.workflow.model import Source, Task, Workflow, total_size
 from tonnage.workflow.pegasus_profiles import REDIRECTIONS, amounts_from_profiles
 from tonnage.workflow.references import Links
@@ -118,8 +119,7 @@ class _Builder:
             raise self._error(f'job "{identity}" is defined twice')
         category = attributes.get("name") or attributes.get("file") or identity
         seconds = self._number(attributes, "runtime")
-        task = Task(name=identity, category=category)
-        return replace(task, expected=replace(task.expected, wall_time=seconds))
+        return Task(name=identity, category=category, expected=Amounts.of(wall_time=seconds))
 
     def _number(self, attributes: Mapping[str, str], key: str) -> float | None:
         """Return an attribute that must be a number of at least 0, or None where it is absent."""
@@ -182,7 +182,7 @@ class _Builder:
         task = job.task
         request, seconds = amounts_from_profiles(job.profiles)
         if task.expected.wall_time is None and seconds is not None:
-            task = replace(task, expected=replace(task.expected, wall_time=seconds))
+            task = replace(task, expected=Amounts.of(wall_time=seconds))
         self._numbers[task.name] = len(self._tasks)
         self._tasks.append(
             replace(

@@ -17,6 +17,7 @@ from posixpath import normpath
 from tonnage.errors import InputError
 from tonnage.files import Document
 from tonnage.jobs import NOTHING_KNOWN, Amounts
+from tonnage.units import Bytes
 from tonnage.workflow.model import Source, Task, Workflow, file_edges
 from tonnage.workflow.notes import note, restored
 from tonnage.workflow.shell import executable
@@ -59,7 +60,7 @@ class Rule:
 def amounts(values: Mapping[str, float]) -> Amounts:
     """Return a request from cores, megabytes and seconds; 0 means that nothing is asked for."""
     memory, disk = values.get("memory"), values.get("disk")
-    return Amounts(
+    return Amounts.of(
         cores=values.get("cores") or None,
         memory=int(memory * _MEGABYTE) if memory else None,
         disk=int(disk * _MEGABYTE) if disk else None,
@@ -126,7 +127,7 @@ def _plain(rule: Rule, directory: str | None = None) -> Task:
         inputs=tuple(name for name in rule.inputs if not _MARKER.fullmatch(name)),
         outputs=outputs,
         request=rule.request,
-        input_bytes=rule.input_bytes,
+        input_bytes=None if rule.input_bytes is None else Bytes(rule.input_bytes),
     )
     return replace(task, command=_exporting(rule.environment, command)) if rule.environment and command else task
 

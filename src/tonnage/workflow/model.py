@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from tonnage.errors import CycleError, InputError
 from tonnage.jobs import NOTHING_KNOWN, Amounts
+from tonnage.units import Bytes
 from tonnage.workflow.graph import Cycle, FloatArray, Graph
 
 __all__ = ["CriticalPath", "Edges", "Source", "SpecialTask", "Task", "Workflow", "file_edges", "total_size"]
@@ -36,7 +37,7 @@ class Task:
     """What the user asks for."""
     expected: Amounts = NOTHING_KNOWN
     """What the task will use, as far as known: its run time is `expected.wall_time`."""
-    input_bytes: int | None = None
+    input_bytes: Bytes | None = None
     priority: int | None = None
     directory: str | None = None
     """Where it runs, relative to the workflow file."""
@@ -163,11 +164,11 @@ class Workflow:
         return replace(self, tasks=tasks)
 
 
-def total_size(sizes: Iterable[int | None]) -> int | None:
+def total_size(sizes: Iterable[int | None]) -> Bytes | None:
     """Return the sum of all sizes, or None where there are none or one is not known."""
     listed = list(sizes)
     known = [size for size in listed if size is not None]
-    return sum(known) if known and len(known) == len(listed) else None
+    return Bytes(sum(known)) if known and len(known) == len(listed) else None
 
 
 def file_edges(tasks: Sequence[Task], *, path: object = None) -> tuple[list[int], list[int]]:

@@ -52,7 +52,7 @@ def _amounts(name: str, value: Any) -> object:  # noqa: ANN401
         return _refuse(name)
     if not all(type(amount) in (int, float) and 0 <= amount < 2**63 for amount in value.values()):
         return _refuse(name)
-    return Amounts(**value)
+    return Amounts.of(**value)
 
 
 def _refuse(name: str) -> object:

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
 from tonnage.files import Document
+from tonnage.jobs import Amounts
+from tonnage.units import Bytes
 from tonnage.workflow.model import Source, Task, Workflow, total_size
 from tonnage.workflow.pegasus_profiles import REDIRECTIONS, amounts_from_profiles
 from tonnage.workflow.references import Links
@@ -72,7 +73,7 @@ def _task(job: Entry, number: int, document: Document) -> Task:
     words += [f"{sign} {job[name]}" for name, sign in REDIRECTIONS.items() if isinstance(job.get(name), str)]
     inputs, outputs, size = _files(job, document)
     request, seconds = amounts_from_profiles(dict(_profiles(job)))
-    task = Task(
+    return Task(
         name=identity,
         # A sub-workflow is one task whose command only a Pegasus planner knows.
         command=" ".join([str(category), *words]) if job.get("type", "job") == "job" else None,
@@ -80,9 +81,9 @@ def _task(job: Entry, number: int, document: Document) -> Task:
         inputs=inputs,
         outputs=outputs,
         request=request,
+        expected=Amounts.of(wall_time=_runtime(job, seconds)),
         input_bytes=size,
     )
-    return replace(task, expected=replace(task.expected, wall_time=_runtime(job, seconds)))
 
 
 def _runtime(job: Entry, profiled: float | None) -> float | None:
@@ -98,7 +99,7 @@ def _runtime(job: Entry, profiled: float | None) -> float | None:
     return profiled
 
 
-def _files(job: Entry, document: Document) -> tuple[tuple[str, ...], tuple[str, ...], int | None]:
+def _files(job: Entry, document: Document) -> tuple[tuple[str, ...], tuple[str, ...], Bytes | None]:
     inputs: dict[str, int | None] = {}
     outputs: dict[str, None] = {}
     for use in _entries(job, "uses", document):

@@ -28,7 +28,7 @@ def amounts_from_profiles(profiles: Mapping[tuple[str, str], str]) -> tuple[Amou
     seconds = pegasus("runtime")
     minutes = pegasus("maxwalltime")
     cores, memory, disk = pegasus("cores"), in_bytes("memory"), in_bytes("diskspace")
-    request = Amounts(
+    request = Amounts.of(
         cores=condor.cores if cores is None else cores,
         memory=condor.memory if memory is None else memory,
         disk=condor.disk if disk is None else disk,

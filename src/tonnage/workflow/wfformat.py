@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from tonnage import __version__
 from tonnage.files import Document
 from tonnage.jobs import Amounts
+from tonnage.units import Bytes
 from tonnage.workflow.json_values import load
 from tonnage.workflow.model import Source, SpecialTask, Task, Workflow, total_size
 from tonnage.workflow.notes import note, restored
@@ -195,8 +196,8 @@ def _task(entry: Entry, name: str, sizes: Mapping[str, int], factor: int, makefl
         category=_category(entry, name),
         inputs=inputs,
         outputs=outputs,
-        request=Amounts(cores=_number(entry, "coreCount", "cores")),
-        expected=Amounts(memory=_memory(entry, factor), wall_time=seconds),
+        request=Amounts.of(cores=_number(entry, "coreCount", "cores")),
+        expected=Amounts.of(memory=_memory(entry, factor), wall_time=seconds),
         input_bytes=input_bytes,
         priority=None if priority is None else int(priority),
     )
@@ -244,7 +245,7 @@ def _category(entry: Entry, name: str) -> str:
 
 def _files(
     entry: Entry, sizes: Mapping[str, int], document: Document
-) -> tuple[tuple[str, ...], tuple[str, ...], int | None]:
+) -> tuple[tuple[str, ...], tuple[str, ...], Bytes | None]:
     if "files" in entry:  # before 1.5 each task listed its files with their sizes
         files = list(_objects(entry, "files", document))
         named = [(str(file.get("name", file.get("id"))), file.get("link"), file) for file in files]

@@ -196,7 +196,7 @@ def amounts(description: Description, macros: Mapping[str, str]) -> Amounts:
 
 @lru_cache(maxsize=4096)  # thousands of nodes ask for the same, and share one value
 def _amounts(cpus: str, memory: str, disk: str, seconds: str) -> Amounts:
-    return Amounts(
+    return Amounts.of(
         cores=amount(cpus, 1), memory=_whole(memory, 2**20), disk=_whole(disk, 2**10), wall_time=amount(seconds, 1)
     )
 

@@ -145,7 +145,7 @@ def _as_read(task: Task, name: str, description: str, *, priority: int | None) -
         category=description,
         inputs=task.inputs,
         outputs=task.outputs,
-        request=Amounts(
+        request=Amounts.of(
             cores=None if request.cores is None else math.ceil(request.cores),
             memory=memory,
             disk=disk,

@@ -16,6 +16,7 @@ import numpy as np
 
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts
+from tonnage.units import Bytes
 from tonnage.workflow.families import profiles, shapes
 from tonnage.workflow.graph import Graph
 from tonnage.workflow.model import Task, Workflow
@@ -64,13 +65,13 @@ def _tasks(blocks: list[tuple[str, int]], graph: Graph, drawn: profiles.Drawn) -
             category=categories[number],
             inputs=tuple(read[start[number] : start[number + 1]]),
             outputs=(files[number],),
-            expected=Amounts(
+            expected=Amounts.of(
                 cores=1.0,
                 memory=drawn.memory[number],
                 disk=drawn.disk[number],
                 wall_time=drawn.seconds[number],
             ),
-            input_bytes=drawn.read[number],
+            input_bytes=Bytes(drawn.read[number]),
         )
 
 
