@@ -157,7 +157,7 @@ def _table(header: list[str], rows: "Iterator[tuple[str, ...]]") -> "Table":
     table = Table(box=None, show_header=bool(header), header_style="cyan", pad_edge=False)
     for number, name in enumerate(header or ["", ""]):
         right = 0 < number < len(header) - 1 or name == "level"
-        style = "cyan" if not header and number == 0 else "green" if not name else None
+        style = "cyan" if not header and number == 0 else "green" if header and not name else None
         table.add_column(name, justify="right" if right else "left", no_wrap=not name, style=style)
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))
