@@ -89,7 +89,9 @@ def test_settings_that_name_themselves_comments_and_continuations(text: str, arg
 
 
 def test_a_setting_of_several_lines() -> None:
-    assert submit.parse("a @=end\none\nb = 2\n@end\nb = 1\n") == {"a": "one\nb = 2", "b": "1"}
+    text = "a @=end\n  one\nb = 2\n@end\nb = 1\n"
+    assert submit.parse(text) == {"a": "one\nb = 2", "b": "1"}
+    assert htcondor2.Submit(text).expand("a") == "one\nb = 2"
 
 
 @pytest.mark.parametrize("text", ["arguments = $ENV(HOME)", "arguments = $Fn(x)", "arguments = $INT(n)"])

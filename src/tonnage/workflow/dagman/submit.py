@@ -37,7 +37,7 @@ _FUNCTION = re.compile(
 )
 
 # A node is one cluster; of several processes in it the first stands for all. The cluster's number is not known yet.
-_FIRST_PROCESS = dict.fromkeys(("process", "procid", "step", "row", "itemindex", "node"), "0")
+_FIRST_PROCESS = dict.fromkeys(("process", "procid", "step", "row", "itemindex"), "0")
 _LATER = frozenset(("cluster", "clusterid", "dagmanjobid", "dag_parent_names", "retry"))
 
 # A macro may name another one, but a chain this long goes round in a circle.
@@ -81,7 +81,7 @@ def _continued(line: str, lines: Iterator[str]) -> str:
 
 def _block(mark: str, lines: Iterator[str]) -> str:
     """Return the lines up to a mark: the value of a setting that spans several."""
-    return "\n".join(takewhile(lambda line: line.strip() != mark, lines))
+    return "\n".join(takewhile(lambda line: line != mark, (line.strip() for line in lines)))
 
 
 def _without_itself(name: str, value: str, old: str) -> str:
