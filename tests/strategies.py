@@ -63,7 +63,7 @@ def tasks(draw: st.DrawFn, name: str, files: bool) -> Task:
         expected=draw(st.just(Amounts()) | amounts),
         input_bytes=draw(_amount),
         priority=draw(st.none() | st.integers(-20, 20)),
-        directory=draw(st.none() | st.sampled_from(["sub", "sub/folder", "my folder"])),
+        directory=draw(st.none() | st.sampled_from(["sub", "sub/folder", "my folder", "./sub", "sub//folder/"])),
     )
 
 

@@ -289,6 +289,8 @@ def test_thousands_of_missing_files_are_not_thousands_of_warnings(tmp_path: Path
 def test_submit_files_with_the_same_name_in_two_folders_are_two_categories(tmp_path: Path) -> None:
     workflow = load(tmp_path, "JOB a run.sub DIR align\nJOB b run.sub DIR merge\nJOB c run.sub DIR align\n")
     assert workflow.categories == {"align/run": 2, "merge/run": 1}
+    shared = load(tmp_path, "JOB a ../run.sub DIR align\nJOB b ../run.sub DIR merge\n")
+    assert shared.categories == {"run": 2}
     turned = load(tmp_path, "JOB b run.sub DIR merge\nJOB c run.sub DIR align\nJOB a run.sub DIR align\n")
     assert turned.checksum == workflow.checksum
 
@@ -431,6 +433,8 @@ def test_a_file_name_that_htcondor_cannot_list_is_refused() -> None:
 
     with pytest.raises(InputError, match="file name"):
         render(Workflow.build("w", [Task("a", inputs=("x,y",))]))
+    with pytest.raises(InputError, match="line break"):
+        render(Workflow.build("w", [Task("a", directory="x\ny")]))
 
 
 _LINES = st.lists(

@@ -77,6 +77,7 @@ def test_arguments_in_the_old_and_the_new_syntax(value: str, words: str) -> None
     [
         ("arguments = -x\narguments = $(arguments) -y", "-x -y"),
         ("# note \\\narguments = a", "a"),
+        ("arguments = $(arguments:z) b", "z b"),
         ("arguments = a\\\n   b", "ab"),
         ("arguments = a \\\n   b", "a b"),
         ("x = 1\nx = $(x)2\nx = $(X)3\narguments = $(x)", "123"),

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
+from posixpath import normpath
 from typing import Literal, cast
 
 from tonnage.files import Document, is_file
@@ -150,7 +151,7 @@ class _Expansion:
         if found is None:
             found = self._parsed[path, directory] = parts(document, self.folder / directory)
             self.warnings.update(found.warnings)
-        named = {**around, **found.descriptions} if around else found.descriptions
+        named = {**around, **found.descriptions} if around and found.descriptions else around or found.descriptions
         return _Scope(found, prefix, directory, iter(found.items), splice, path, named)
 
     def _enter(self, splice: Splice, outer: _Scope) -> _Scope:
@@ -341,7 +342,7 @@ class _Describer:
             return None
         where = (directory, node.file)
         if where not in self._paths:
-            path = PurePosixPath(directory, node.file)
+            path = PurePosixPath(normpath(PurePosixPath(directory, node.file)))
             self._paths[where] = str(path.with_suffix("")) if path.name else node.file
         return self._paths[where]
 

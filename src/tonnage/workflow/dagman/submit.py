@@ -88,8 +88,8 @@ def _without_itself(name: str, value: str, old: str) -> str:
     """Replace what a setting says of itself by what it was before, so that it does not go on for ever."""
     if "$" not in value:
         return value
-    itself = re.compile(rf"\$\({re.escape(name)}(?::[^()]*)?\)", re.IGNORECASE)
-    return itself.sub(lambda _: old, value)
+    itself = re.compile(rf"\$\({re.escape(name)}(?::([^()]*))?\)", re.IGNORECASE)
+    return itself.sub(lambda found: old or found.group(1) or "", value)
 
 
 def _key(name: str) -> str:

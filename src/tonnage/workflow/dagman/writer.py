@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from tonnage import __version__
 from tonnage.errors import InputError
@@ -132,6 +133,8 @@ def _priority(kind: str, task: Task) -> int | None:
 def _folder(task: Task) -> str:
     if not task.directory:
         return ""
+    if "\n" in task.directory or "\r" in task.directory:
+        raise InputError(f'the folder of task "{task.name}" cannot stand in a DAGMan file: its name has a line break')
     return f' DIR "{_escaped(task.directory)}"' if _UNSAFE.search(task.directory) else f" DIR {task.directory}"
 
 
@@ -152,7 +155,7 @@ def _as_read(task: Task, name: str, description: str, *, priority: int | None) -
             wall_time=None if request.wall_time is None else math.ceil(request.wall_time),
         ),
         priority=priority,
-        directory=task.directory or None,
+        directory=str(PurePosixPath(task.directory)) if task.directory else None,
     )
 
 
