@@ -275,7 +275,7 @@ class _Describer:
         try:
             return self._task(node, scope, directory)
         except ValueError as error:
-            raise node.document.error(f'node "{_cut(node.name)}": {error}', node.line) from None
+            raise node.document.error(f'node "{node.name}": {error}', node.line) from None
 
     def _task(self, node: Node, scope: _Scope, directory: str) -> Task:
         before, after = self._variables(node, scope)
@@ -384,10 +384,6 @@ class _Describer:
         if subdag:
             return f'SUBDAG file "{node.file}" {problem}'
         return f'submit file "{node.file}" {problem}: command and requests are unknown'
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= 100 else f"{name[:100]}..."
 
 
 def _joined(outer: str, inner: str | None) -> str:
