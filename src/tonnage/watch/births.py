@@ -1,0 +1,114 @@
+"""Every process that is born and dies, from the kernel's own records.
+
+Looking at /proc from time to time misses the processes that live between two looks. The kernel's performance events
+have a record for each fork and each exit; a user may ask for those of the own descendants. They also wake the monitor,
+so that it looks when something happens and sleeps when nothing does.
+"""
+
+import fcntl
+import os
+from mmap import PAGESIZE, mmap
+from struct import Struct
+
+from tonnage.watch.system import open_fork_records
+
+__all__ = ["Births"]
+
+_EXIT, _FORK, _LOST = 4, 7, 2
+_POSITIONS = Struct("=QQ")  # how far the kernel wrote and how far we read, in the ring's first page
+_POSITIONS_AT = 1024
+_PAGES = (8, 1)
+_LONGEST = 256  # bytes: no record is longer
+_RECORD = Struct("=IHHIIIIQ")  # kind, flags, size, process, its parent, thread, its parent, time
+
+
+class Births:
+    """Counts the processes that this process and its descendants start.
+
+    `complete` turns false when the kernel had to drop records; `total` is then a lower bound.
+    """
+
+    def __init__(self) -> None:
+        """Begin to record; raises OSError where that is not allowed."""
+        self._rings: list[tuple[int, mmap]] = []
+        try:
+            for cpu in _online_cpus():
+                self._open(cpu)
+        except (OSError, ValueError):
+            self.close()
+            raise OSError("fork records are not available") from None
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget what was counted: the next command begins."""
+        self._records()
+        self.complete = True
+        self.total = 0
+        self._living = 0
+        self.most_living = 0
+
+    def count(self) -> bool:
+        """Take in the records that have arrived; whether there were any."""
+        records = sorted(self._records())
+        for _, kind in records:
+            if kind == _FORK:
+                self.total += 1
+                self._living += 1
+                if self.complete:  # else exits are missing among the records
+                    self.most_living = max(self.most_living, self._living)
+            else:
+                self._living -= 1
+        return bool(records)
+
+    def close(self) -> None:
+        """Stop recording."""
+        for descriptor, ring in self._rings:
+            ring.close()
+            os.close(descriptor)
+        self._rings = []
+
+    def _open(self, cpu: int) -> None:
+        descriptor = open_fork_records(cpu)
+        ring = _map_ring(descriptor)
+        self._rings.append((descriptor, ring))
+        fcntl.fcntl(descriptor, fcntl.F_SETOWN, os.getpid())
+        flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+        fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | os.O_ASYNC | os.O_NONBLOCK)
+
+    def _records(self) -> "list[tuple[int, int]]":
+        """Return time and kind of the processes' forks and exits, and free their place in the rings."""
+        found = []
+        for _, ring in self._rings:
+            head, position = _POSITIONS.unpack_from(ring, _POSITIONS_AT)
+            if head == position:
+                continue
+            data = ring[PAGESIZE:]
+            size_of_ring = len(data)
+            data += data[:_LONGEST]  # so that a record across the ring's end is in one piece
+            while position < head:
+                kind, _, size, process, parent, thread, _, time = _RECORD.unpack_from(data, position % size_of_ring)
+                # A thread's birth names its own process as the parent; its exit, another thread than the first.
+                if (kind == _FORK and process != parent) or (kind == _EXIT and process == thread):
+                    found.append((time, kind))
+                elif kind == _LOST:
+                    self.complete = False
+                position += size
+            _POSITIONS.pack_into(ring, _POSITIONS_AT, head, head)
+        return found
+
+
+def _map_ring(descriptor: int) -> mmap:
+    """Map a ring of as many pages as we may: the memory that all rings of one user may take is small."""
+    for pages in _PAGES:
+        try:
+            return mmap(descriptor, (1 + pages) * PAGESIZE)
+        except OSError:
+            continue
+    os.close(descriptor)
+    raise OSError("no ring could be mapped")
+
+
+def _online_cpus() -> "list[int]":
+    with open("/sys/devices/system/cpu/online") as file:  # noqa: PTH123 (no pathlib before the command starts)
+        spans = [span.partition("-") for span in file.read().strip().split(",")]
+    return [cpu for first, _, last in spans for cpu in range(int(first), int(last or first) + 1)]

@@ -1,0 +1,192 @@
+"""How much disk a command takes: what it adds below a folder, and files that are deleted but still open.
+
+A folder may hold a million files, so it is gone through in pieces, between other looks, and again only when the file
+system has less free space than before or some time has passed.
+"""
+
+import os
+from stat import S_ISREG
+from time import monotonic, time
+
+from tonnage.watch.pace import Credit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tonnage.watch.proc import Process
+
+__all__ = ["Disk"]
+
+_BLOCK = 512  # st_blocks counts these, whatever the file system's own blocks are
+_BEFORE_START = 0.010  # seconds of scanning that may delay the command
+_PIECE = 0.005  # seconds of scanning between other looks
+_AT_THE_END = 0.1  # the last scan is left out where it would take longer
+_STEP = 256  # entries of a folder between two chances to pause
+_PRICE = 50  # without a sign of change, a scan costs at most this part of the time
+_NOT_ON_DISK = ("/memfd:", "/dev/shm/", "/SYSV", "/dev/zero")  # noqa: S108 (names of memory, not of temporary files)
+
+
+class Disk:
+    """Follows the disk use of one command; what is not known is None."""
+
+    def __init__(self, folder: str) -> None:
+        """Note what is in the folder before the command starts."""
+        self.now: int | None = None
+        self.peak: int | None = None
+        self.peak_at: float | None = None
+        self.files: int | None = None  # the most files and folders below the folder
+        self.files_at: float | None = None
+        self.open_files: int | None = None
+        self.open_files_at: float | None = None
+        self.at_start: int | None = None
+        self._folder = folder
+        self._start = time()
+        self._credit = Credit(0.05, 0.02)
+        self._free = _free_space(folder)
+        self._next = 0.0
+        self._cost = 0.0
+        self._scan: _Scan | None = None
+        self._deleted = 0
+        before = _Scan(folder, self._start)
+        if before.work(_BEFORE_START):
+            self.at_start = before.size
+
+    def see(self, at: float, processes: "list[Process]") -> None:
+        """Look again where there may be something new, for a few milliseconds at most."""
+        if self._scan is None:
+            if not self._worth_a_look(at):
+                return
+            self._begin(at, processes)
+        self._work(at, _PIECE)
+
+    def see_the_end(self, at: float) -> None:
+        """Look once more, after the last process."""
+        if self._cost > _AT_THE_END:
+            return
+        self._deleted = 0
+        if self._scan is None:
+            self._begin(at, [])
+        self._work(at, _AT_THE_END)
+
+    def _worth_a_look(self, at: float) -> bool:
+        if at >= self._next:
+            return True
+        return _free_space(self._folder) < self._free and self._credit.available()
+
+    def _begin(self, at: float, processes: "list[Process]") -> None:
+        begin = monotonic()
+        self._free = _free_space(self._folder)
+        self._scan = _Scan(self._folder, self._start)
+        opened, self._deleted = _open_files(processes)
+        if processes and (self.open_files is None or opened > self.open_files):
+            self.open_files, self.open_files_at = opened, at
+        self._cost = monotonic() - begin
+        self._credit.spend(self._cost)
+
+    def _work(self, at: float, seconds: float) -> None:
+        begin = monotonic()
+        scan = self._scan
+        done = scan is not None and scan.work(seconds)
+        spent = monotonic() - begin
+        self._cost += spent
+        self._credit.spend(spent)
+        if scan is None or not done:
+            return
+        self._scan = None
+        self._next = at + max(1.0, _PRICE * self._cost)
+        if self.at_start is None:
+            # There was no time to look before the start: what has not changed since was there.
+            self.at_start = scan.size_before
+        self.now = max(0, scan.size - self.at_start) + self._deleted
+        if self.peak is None or self.now > self.peak:
+            self.peak, self.peak_at = self.now, at
+        if self.files is None or scan.entries > self.files:
+            self.files, self.files_at = scan.entries, at
+
+
+class _Scan:
+    """One way through a folder and all below it, on the same file system, in as many pieces as needed."""
+
+    def __init__(self, folder: str, start: float) -> None:
+        self.size = 0
+        self.size_before = 0  # of what has not changed since `start`
+        self.entries = 0
+        self._start = start
+        self._linked: set[int] = set()  # files with several names count once
+        self._device = _device(folder)
+        self._steps = self._walk([folder])
+
+    def work(self, seconds: float) -> bool:
+        """Go on for a while; whether the end is reached."""
+        deadline = monotonic() + seconds
+        return all(monotonic() < deadline for _ in self._steps)
+
+    def _walk(self, folders: "list[str]") -> "Iterator[None]":
+        """Go through the folders, with a chance to pause after each and within large ones."""
+        for folder in folders:  # grows while it is gone through
+            try:
+                with os.scandir(folder) as entries:
+                    for entry in entries:
+                        self._count(entry, folders)
+                        if self.entries % _STEP == 0:
+                            yield
+            except OSError:
+                pass  # gone, or closed to us
+            yield
+
+    def _count(self, entry: "os.DirEntry[str]", folders: "list[str]") -> None:
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except OSError:
+            return
+        if status.st_dev != self._device:
+            return
+        if entry.is_dir(follow_symlinks=False):
+            folders.append(entry.path)
+        elif status.st_nlink > 1:
+            if status.st_ino in self._linked:
+                return
+            self._linked.add(status.st_ino)
+        size = status.st_blocks * _BLOCK
+        self.entries += 1
+        self.size += size
+        if status.st_ctime < self._start:
+            self.size_before += size
+
+
+def _open_files(processes: "list[Process]") -> "tuple[int, int]":
+    """Return how many files are open, and how much disk those take that were deleted."""
+    opened = 0
+    deleted: dict[tuple[int, int], int] = {}
+    for process in processes:
+        folder = f"/proc/{process.pid}/fd"
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            continue
+        opened += len(names)
+        for name in names:
+            try:
+                status = os.stat(f"{folder}/{name}")
+                if status.st_nlink or not status.st_blocks or not S_ISREG(status.st_mode):
+                    continue
+                if not os.readlink(f"{folder}/{name}").startswith(_NOT_ON_DISK):
+                    deleted[status.st_dev, status.st_ino] = status.st_blocks * _BLOCK
+            except OSError:
+                continue
+    return opened, sum(deleted.values())
+
+
+def _device(folder: str) -> "int | None":
+    try:
+        return os.stat(folder).st_dev
+    except OSError:
+        return None  # the command removed it
+
+
+def _free_space(folder: str) -> int:
+    try:
+        return os.statvfs(folder).f_bfree
+    except OSError:
+        return 0

@@ -1,0 +1,120 @@
+"""The guard: the process that the user sees, around the minder that does the work.
+
+Two processes watch over each other, because either may be killed with a signal that nobody can catch. When the minder
+is killed, the kernel hands the command's processes to the guard, which stops them; when the guard is killed, the minder
+stops them. So a job never lives on unwatched.
+"""
+
+import os
+from _signal import SIG_BLOCK, SIG_DFL, SIG_UNBLOCK, SIGCHLD, SIGKILL, pthread_sigmask, sigwaitinfo
+from _signal import signal as set_handler
+from time import sleep
+
+from tonnage.watch.kill import kill_tree
+from tonnage.watch.minder import KEEPER_DIED, SIGNALS
+from tonnage.watch.system import adopt_orphans, be_readable, die_with_parent, name_process
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Verdict", "end_as", "guard", "let_go_of_streams"]
+
+_FROM_KERNEL = 128
+_TO_THE_GROUP = 0.001  # seconds in which a signal to a process group has reached all of it
+
+
+class Verdict:
+    """What the minder says at its end: the exit status, or the signal that the command died of."""
+
+    __slots__ = ("is_signal", "number")
+
+    def __init__(self, number: int, *, is_signal: bool = False) -> None:
+        self.number = number
+        self.is_signal = is_signal
+
+
+def guard(work: "Callable[[set[int], int], Verdict]") -> "Verdict | None":
+    """Run `work(mask, keeper)` in a child process and return its verdict, or None where it was killed.
+
+    `mask` are the signals that were blocked before; `keeper` is this process. After a None, all processes that the
+    work had started are gone.
+    """
+    mask = pthread_sigmask(SIG_BLOCK, SIGNALS)
+    adopt_orphans()
+    be_readable()
+    keeper = os.getpid()
+    reader, writer = os.pipe()
+    minder = os.fork()
+    if minder == 0:
+        die_with_parent(KEEPER_DIED)
+        name_process("tonnage minder")
+        os.close(reader)
+        _be_minder(work, mask, keeper, writer)
+    os.close(writer)
+    let_go_of_streams()
+    _wait_for(minder)
+    said = os.read(reader, 64).split()
+    os.close(reader)
+    if len(said) == 2:
+        return Verdict(int(said[0]), is_signal=said[1] == b"1")
+    kill_tree(_reap)
+    return None
+
+
+def _be_minder(work: "Callable[[set[int], int], Verdict]", mask: "set[int]", keeper: int, writer: int) -> None:
+    """Work, say how it ended, and never return: two processes must not go on from here."""
+    try:
+        verdict = work(mask, keeper)
+        os.write(writer, f"{verdict.number} {verdict.is_signal:d}".encode())
+    except BaseException:
+        from sys import exc_info, excepthook
+
+        excepthook(*exc_info())
+    finally:
+        os._exit(0)
+
+
+def _wait_for(minder: int) -> None:
+    """Wait until the minder ends, and pass signals on to it that were sent to this process alone."""
+    while True:
+        signal = sigwaitinfo(SIGNALS)
+        if signal.si_signo == SIGCHLD:
+            pid, _ = os.waitpid(minder, os.WNOHANG)
+            if pid == minder:
+                return
+        elif signal.si_code != _FROM_KERNEL and signal.si_pid != minder:
+            sleep(_TO_THE_GROUP)  # the minder's own copy, if it gets one, must arrive before ours
+            os.kill(minder, signal.si_signo)
+
+
+def let_go_of_streams() -> None:
+    """Close standard input and output: a pipe must close when the command closes it."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 1)
+    os.close(nothing)
+
+
+def _reap() -> bool:
+    while True:
+        try:
+            pid, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return False
+        if pid == 0:
+            return True
+
+
+def end_as(verdict: Verdict) -> int:
+    """Return the exit status of a verdict; a command that died of a signal lets this process die of it too."""
+    if not verdict.is_signal:
+        return verdict.number
+    from resource import RLIMIT_CORE, setrlimit
+
+    setrlimit(RLIMIT_CORE, (0, 0))  # the command has left its core dump; ours would be of no use
+    if verdict.number != SIGKILL:
+        set_handler(verdict.number, SIG_DFL)
+    pthread_sigmask(SIG_UNBLOCK, SIGNALS)
+    os.kill(os.getpid(), verdict.number)
+    return 128 + verdict.number  # a signal that does not kill

@@ -1,0 +1,44 @@
+"""A command to be minded, and how."""
+
+import os
+
+__all__ = ["Job"]
+
+
+class Job:
+    """One command with its limits: bytes, seconds, cores and numbers."""
+
+    __slots__ = (
+        "command",
+        "cores_window",
+        "environment",
+        "executable",
+        "folder",
+        "grace",
+        "interval",
+        "limits",
+        "measure_only",
+    )
+
+    def __init__(
+        self,
+        command: "list[str]",
+        *,
+        executable: "str | None" = None,
+        environment: "dict[str, str] | None" = None,
+        folder: str = ".",
+        limits: "dict[str, float] | None" = None,
+        measure_only: bool = False,
+        grace: float = 0.0,
+        interval: float = 1.0,
+        cores_window: float = 20.0,
+    ) -> None:
+        self.command = command
+        self.executable = executable or command[0]
+        self.environment = os.environ if environment is None else environment
+        self.folder = os.path.abspath(folder)
+        self.limits = limits or {}
+        self.measure_only = measure_only
+        self.grace = grace
+        self.interval = interval
+        self.cores_window = cores_window

@@ -1,0 +1,134 @@
+"""Limits: how much of each resource a command may take."""
+
+from tonnage.errors import InputError
+from tonnage.units import format_bytes, format_cores, format_seconds, parse_bytes, parse_cores, parse_seconds
+
+__all__ = ["BYTE_UNITS", "RESOURCES", "TIME_UNITS", "Exceeded", "format_amount", "parse_limit", "read_limits"]
+
+RESOURCES = ("cores", "memory", "disk", "wall_time", "cpu_time", "processes")
+_BYTES = ("memory", "disk")
+_SECONDS = ("wall_time", "cpu_time")
+
+# In limits files and summaries units mean what they mean to cctools: powers of 1024.
+BYTE_UNITS = {
+    prefix + ending: 1024**power for power, prefix in enumerate(("", "k", "m", "g", "t")) for ending in ("b", "ib")
+}
+TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_FILE_NAMES = {"max_concurrent_processes": "processes"}
+_LARGEST_FILE = 2**20
+
+
+class Exceeded:
+    """A resource of which a command took more than its limit."""
+
+    __slots__ = ("limit", "resource", "value")
+
+    def __init__(self, resource: str, limit: float, value: float) -> None:
+        self.resource = resource
+        self.limit = limit
+        self.value = value
+
+    def __str__(self) -> str:
+        value, limit = format_amount(self.resource, self.value), format_amount(self.resource, self.limit)
+        if value == limit:  # so little above that three digits do not tell
+            value = f"a little more than {value}"
+        return f"{self.resource}: {value} of at most {limit}"
+
+
+def parse_limit(text: str) -> "tuple[str, float]":
+    """Return the resource and the amount that a text such as ``memory=300MB`` names."""
+    name, equals, amount = text.partition("=")
+    if not equals:
+        raise InputError(f'"{text}" is not a limit', hint="expected RESOURCE=AMOUNT, such as memory=300MB")
+    resource = _known(name)
+    return resource, _positive(name, parse_amount(name, amount), amount)
+
+
+def parse_amount(resource: str, text: str) -> float:
+    """Return an amount of a resource in its base unit: bytes, seconds, cores or processes."""
+    if resource in _BYTES:
+        return parse_bytes(text)
+    if resource in _SECONDS:
+        return parse_seconds(text)
+    if resource == "cores":
+        return parse_cores(text)
+    if not (text.isascii() and text.isdigit() and len(text) < 16):
+        raise InputError(f'"{text}" is not a number of processes')
+    return int(text)
+
+
+def format_amount(resource: str, amount: float) -> str:
+    """Print an amount of a resource for people."""
+    if resource in _BYTES:
+        return format_bytes(amount)
+    if resource in _SECONDS:
+        return format_seconds(amount)
+    return f"{format_cores(amount)} {resource}"
+
+
+def read_limits(path: str) -> "dict[str, float]":
+    """Read a limits file: JSON such as ``{"memory": [300, "MB"], "wall_time": 600}``.
+
+    As in cctools, MB means 2^20 bytes there, and a bare number is in MB, seconds, cores or processes.
+    """
+    import json
+
+    try:
+        with open(path, encoding="utf-8") as file:  # noqa: PTH123 (no pathlib before the command starts)
+            text = file.read(_LARGEST_FILE + 1)
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path=path) from None
+    if len(text) > _LARGEST_FILE:
+        raise InputError("is larger than 1 MiB; expected a few limits", path=path)
+    try:
+        entries = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"is not JSON ({error})", path=path, line=getattr(error, "lineno", None)) from None
+    if not isinstance(entries, dict):
+        raise InputError('is not a JSON object such as {"memory": [300, "MB"]}', path=path)
+    try:
+        return dict(_file_limit(str(name), value) for name, value in entries.items())
+    except InputError as error:
+        raise InputError(error.message, path=path, hint=error.hint) from None
+
+
+def _file_limit(name: str, value: object) -> "tuple[str, float]":
+    resource = _known(_FILE_NAMES.get(name, name))
+    number: object
+    number, unit = value if isinstance(value, list) and len(value) == 2 else (value, None)
+    if isinstance(number, bool) or not isinstance(number, int | float) or not isinstance(unit, str | None):
+        hint = f'expected a number or a number with its unit, such as [300, "{_units(resource)[0]}"]'
+        raise InputError(f"{name}: {value!r} is not an amount", hint=hint)
+    return resource, _positive(name, number * _factor(resource, unit), str(number))
+
+
+def _factor(resource: str, unit: "str | None") -> float:
+    if unit is None:
+        return 2.0**20 if resource in _BYTES else 1.0
+    known = BYTE_UNITS if resource in _BYTES else TIME_UNITS if resource in _SECONDS else {}
+    if resource not in _BYTES + _SECONDS and unit in _units(resource):
+        return 1.0
+    factor = known.get(unit.lower())
+    if factor is None:
+        raise InputError(f'{resource}: "{unit}" is not a unit', hint=f"expected one of {', '.join(_units(resource))}")
+    return factor
+
+
+def _units(resource: str) -> "tuple[str, ...]":
+    if resource in _BYTES:
+        return ("MB", "B", "kB", "GB", "TB")
+    if resource in _SECONDS:
+        return tuple(TIME_UNITS)
+    return ("cores",) if resource == "cores" else ("procs", "processes")
+
+
+def _known(name: str) -> str:
+    if name not in RESOURCES:
+        raise InputError(f'"{name}" is not a resource', hint=f"expected one of {', '.join(RESOURCES)}")
+    return name
+
+
+def _positive(name: str, amount: float, text: str) -> float:
+    if not 0 < amount < 2.0**63:  # also false for what is not a number
+        raise InputError(f"{name}: a limit must be above 0, not {text}")
+    return amount

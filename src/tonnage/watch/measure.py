@@ -1,0 +1,277 @@
+"""What one command uses: all measures together, checked against its limits."""
+
+import os
+from time import monotonic
+
+from tonnage.watch.births import Births
+from tonnage.watch.disk import Disk
+from tonnage.watch.job import Job
+from tonnage.watch.limits import Exceeded
+from tonnage.watch.memory import Memory
+from tonnage.watch.pace import Pace, time_to_reach
+from tonnage.watch.proc import io_bytes, read, swapped
+from tonnage.watch.tree import Sample, Tree
+
+__all__ = ["Measurement"]
+
+_CHANGE = 2**20
+_CORES_TOLERANCE = 1.02  # a busy loop on every core measures a little above their number
+_SWAP_PAUSE = 1.0
+
+
+class Measurement:
+    """Follows one command from before its start until after its end.
+
+    Create it before the command starts, call `started`, then `look` again and again, and `finish` at the end.
+    """
+
+    def __init__(self, job: Job, births: "Births | None") -> None:
+        self.exceeded: dict[str, Exceeded] = {}
+        self.sample: Sample | None = None
+        self.memory = Memory(job.limits.get("memory"))
+        self.disk = Disk(job.folder)
+        self.cores = _Cores(job.cores_window)
+        self.largest_reaped = 0
+        self._job = job
+        self._births = births
+        self._pace = Pace(job.interval)
+        self._cost = 0.0
+        self._rate = 0.0
+        self._peaks: dict[str, tuple[float, float | None]] = {}
+        self._swap_next = 0.0 if _swap_exists() else None
+        self._io = _io_of_descendants()
+        if births is not None:
+            births.restart()
+
+    def started(self) -> None:
+        """Note the start: the command is about to be started."""
+        self.start = monotonic()
+        self.tree = Tree(self._births, self.start)
+
+    def look(self, *, closely: bool = False) -> float:
+        """Look at everything once; return the seconds until the next look."""
+        begin = monotonic()
+        before, sample = self.sample, self.tree.look()
+        self.sample = sample
+        cost = monotonic() - begin  # the price of looking again; close looks and scans have their own account
+        self._cost = 0.5 * (self._cost + cost) if before else cost
+        self.memory.see(sample, closely=closely)
+        disk = self.disk.now
+        self.disk.see(sample.at, sample.processes)
+        self.cores.see(sample.at, sample.cpu)
+        self._peak("virtual_memory", sample.virtual, sample.at)
+        self._peak("max_concurrent_processes", self._at_once(sample), sample.at)
+        self._see_swap(sample)
+        self._check(sample)
+        if before is None or _moved(before, sample) or self.disk.now != disk:
+            self._pace.stirred()
+        else:
+            self._pace.calm()
+        return self._pause(before, sample)
+
+    def row(self) -> "dict[str, float | None]":
+        """Return the latest sample: one row of a time series; None is not known."""
+        sample = self.sample
+        if sample is None:
+            return {}
+        return {
+            "time": sample.at,
+            "cpu_time": sample.cpu,
+            "cores": self.cores.lately,
+            "processes": len(sample.processes),
+            "memory": self.memory.now,
+            "virtual_memory": sample.virtual,
+            "disk": self.disk.now,
+            **self._moved_bytes(sample),
+        }
+
+    def _moved_bytes(self, sample: Sample) -> "dict[str, float]":
+        """Return the bytes read and written until now, by those that live and those that were waited for."""
+        ended = _io_of_descendants()
+        if ended is None or self._io is None:
+            return {}
+        living = [moved for process in sample.processes if (moved := io_bytes(f"/proc/{process.pid}/io"))]
+        return {
+            "bytes_read": ended[0] - self._io[0] + sum(moved[0] for moved in living),
+            "bytes_written": ended[1] - self._io[1] + sum(moved[1] for moved in living),
+        }
+
+    def stirred(self) -> float:
+        """A process was born: return the seconds until the next look, which should be soon."""
+        self._pace.stirred()
+        return self._pace.pause(self._cost)
+
+    def finish(self) -> "dict[str, float]":
+        """Return what was used, after the last process has ended, in bytes, seconds, cores and numbers."""
+        wall = monotonic() - self.start
+        cpu = self.tree.cpu_in_all()
+        self.disk.see_the_end(wall)
+        self.cores.finish(wall, cpu)
+        used = {name: value for name, (value, _) in self._peaks.items()}
+        used |= {"wall_time": wall, "cpu_time": cpu, "cores_avg": cpu / wall if wall else 0.0}
+        if self.cores.peak is not None:
+            used["cores"] = self.cores.peak
+        memory = max(self.memory.peak, self.largest_reaped)
+        if memory:
+            used["memory"] = memory
+        if self._swap_next is None:
+            used["swap_memory"] = 0  # there is nothing to swap to
+        used |= {name: value for name, value, _ in self._disk_facts() if value is not None}
+        if self.disk.at_start is not None:
+            used["disk_at_start"] = self.disk.at_start
+        used |= self._counts()
+        return used
+
+    def peak_times(self) -> "dict[str, float]":
+        """Return when each peak was seen, in seconds since the start."""
+        times = {name: at for name, (_, at) in self._peaks.items()}
+        times |= {name: at for name, _, at in self._disk_facts()}
+        times |= {"memory": self.memory.peak_at, "cores": self.cores.peak_at}
+        return {name: at for name, at in times.items() if at is not None}
+
+    def memory_method(self) -> str:
+        """Return how the memory figure was found: ``rss``, ``pss`` or ``max_rss``."""
+        return "max_rss" if self.largest_reaped > 1.01 * self.memory.peak else self.memory.method
+
+    def lower_bounds(self) -> "list[str]":
+        """Return the figures of which more may have been used than was seen."""
+        bounds = []
+        if self._memory_may_be_more():
+            bounds.append("memory")
+        if self._births is None or not self._births.complete:
+            bounds += ["total_processes", "max_concurrent_processes"]
+        return bounds
+
+    def _memory_may_be_more(self) -> bool:
+        """Whether several processes together may have had more than was seen: short spikes."""
+        if self.memory_method() != "max_rss":
+            return self.memory.beside > 0.03 * self.memory.peak and not self.memory.confirmed
+        together = self._births is not None and self._births.most_living > max(1, self.tree.most)
+        return together or self.memory.beside > 0.03 * self.largest_reaped
+
+    def _disk_facts(self) -> "list[tuple[str, float | None, float | None]]":
+        disk = self.disk
+        return [
+            ("disk", disk.peak, disk.peak_at),
+            ("total_files", disk.files, disk.files_at),
+            ("open_files", disk.open_files, disk.open_files_at),
+        ]
+
+    def _counts(self) -> "dict[str, float]":
+        """Return what is counted exactly once every process was waited for."""
+        counts: dict[str, float] = {"context_switches": self.tree.context_switches()}
+        io = _io_of_descendants()
+        if io and self._io:
+            counts |= {"bytes_read": io[0] - self._io[0], "bytes_written": io[1] - self._io[1]}
+        total, at_once = max(1, self.tree.seen), max(1, self.tree.most)
+        if self._births is not None:
+            self._births.count()
+            total = max(total, self._births.total)
+            at_once = max(at_once, self._births.most_living)
+        counts |= {"total_processes": total, "max_concurrent_processes": at_once}
+        return counts
+
+    def _at_once(self, sample: Sample) -> int:
+        return max(len(sample.processes), self._births.most_living if self._births else 0)
+
+    def _peak(self, name: str, value: float, at: float) -> None:
+        if name not in self._peaks or value > self._peaks[name][0]:
+            self._peaks[name] = (value, at)
+
+    def _see_swap(self, sample: Sample) -> None:
+        if self._swap_next is not None and sample.at >= self._swap_next:
+            self._swap_next = sample.at + _SWAP_PAUSE
+            self._peak("swap_memory", sum(swapped(process.pid) for process in sample.processes), sample.at)
+
+    def _check(self, sample: Sample) -> None:
+        """Note every limit that is exceeded."""
+        seen = {
+            "memory": self.memory.now,
+            "disk": self.disk.now,
+            "wall_time": sample.at,
+            "cpu_time": sample.cpu,
+            "cores": self.cores.now and self.cores.now / _CORES_TOLERANCE,
+            "processes": self._at_once(sample),
+        }
+        for resource, limit in self._job.limits.items():
+            value = seen[resource]
+            if value is not None and value > limit and resource not in self.exceeded:
+                self.exceeded[resource] = Exceeded(resource, limit, value)
+
+    def _pause(self, before: "Sample | None", sample: Sample) -> float:
+        """Return the seconds until the next look: shorter the nearer a limit is."""
+        limits = self._job.limits
+        guarded = any(resource in limits for resource in ("memory", "disk", "processes", "cpu_time"))
+        pause = self._pace.pause(self._cost, guarded)
+        if "memory" in limits:
+            if before is not None and sample.at > before.at:
+                rate = (sample.resident - before.resident) / (sample.at - before.at)
+                self._rate = max(rate, 0.7 * self._rate)
+            pause = min(pause, time_to_reach(limits["memory"] - self.memory.most, self._rate, self._cost))
+        if "cpu_time" in limits:
+            busy = min(os.cpu_count() or 1, sum(process.threads for process in sample.processes) or 1)
+            pause = min(pause, max(self._cost, (limits["cpu_time"] - sample.cpu) / busy))
+        if "wall_time" in limits:
+            pause = min(pause, limits["wall_time"] - sample.at)
+        return max(0.001, pause)
+
+
+class _Cores:
+    """The most cores in use, averaged over a sliding window."""
+
+    def __init__(self, window: float) -> None:
+        self.now: float | None = None
+        self.peak: float | None = None
+        self.peak_at: float | None = None
+        self._window = window
+        self._points = [(0.0, 0.0)]
+
+    @property
+    def lately(self) -> float | None:
+        """The cores in use over the last second or so."""
+        at, cpu = self._points[-1]
+        then, spent = next((point for point in reversed(self._points) if point[0] <= at - 1.0), self._points[0])
+        return (cpu - spent) / (at - then) if at > then else None
+
+    def see(self, at: float, cpu: float) -> None:
+        """Take in the CPU seconds spent until now."""
+        self._points.append((at, cpu))
+        begin = at - self._window
+        if begin < 0:
+            return
+        while self._points[1][0] <= begin:
+            del self._points[0]
+        (first, spent), (second, spent_then) = self._points[:2]
+        at_begin = spent + (spent_then - spent) * (begin - first) / (second - first)
+        self.now = (cpu - at_begin) / self._window
+        if self.peak is None or self.now > self.peak:
+            self.peak, self.peak_at = self.now, at
+
+    def finish(self, wall: float, cpu: float) -> None:
+        """Take in the end; a command shorter than the window is its own window."""
+        if wall >= self._window:
+            self.see(wall, cpu)
+        elif wall > 0:
+            self.peak, self.peak_at = cpu / wall, wall
+
+
+def _moved(before: Sample, sample: Sample) -> bool:
+    if len(before.processes) != len(sample.processes):
+        return True
+    return abs(sample.resident - before.resident) > max(_CHANGE, sample.resident // 100)
+
+
+def _swap_exists() -> bool:
+    return (read("/proc/swaps") or b"").count(b"\n") > 1
+
+
+def _io_of_descendants() -> "tuple[int, int] | None":
+    """Return the bytes read and written by all processes that this one has waited for.
+
+    The kernel adds a waited child's bytes to its parent's account; what this process moved itself is subtracted.
+    """
+    own = io_bytes(f"/proc/self/task/{os.getpid()}/io")
+    everything = io_bytes("/proc/self/io")
+    if own is None or everything is None:
+        return None
+    return everything[0] - own[0], everything[1] - own[1]

@@ -1,0 +1,123 @@
+"""What the user gets to see of a watched command: summary, series, a live line, a last line."""
+
+import os
+from time import monotonic
+
+from tonnage.errors import InputError, TonnageError
+from tonnage.units import format_bytes, format_cores, format_seconds
+from tonnage.watch.guard import let_go_of_streams
+from tonnage.watch.measure import Measurement
+from tonnage.watch.minder import Observer, Outcome
+from tonnage.watch.options import Request
+from tonnage.watch.output import Output
+from tonnage.watch.record import render, summary
+
+__all__ = ["Reporting", "say"]
+
+_LIVE_PAUSE = 0.25
+_COLUMNS = ("time", "cpu_time", "processes", "memory", "virtual_memory", "disk", "bytes_read", "bytes_written")
+
+
+class Reporting(Observer):
+    """Writes what was asked for; its files are opened, and so checked, before the command starts."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._summaries = [Output(request.summary)] if request.summary is not None else []
+        if request.spool is not None:
+            self._summaries.append(_spooled(request.spool))
+        self._series = Output(request.series) if request.series is not None else None
+        self.closely = self._series is not None
+        self._live = request.live and os.isatty(2)
+        self._next_live = 0.0
+        if self._live:
+            request.job.interval = min(request.job.interval, _LIVE_PAUSE)
+        if self._series is not None:
+            self._series.write(",".join(_COLUMNS) + "\n")
+
+    def started(self) -> None:
+        """Leave standard input and output to the command."""
+        let_go_of_streams()
+
+    def looked(self, measurement: Measurement) -> None:
+        """Write a row of the series and the live line."""
+        if self._series is not None:
+            values = (measurement.row().get(column) for column in _COLUMNS)
+            self._series.write(",".join("" if value is None else f"{value:.6g}" for value in values) + "\n")
+        if self._live and monotonic() >= self._next_live:
+            self._next_live = monotonic() + _LIVE_PAUSE
+            os.write(2, f"\r\033[K{_line(measurement.row())}".encode())
+
+    def ended(self, outcome: Outcome) -> bool:
+        """Write everything; whether that worked."""
+        if self._live:
+            os.write(2, b"\r\033[K")
+        if outcome.stopped_because == "limit":
+            exceeded = "; ".join(str(one) for one in outcome.exceeded.values())
+            say(f"stopped, because it took more than its limit: {exceeded}")
+        if outcome.unkilled:
+            say(f"{outcome.unkilled} processes could not be stopped")
+        if not self._summaries:
+            say(_last_line(outcome))
+        text = render(summary(self._request.job.command, self._request.about, outcome)) + "\n"
+        try:
+            for output in self._summaries:
+                output.write(text)
+                output.commit()
+            if self._series is not None:
+                self._series.commit()
+        except (TonnageError, OSError) as error:
+            say(str(error))
+            return False
+        return True
+
+    def discard(self) -> None:
+        """Leave no trace: the command was never started."""
+        for output in (*self._summaries, *([self._series] if self._series else [])):
+            output.discard()
+
+
+def say(message: str) -> None:
+    """Print a message for people on standard error."""
+    try:
+        os.write(2, f"tonnage: {message}\n".encode("utf-8", "backslashreplace"))
+    except OSError:
+        pass  # nobody listens
+
+
+def _spooled(folder: str) -> Output:
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"the folder cannot be made: {error.strerror}", path=folder) from None
+    name = f"{os.uname().nodename}-{os.getpid()}-{os.urandom(8).hex()}.json"
+    return Output(os.path.join(folder, name))
+
+
+def _line(row: "dict[str, float | None]") -> str:
+    """Return the live line."""
+    disk = row.get("disk")
+    parts = [
+        format_seconds(round(row["time"] or 0.0, 1)),
+        f"{format_bytes(row['memory'] or 0)} memory",
+        f"{format_cores(row['cores'] or 0.0)} cores",
+        *([f"{format_bytes(disk)} disk"] if disk is not None else []),
+    ]
+    return ", ".join(parts)
+
+
+def _last_line(outcome: Outcome) -> str:
+    """Return what is said where no summary was asked for."""
+    used = outcome.used
+    parts = [format_seconds(used["wall_time"])]
+    if "memory" in used:
+        at = "at most " if "memory" in outcome.upper_bounds else "at least " if "memory" in outcome.lower_bounds else ""
+        parts.append(f"{at}{format_bytes(used['memory'])} memory")
+    if "cores" in used:
+        parts.append(f"{format_cores(used['cores'])} cores")
+    if "disk" in used:
+        parts.append(f"{format_bytes(used['disk'])} disk")
+    if "total_processes" in used:
+        number = int(used["total_processes"])
+        parts.append(f"{number} process{'' if number == 1 else 'es'}")
+    return ", ".join(parts)

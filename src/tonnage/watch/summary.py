@@ -1,0 +1,138 @@
+"""What a command used, as a value: read from the JSON that ``tonnage watch`` and cctools' resource_monitor write."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from tonnage.errors import InputError
+from tonnage.units import Bytes, Cores, Seconds
+from tonnage.watch.limits import BYTE_UNITS, TIME_UNITS
+from tonnage.watch.record import FIELD
+
+__all__ = ["Summary"]
+
+_LARGEST = 2**24
+_FACTORS = BYTE_UNITS | TIME_UNITS
+_BYTES = ("memory", "virtual_memory", "swap_memory", "disk", "disk_at_start", "bytes_read", "bytes_written")
+_COUNTS = (
+    "max_concurrent_processes",
+    "total_processes",
+    "total_files",
+    "open_files",
+    "context_switches",
+    "machine_cpus",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """How a command ended and what it used, in bytes, seconds and cores; None is not known."""
+
+    command: str | None = None
+    category: str | None = None
+    workflow: str | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
+    host: str | None = None
+    monitor_version: str | None = None
+
+    exit_type: str | None = None
+    """``normal``, ``signal`` or ``limits``."""
+    exit_status: int | None = None
+    signal: int | None = None
+    stopped_because: str | None = None
+    """``limit`` or ``monitor killed``; None where the command ended by itself."""
+    limits_exceeded: Mapping[str, float] = field(default_factory=dict)
+    """The limits that were exceeded, by resource."""
+
+    start: Seconds | None = None
+    end: Seconds | None = None
+    wall_time: Seconds | None = None
+    cpu_time: Seconds | None = None
+    cores: Cores | None = None
+    cores_avg: Cores | None = None
+    memory: Bytes | None = None
+    memory_method: str | None = None
+    """``rss``, ``pss`` or ``max_rss``."""
+    virtual_memory: Bytes | None = None
+    swap_memory: Bytes | None = None
+    disk: Bytes | None = None
+    disk_at_start: Bytes | None = None
+    bytes_read: Bytes | None = None
+    bytes_written: Bytes | None = None
+    max_concurrent_processes: int | None = None
+    total_processes: int | None = None
+    processes_method: str | None = None
+    """``perf`` or ``poll``."""
+    total_files: int | None = None
+    open_files: int | None = None
+    context_switches: int | None = None
+    machine_cpus: int | None = None
+    peak_times: Mapping[str, float] = field(default_factory=dict)
+    lower_bounds: tuple[str, ...] = ()
+    """The figures of which more may have been used than was seen."""
+    upper_bounds: tuple[str, ...] = ()
+    """The figures of which less may have been used."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the command ended by itself with status 0."""
+        return self.exit_type == "normal" and self.exit_status == 0
+
+    @classmethod
+    def read(cls, path: str | Path) -> "Summary":
+        """Read a summary file."""
+        path = Path(path)
+        try:
+            with path.open("rb") as file:
+                data = file.read(_LARGEST + 1)
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", path=path) from None
+        if len(data) > _LARGEST:
+            raise InputError("is larger than 16 MiB; expected the summary of one command", path=path)
+        try:
+            return cls.parse(data.decode("utf-8"))
+        except UnicodeDecodeError:
+            raise InputError("is not UTF-8 text", path=path) from None
+        except InputError as error:
+            raise InputError(error.message, path=path, line=error.line, hint=error.hint) from None
+
+    @classmethod
+    def parse(cls, text: str) -> "Summary":
+        """Return the summary that a JSON text holds."""
+        try:
+            facts = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"is not JSON ({error})", line=getattr(error, "lineno", None)) from None
+        if not isinstance(facts, dict):
+            raise InputError("is not the summary of a command: a JSON object")
+        names = {one.name for one in fields(cls)} - {"fields"}
+        values = {name: _value(name, value) for name, value in facts.items() if name in names}
+        values["fields"] = {
+            name.removeprefix(FIELD): str(value) for name, value in facts.items() if name.startswith(FIELD)
+        }
+        return cls(**values)
+
+
+def _value(name: str, value: object) -> Any:  # noqa: ANN401 (each field has its own type)
+    if name in ("limits_exceeded", "peak_times"):
+        if not isinstance(value, dict):
+            raise InputError(f"{name}: expected an object")
+        return {key: _amount(key, amount) for key, amount in value.items()}
+    if name in ("lower_bounds", "upper_bounds"):
+        return tuple(str(value).split())
+    if isinstance(value, list):
+        amount = _amount(name, value)
+        return Bytes(round(amount)) if name in _BYTES else int(amount) if name in _COUNTS else amount
+    if isinstance(value, dict):
+        raise InputError(f"{name}: an object is not expected here")
+    return value
+
+
+def _amount(name: str, value: object) -> float:
+    """Return an amount such as ``[300, "MB"]`` in its base unit."""
+    number, unit = value if isinstance(value, list) and len(value) == 2 else (None, None)
+    if isinstance(number, bool) or not isinstance(number, int | float) or not isinstance(unit, str):
+        raise InputError(f'{name}: {value!r} is not an amount such as [300, "MB"]')
+    return number * _FACTORS.get(unit.lower(), 1.0)

@@ -1,0 +1,114 @@
+"""The tree of processes below this one, looked at again and again."""
+
+import os
+from resource import RUSAGE_CHILDREN, getrusage
+from time import monotonic
+
+from tonnage.watch.births import Births
+from tonnage.watch.proc import Process, children
+
+__all__ = ["Sample", "Tree", "descendants"]
+
+_WALK_ANYWAY = 1.0  # seconds: a program with more rights than its user is not in the records of births
+
+
+class Sample:
+    """The whole tree at one moment: seconds since the command started, CPU seconds, bytes."""
+
+    __slots__ = ("at", "cpu", "faults", "processes", "resident", "virtual")
+
+    def __init__(self, at: float, processes: "list[Process]", cpu: float, faults: int) -> None:
+        self.at = at
+        self.processes = processes
+        self.cpu = cpu
+        self.faults = faults
+        self.resident = sum(process.resident for process in processes)
+        self.virtual = sum(process.virtual for process in processes)
+
+    @property
+    def largest(self) -> int:
+        """The most that one process has resident."""
+        return max((process.resident for process in self.processes), default=0)
+
+
+class Tree:
+    """The descendants of this process since a command started."""
+
+    def __init__(self, births: "Births | None", start: float) -> None:
+        self.start = start
+        self.most = 0  # processes seen at once
+        self._births = births
+        self._born = 0
+        self._known: list[Process] = []
+        self._walked = -_WALK_ANYWAY
+        self._seen: set[tuple[int, int]] = set()
+        self._reaped = getrusage(RUSAGE_CHILDREN)
+        self._cpu = 0.0
+        self._lost_cpu = 0.0
+
+    @property
+    def seen(self) -> int:
+        """How many different processes were seen."""
+        return len(self._seen)
+
+    def look(self) -> Sample:
+        """Look at every process."""
+        at = monotonic() - self.start
+        if self._births_since_walk() or at - self._walked >= _WALK_ANYWAY:
+            processes = descendants()
+            self._walked = at
+            self._seen.update((process.pid, process.started) for process in processes)
+        else:
+            processes = [now for old in self._known if (now := Process.of(old.pid)) and now.started == old.started]
+        self._known = processes
+        living = [process for process in processes if process.state not in b"ZX"]
+        self.most = max(self.most, len(living))
+        return Sample(at, living, *self._spent(processes))
+
+    def _births_since_walk(self) -> bool:
+        if self._births is None or not self._births.complete:
+            return True
+        self._births.count()
+        before, self._born = self._born, self._births.total
+        return self._born > before
+
+    def cpu(self) -> float:
+        """Return the CPU seconds of all processes that ended and were waited for."""
+        spent = getrusage(RUSAGE_CHILDREN)
+        return spent.ru_utime + spent.ru_stime - self._reaped.ru_utime - self._reaped.ru_stime
+
+    def cpu_in_all(self) -> float:
+        """Return the CPU seconds of the whole tree, after its end."""
+        return max(self._cpu, self.cpu() + self._lost_cpu)
+
+    def context_switches(self) -> int:
+        """Return how often processes that ended gave up a CPU or lost it."""
+        spent = getrusage(RUSAGE_CHILDREN)
+        return spent.ru_nvcsw + spent.ru_nivcsw - self._reaped.ru_nvcsw - self._reaped.ru_nivcsw
+
+    def _spent(self, processes: "list[Process]") -> "tuple[float, int]":
+        """Add up CPU seconds and page faults: of those that live, of those that were waited for.
+
+        Nobody waits for the children of a process that ignores SIGCHLD, and the kernel then forgets what they used.
+        Their last known time is kept: a sum that fell, and that a second look confirms, shows how much was lost.
+        """
+        cpu = sum(process.cpu for process in processes) + self.cpu() + self._lost_cpu
+        if cpu < self._cpu - 0.005:
+            again = [now for process in processes if (now := Process.of(process.pid))]
+            cpu = max(cpu, sum(process.cpu for process in again) + self.cpu() + self._lost_cpu)
+            self._lost_cpu += max(0.0, self._cpu - cpu)
+        self._cpu = max(self._cpu, cpu)
+        reaped = getrusage(RUSAGE_CHILDREN).ru_minflt - self._reaped.ru_minflt
+        return self._cpu, sum(process.faults for process in processes) + reaped
+
+
+def descendants() -> "list[Process]":
+    """Return every process below this one, parents before their children."""
+    found = []
+    waiting = children(os.getpid())
+    for pid in waiting:  # grows while it is gone through
+        process = Process.of(pid)
+        if process is not None:
+            found.append(process)
+            waiting.extend(children(pid, process.threads))
+    return found

@@ -1,0 +1,215 @@
+/* A program that does what its arguments say, one after the other, so that a test knows the truth to be measured.
+
+   take MB          have so much more memory            free             give back all that was taken
+   touch            write to all that was taken         grow MB MB/S     take so much, evenly, at this speed
+   hold SECONDS     do nothing                          burn SECONDS     keep a core busy
+   map FILE         map a file and read all of it       share MB         have memory that children share
+   write FILE MB    write a file                        read FILE        read a file to its end
+   open FILE MB     write a file and keep it open       unlink FILE      delete a file
+   fork { ... }     let a child do it                   daemon { ... }   let a grandchild in its own session do it
+   thread { ... }   let a child of a thread do it       wait             wait for all children
+   ignore-children  never wait for them                 many N           N children, one after the other, that do nothing
+   exec ...         become another program              exit STATUS      end */
+#define _GNU_SOURCE
+#include <err.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MB (1024L * 1024L)
+
+static char *taken[4096];
+static size_t sizes[4096];
+static int count;
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec + t.tv_nsec * 1e-9;
+}
+
+static void hold(double seconds) {
+    struct timespec t = {(time_t)seconds, (long)((seconds - (time_t)seconds) * 1e9)};
+    while (nanosleep(&t, &t)) {
+    }
+}
+
+static char *allocate(size_t size, int flags) {
+    char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        err(1, "mmap");
+    return memory;
+}
+
+static void take(size_t size, int flags) {
+    taken[count] = allocate(size, flags);
+    memset(taken[count], 1, size);
+    sizes[count++] = size;
+}
+
+/* Pages of 4 KiB, a little at a time, as a program that reads and appends would. */
+static void grow(size_t size, double rate) {
+    char *memory = allocate(size, MAP_PRIVATE);
+    madvise(memory, size, MADV_NOHUGEPAGE);
+    double start = now();
+    for (size_t done = 0; done < size;) {
+        size_t due = (size_t)((now() - start) * rate);
+        if (due > size)
+            due = size;
+        if (due > done) {
+            memset(memory + done, 1, due - done);
+            done = due;
+        } else {
+            hold(0.0002);
+        }
+    }
+    taken[count] = memory;
+    sizes[count++] = size;
+}
+
+static void map_file(const char *path) {
+    int file = open(path, O_RDONLY);
+    struct stat status;
+    if (file < 0 || fstat(file, &status))
+        err(1, "%s", path);
+    volatile char *memory = mmap(NULL, status.st_size, PROT_READ, MAP_SHARED, file, 0);
+    volatile char sum = 0;
+    for (off_t at = 0; at < status.st_size; at += 4096)
+        sum += memory[at];
+}
+
+static void write_file(const char *path, size_t size, int keep) {
+    static char block[MB];
+    int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    if (file < 0)
+        err(1, "%s", path);
+    for (size_t done = 0; done < size; done += MB)
+        if (write(file, block, MB) != MB)
+            err(1, "write");
+    if (!keep)
+        close(file);
+}
+
+static void read_file(const char *path) {
+    static char block[MB];
+    int file = open(path, O_RDONLY);
+    if (file < 0)
+        err(1, "%s", path);
+    while (read(file, block, MB) > 0) {
+    }
+    close(file);
+}
+
+static void act(char **words);
+
+static void *fork_in_thread(void *words) {
+    if (fork() == 0) {
+        act(words);
+        _exit(0);
+    }
+    hold(3600);
+    return NULL;
+}
+
+/* The word after the block that begins here. */
+static char **after(char **words) {
+    int depth = 0;
+    for (;; words++) {
+        if (!*words)
+            errx(1, "a block has no end");
+        if (!strcmp(*words, "{"))
+            depth++;
+        if (!strcmp(*words, "}") && --depth == 0)
+            return words + 1;
+    }
+}
+
+static void act(char **words) {
+    while (*words && strcmp(*words, "}")) {
+        char *word = *words++;
+        if (!strcmp(word, "take")) {
+            take(atol(*words++) * MB, MAP_PRIVATE);
+        } else if (!strcmp(word, "share")) {
+            take(atol(*words++) * MB, MAP_SHARED);
+        } else if (!strcmp(word, "touch")) {
+            for (int i = 0; i < count; i++)
+                memset(taken[i], 2, sizes[i]);
+        } else if (!strcmp(word, "grow")) {
+            size_t size = atol(*words++) * MB;
+            grow(size, atof(*words++) * MB);
+        } else if (!strcmp(word, "free")) {
+            while (count > 0) {
+                count--;
+                munmap(taken[count], sizes[count]);
+            }
+        } else if (!strcmp(word, "hold")) {
+            hold(atof(*words++));
+        } else if (!strcmp(word, "burn")) {
+            for (double end = now() + atof(*words++); now() < end;) {
+            }
+        } else if (!strcmp(word, "map")) {
+            map_file(*words++);
+        } else if (!strcmp(word, "write") || !strcmp(word, "open")) {
+            char *path = *words++;
+            write_file(path, atol(*words++) * MB, word[0] == 'o');
+        } else if (!strcmp(word, "read")) {
+            read_file(*words++);
+        } else if (!strcmp(word, "unlink")) {
+            unlink(*words++);
+        } else if (!strcmp(word, "fork")) {
+            if (fork() == 0) {
+                act(words + 1);
+                _exit(0);
+            }
+            words = after(words);
+        } else if (!strcmp(word, "daemon")) {
+            if (fork() == 0) {
+                setsid();
+                if (fork() == 0) {
+                    act(words + 1);
+                }
+                _exit(0);
+            }
+            wait(NULL);
+            words = after(words);
+        } else if (!strcmp(word, "thread")) {
+            pthread_t thread;
+            pthread_create(&thread, NULL, fork_in_thread, words + 1);
+            hold(0.05);
+            words = after(words);
+        } else if (!strcmp(word, "wait")) {
+            while (wait(NULL) > 0) {
+            }
+        } else if (!strcmp(word, "ignore-children")) {
+            signal(SIGCHLD, SIG_IGN);
+        } else if (!strcmp(word, "many")) {
+            for (int n = atoi(*words++); n > 0; n--) {
+                pid_t child = vfork();
+                if (child == 0)
+                    _exit(0);
+                waitpid(child, NULL, 0);
+            }
+        } else if (!strcmp(word, "exec")) {
+            execvp(words[0], words);
+            err(1, "%s", words[0]);
+        } else if (!strcmp(word, "exit")) {
+            exit(atoi(*words++));
+        } else {
+            errx(1, "unknown word %s", word);
+        }
+    }
+}
+
+int main(int count_of_words, char **words) {
+    (void)count_of_words;
+    act(words + 1);
+    return 0;
+}
