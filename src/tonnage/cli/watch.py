@@ -7,26 +7,20 @@ from tonnage.watch.options import OPTIONS
 __all__ = ["watch"]
 
 
-def _run(**_options: object) -> None:
-    raise AssertionError("tonnage watch is started before click is imported")
-
-
 class _Watch(click.Command):
-    """Hands its arguments over as they are: whoever reached this through Python gets the same behaviour."""
+    """Leaves the arguments to the monitor, which reads them by itself."""
 
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object
-    ) -> click.Context:
-        if args[:1] in (["-h"], ["--help"]):
-            return super().make_context(info_name, args, parent)
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         from tonnage.watch.main import main
 
-        raise click.exceptions.Exit(main(args))
+        status = main(args)
+        if status is not None:
+            ctx.exit(status)
+        return super().parse_args(ctx, ["--help"])
 
 
 watch = _Watch(
     "watch",
-    callback=_run,
     options_metavar="[OPTIONS] --",
     params=[
         *(

@@ -109,6 +109,6 @@ def _map_ring(descriptor: int) -> mmap:
 
 
 def _online_cpus() -> "list[int]":
-    with open("/sys/devices/system/cpu/online") as file:  # noqa: PTH123 (no pathlib before the command starts)
+    with open("/sys/devices/system/cpu/online") as file:
         spans = [span.partition("-") for span in file.read().strip().split(",")]
     return [cpu for first, _, last in spans for cpu in range(int(first), int(last or first) + 1)]

@@ -9,6 +9,7 @@ class Job:
     """One command with its limits: bytes, seconds, cores and numbers."""
 
     __slots__ = (
+        "cgroup",
         "command",
         "cores_window",
         "environment",
@@ -32,6 +33,7 @@ class Job:
         grace: float = 0.0,
         interval: float = 1.0,
         cores_window: float = 20.0,
+        cgroup: bool = False,
     ) -> None:
         self.command = command
         self.executable = executable or command[0]
@@ -42,3 +44,4 @@ class Job:
         self.grace = grace
         self.interval = interval
         self.cores_window = cores_window
+        self.cgroup = cgroup  # let the kernel enforce the memory limit as well; entering a group takes 10 ms

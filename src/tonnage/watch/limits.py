@@ -74,7 +74,7 @@ def read_limits(path: str) -> "dict[str, float]":
     import json
 
     try:
-        with open(path, encoding="utf-8") as file:  # noqa: PTH123 (no pathlib before the command starts)
+        with open(path, encoding="utf-8") as file:
             text = file.read(_LARGEST_FILE + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path=path) from None

@@ -122,6 +122,16 @@ class Measurement:
         used |= self._counts()
         return used
 
+    def exceed(self, resource: str, value: "float | None") -> None:
+        """Note that the kernel stopped a process at a limit."""
+        limit = self._job.limits[resource]
+        self.exceeded.setdefault(resource, Exceeded(resource, limit, max(value or limit, limit)))
+
+    def in_cgroup(self, peak: "int | None") -> None:
+        """Note the most memory that the kernel counted in the command's control group."""
+        if peak is not None:
+            self._peaks["cgroup_memory"] = (peak, None)
+
     def peak_times(self) -> "dict[str, float]":
         """Return when each peak was seen, in seconds since the start."""
         times = {name: at for name, (_, at) in self._peaks.items()}

@@ -10,6 +10,7 @@ from errno import ENOEXEC
 from time import monotonic, time
 
 from tonnage.watch.births import Births
+from tonnage.watch.cgroup import Cgroup
 from tonnage.watch.job import Job
 from tonnage.watch.kill import ask_tree_to_end, kill_tree, signal_tree
 from tonnage.watch.limits import Exceeded
@@ -40,6 +41,7 @@ class Outcome:
     """How a command ended and what it used; amounts in bytes, seconds, cores and numbers."""
 
     __slots__ = (
+        "cgroup",
         "end",
         "exceeded",
         "lower_bounds",
@@ -66,6 +68,7 @@ class Outcome:
         self.processes_method: str | None = None
         self.lower_bounds: list[str] = []
         self.upper_bounds: list[str] = []
+        self.cgroup: int | None = None  # the version of the control group that was used
         self.unkilled = 0
 
 
@@ -159,6 +162,7 @@ class _Minding:
         self._stopped = False
         self._killing = False
         self._to_check: list[tuple[float, int]] = []
+        self._cgroup: Cgroup | None = None
         self._floor = 0
         self._at_the_floor = 0
 
@@ -166,8 +170,9 @@ class _Minding:
         """Start the command and stay until its last process has ended."""
         self._floor = self._minder.resident_floor()
         self.outcome.start = time()
+        self._enter_cgroup()
         self._measurement.started()
-        self._command = self._minder.spawn(self._job)
+        self._spawn()
         self._next_look = monotonic() + _FIRST_LOOK
         try:
             self._observer.started()
@@ -176,6 +181,21 @@ class _Minding:
             kill_tree(self._reap)  # whatever goes wrong here, nothing lives on unwatched
             raise
         self._close()
+
+    def _enter_cgroup(self) -> None:
+        """Let the kernel enforce the memory limit too, where it lets us."""
+        limit = self._job.limits.get("memory")
+        if limit is not None and self._job.cgroup and not self._job.measure_only:
+            self._cgroup = Cgroup.enter(limit)
+
+    def _spawn(self) -> None:
+        try:
+            self._command = self._minder.spawn(self._job)
+        finally:
+            if self._cgroup is not None:
+                self._cgroup.leave()
+                if self._command is None:
+                    self._cgroup.remove()
 
     def _watch(self) -> None:
         while self._reap():
@@ -271,6 +291,8 @@ class _Minding:
             pass  # the births that it told of are taken in now
         self._next_look = monotonic() + self._measurement.look(closely=self._observer.closely)
         self._observer.looked(self._measurement)
+        if self._cgroup is not None and self._cgroup.killed:
+            self._measurement.exceed("memory", self._cgroup.peak)
         if not self._measurement.exceeded or self._job.measure_only or self.outcome.stopped_because:
             return
         if not self._job.grace:
@@ -288,6 +310,8 @@ class _Minding:
 
     def _close(self) -> None:
         outcome, measurement = self.outcome, self._measurement
+        if self._cgroup is not None:
+            self._close_cgroup(self._cgroup)
         outcome.used = measurement.finish()
         outcome.end = outcome.start + outcome.used["wall_time"]
         outcome.exceeded = measurement.exceeded
@@ -301,3 +325,11 @@ class _Minding:
             outcome.used["memory"] = self._at_the_floor
             outcome.memory_method = "max_rss"
             outcome.upper_bounds.append("memory")
+
+    def _close_cgroup(self, cgroup: Cgroup) -> None:
+        if cgroup.killed and not self.outcome.stopped_because:
+            self._measurement.exceed("memory", cgroup.peak)
+            self.outcome.stopped_because = "limit"
+        self._measurement.in_cgroup(cgroup.peak)
+        self.outcome.cgroup = cgroup.version
+        cgroup.remove()

@@ -79,6 +79,7 @@ def parse(arguments: "list[str]") -> "Request | None":
         grace=_time(values, "--grace", 0.0, least=0.0),
         interval=_time(values, "--interval", 1.0, least=0.01),
         cores_window=_time(values, "--cores-window", 20.0, least=0.1),
+        cgroup=True,
     )
     return Request(job, values)
 

@@ -26,6 +26,7 @@ _UNITS = {
     "memory": ("MB", _MB),
     "virtual_memory": ("MB", _MB),
     "swap_memory": ("MB", _MB),
+    "cgroup_memory": ("MB", _MB),
     "disk": ("MB", _MB),
     "disk_at_start": ("MB", _MB),
     "bytes_read": ("MB", _MB),
@@ -57,6 +58,8 @@ def summary(command: "list[str]", about: "dict[str, str]", outcome: "Outcome") -
         facts["memory_method"] = outcome.memory_method
     if outcome.processes_method:
         facts["processes_method"] = outcome.processes_method
+    if outcome.cgroup:
+        facts["cgroup"] = f"v{outcome.cgroup}"
     if outcome.lower_bounds:
         facts["lower_bounds"] = " ".join(outcome.lower_bounds)
     if outcome.upper_bounds:

@@ -15,7 +15,25 @@ __all__ = ["Summary"]
 
 _LARGEST = 2**24
 _FACTORS = BYTE_UNITS | TIME_UNITS
-_BYTES = ("memory", "virtual_memory", "swap_memory", "disk", "disk_at_start", "bytes_read", "bytes_written")
+_BYTES = (
+    "memory",
+    "cgroup_memory",
+    "virtual_memory",
+    "swap_memory",
+    "disk",
+    "disk_at_start",
+    "bytes_read",
+    "bytes_written",
+)
+    "memory",
+    "virtual_memory",
+    "swap_memory",
+    "cgroup_memory",
+    "disk",
+    "disk_at_start",
+    "bytes_read",
+    "bytes_written",
+)
 _COUNTS = (
     "max_concurrent_processes",
     "total_processes",
@@ -55,6 +73,10 @@ class Summary:
     memory: Bytes | None = None
     memory_method: str | None = None
     """``rss``, ``pss`` or ``max_rss``."""
+    cgroup: str | None = None
+    """``v1`` or ``v2`` where the kernel enforced the memory limit too."""
+    cgroup_memory: Bytes | None = None
+    """The most that the kernel counted: files in memory and its own memory included."""
     virtual_memory: Bytes | None = None
     swap_memory: Bytes | None = None
     disk: Bytes | None = None
@@ -132,7 +154,8 @@ def _value(name: str, value: object) -> Any:  # noqa: ANN401 (each field has its
 
 def _amount(name: str, value: object) -> float:
     """Return an amount such as ``[300, "MB"]`` in its base unit."""
+    number: object
     number, unit = value if isinstance(value, list) and len(value) == 2 else (None, None)
     if isinstance(number, bool) or not isinstance(number, int | float) or not isinstance(unit, str):
         raise InputError(f'{name}: {value!r} is not an amount such as [300, "MB"]')
-    return number * _FACTORS.get(unit.lower(), 1.0)
+    return float(number * _FACTORS.get(unit.lower(), 1.0))
