@@ -25,15 +25,6 @@ _BYTES = (
     "bytes_read",
     "bytes_written",
 )
-    "memory",
-    "virtual_memory",
-    "swap_memory",
-    "cgroup_memory",
-    "disk",
-    "disk_at_start",
-    "bytes_read",
-    "bytes_written",
-)
 _COUNTS = (
     "max_concurrent_processes",
     "total_processes",
