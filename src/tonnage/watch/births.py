@@ -17,6 +17,8 @@ __all__ = ["Births"]
 _EXIT, _FORK, _LOST = 4, 7, 2
 _POSITIONS = Struct("=QQ")  # how far the kernel wrote and how far we read, in the ring's first page
 _POSITIONS_AT = 1024
+_SETTLING = 1_000_000  # nanoseconds
+_FOR_EVER = 2**63
 _PAGES = (8, 1)
 _LONGEST = 256  # bytes: no record is longer
 _RECORD = Struct("=IHHIIIIQ")  # kind, flags, size, process, its parent, thread, its parent, time
@@ -42,23 +44,34 @@ class Births:
     def restart(self) -> None:
         """Forget what was counted: the next command begins."""
         self._records()
+        self._unordered: list[tuple[int, int]] = []
         self.complete = True
         self.total = 0
-        self._living = 0
         self.most_living = 0
+        self._living = 0
 
-    def count(self) -> bool:
-        """Take in the records that have arrived; whether there were any."""
-        records = sorted(self._records())
-        for _, kind in records:
-            if kind == _FORK:
-                self.total += 1
-                self._living += 1
-                if self.complete:  # else exits are missing among the records
-                    self.most_living = max(self.most_living, self._living)
-            else:
-                self._living -= 1
-        return bool(records)
+    def count(self, *, last: bool = False) -> bool:
+        """Take in the records that have arrived; whether there were any. With `last`, none will follow."""
+        new = self._records()
+        self.total += sum(kind == _FORK for _, kind in new)
+        self._follow(new, last=last)
+        return bool(new)
+
+    def _follow(self, new: "list[tuple[int, int]]", *, last: bool) -> None:
+        """Follow how many live.
+
+        A process may be born on one CPU and end on another, so the newest records wait until those that belong between
+        them have been read from the other rings.
+        """
+        records = sorted(self._unordered + new)
+        until = records[-1][0] - _SETTLING if new and not last else _FOR_EVER
+        self._unordered = [record for record in records if record[0] > until]
+        for time, kind in records:
+            if time > until:
+                break
+            self._living += 1 if kind == _FORK else -1
+            if self.complete:  # else exits are missing among the records
+                self.most_living = max(self.most_living, self._living)
 
     def close(self) -> None:
         """Stop recording."""

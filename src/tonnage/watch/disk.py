@@ -6,7 +6,7 @@ system has less free space than before or some time has passed.
 
 import os
 from stat import S_ISREG
-from time import monotonic, time
+from time import monotonic, process_time, time
 
 from tonnage.watch.pace import Credit
 
@@ -75,20 +75,20 @@ class Disk:
         return _free_space(self._folder) < self._free and self._credit.available()
 
     def _begin(self, at: float, processes: "list[Process]") -> None:
-        begin = monotonic()
+        begin = process_time()
         self._free = _free_space(self._folder)
         self._scan = _Scan(self._folder, self._start)
         opened, self._deleted = _open_files(processes)
         if processes and (self.open_files is None or opened > self.open_files):
             self.open_files, self.open_files_at = opened, at
-        self._cost = monotonic() - begin
+        self._cost = process_time() - begin
         self._credit.spend(self._cost)
 
     def _work(self, at: float, seconds: float) -> None:
-        begin = monotonic()
+        begin = process_time()
         scan = self._scan
         done = scan is not None and scan.work(seconds)
-        spent = monotonic() - begin
+        spent = process_time() - begin
         self._cost += spent
         self._credit.spend(spent)
         if scan is None or not done:

@@ -1,7 +1,7 @@
 """What one command uses: all measures together, checked against its limits."""
 
 import os
-from time import monotonic
+from time import monotonic, process_time
 
 from tonnage.watch.births import Births
 from tonnage.watch.disk import Disk
@@ -17,6 +17,8 @@ __all__ = ["Measurement"]
 _CHANGE = 2**20
 _CORES_TOLERANCE = 1.02  # a busy loop on every core measures a little above their number
 _SWAP_PAUSE = 1.0
+_NO_LIMIT = float("inf")
+_SPIKE = 0.1  # seconds: several processes' peak that was not seen for longer may have been higher between samples
 
 
 class Measurement:
@@ -50,10 +52,10 @@ class Measurement:
 
     def look(self, *, closely: bool = False) -> float:
         """Look at everything once; return the seconds until the next look."""
-        begin = monotonic()
+        begin = process_time()
         before, sample = self.sample, self.tree.look()
         self.sample = sample
-        cost = monotonic() - begin  # the price of looking again; close looks and scans have their own account
+        cost = process_time() - begin  # the price of looking again; close looks and scans have their own account
         self._cost = 0.5 * (self._cost + cost) if before else cost
         self.memory.see(sample, closely=closely)
         disk = self.disk.now
@@ -99,6 +101,8 @@ class Measurement:
     def stirred(self) -> float:
         """A process was born: return the seconds until the next look, which should be soon."""
         self._pace.stirred()
+        if self._births is not None and self._births.most_living > self._job.limits.get("processes", _NO_LIMIT):
+            return 0.0
         return self._pace.pause(self._cost)
 
     def finish(self) -> "dict[str, float]":
@@ -155,7 +159,7 @@ class Measurement:
     def _memory_may_be_more(self) -> bool:
         """Whether several processes together may have had more than was seen: short spikes."""
         if self.memory_method() != "max_rss":
-            return self.memory.beside > 0.03 * self.memory.peak and not self.memory.confirmed
+            return self.memory.beside > 0.03 * self.memory.peak and self.memory.lasted < _SPIKE
         together = self._births is not None and self._births.most_living > max(1, self.tree.most)
         return together or self.memory.beside > 0.03 * self.largest_reaped
 
@@ -175,7 +179,7 @@ class Measurement:
             counts |= {"bytes_read": io[0] - self._io[0], "bytes_written": io[1] - self._io[1]}
         total, at_once = max(1, self.tree.seen), max(1, self.tree.most)
         if self._births is not None:
-            self._births.count()
+            self._births.count(last=True)
             total = max(total, self._births.total)
             at_once = max(at_once, self._births.most_living)
         counts |= {"total_processes": total, "max_concurrent_processes": at_once}

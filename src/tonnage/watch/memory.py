@@ -8,7 +8,7 @@ the cheap sum shows that the peak, or the limit, may have been passed.
 """
 
 import os
-from time import monotonic
+from time import process_time
 
 from tonnage.watch.pace import Credit
 from tonnage.watch.proc import Process, Share, mapped_files, share
@@ -30,14 +30,14 @@ class Memory:
         self.method = "rss"
         self.now: int | None = None  # None: not looked at closely, and not above the peak
         self.most = 0  # what the tree takes now, at most
-        self.confirmed = True  # whether a sample beside the peak's shows nearly as much
         self.beside = 0  # the most that was resident beside the largest process
         self._limit = float("inf") if limit is None else limit
         self._credit = Credit(0.1, 0.03)
         self._last = (0, 0, 0)  # the figure, the sum of resident memory and the faults of the last close look
-        self._before = 0
+        self._before: tuple[float, int] = (0.0, 0)  # time and sum of the last sample
         self._resident_at_peak = 0
-        self._files: dict[int, tuple[int, int, dict[bytes, tuple[int, int]]]] = {}
+        self._near_since = self._near_until = 0.0
+        self._files: tuple[frozenset[tuple[int, int]], int, int] = (frozenset(), 0, 0)
 
     def see(self, sample: Sample, *, closely: bool = False) -> None:
         """Take in a sample; look closer where it may show a new peak or, in any case, if `closely`."""
@@ -50,8 +50,14 @@ class Memory:
             self._found(sample, self._look(sample), "pss")
         else:
             self.now = None
-            self._confirm(sample.resident)
-        self._before = sample.resident
+        if sample.resident >= _NEAR * self._resident_at_peak:
+            self._near_until = sample.at
+        self._before = (sample.at, sample.resident)
+
+    @property
+    def lasted(self) -> float:
+        """For how many seconds samples in a row were about as high as the peak."""
+        return self._near_until - self._near_since
 
     def _at_most(self, sample: Sample) -> int:
         """Return what the tree can have at most: since the last close look, only new and copied pages were added."""
@@ -63,25 +69,20 @@ class Memory:
         self.now = self.most = figure
         if figure > self.peak:
             self.peak, self.peak_at, self.method = figure, sample.at, method
-            self.confirmed = self._before >= _NEAR * sample.resident
+            if self._before[1] < _NEAR * sample.resident:
+                self._near_since = sample.at
             self._resident_at_peak = sample.resident
-        else:
-            self._confirm(sample.resident)
-
-    def _confirm(self, resident: int) -> None:
-        if not self.confirmed and resident >= _NEAR * self._resident_at_peak:
-            self.confirmed = True
 
     def _look(self, sample: Sample) -> int:
         """Return the tree's memory, looked at closely: anonymous pages shared out, others once."""
-        begin = monotonic()
+        begin = process_time()
         shares = {process: found for process in sample.processes if (found := _share(process))}
         figure = sum(found.anonymous for found in shares.values())
         others = [found.other for found in shares.values()]
         little = sum(others) - max(others, default=0) <= _LITTLE
         figure += sum(others) if little else self._once(shares)
         self._last = (figure, sample.resident, sample.faults)
-        self._credit.spend(monotonic() - begin)
+        self._credit.spend(process_time() - begin)
         return figure
 
     def _once(self, shares: "dict[Process, Share]") -> int:
@@ -90,18 +91,25 @@ class Memory:
         Both the largest process's part of a mapping and the sum of the proportional parts are below the truth:
         the first where processes use different pages of a file, the second where processes of others use them too.
         """
+        who = frozenset((process.pid, process.started) for process in shares)
+        size = sum(found.other for found in shares.values())
+        known_who, known_size, known = self._files
+        if who == known_who and abs(size - known_size) <= max(_LITTLE // 4, size // 100):
+            return known
         largest: dict[bytes, int] = {}
         parts: dict[bytes, int] = {}
-        known, self._files = self._files, {}
+        steady = True
         for process, found in shares.items():
-            started, size, mappings = known.get(process.pid, (0, 0, {}))
-            if started != process.started or abs(found.other - size) > max(_LITTLE // 4, size // 50):
-                size, mappings = found.other, mapped_files(process.pid)
-            self._files[process.pid] = (process.started, size, mappings)
+            mappings = mapped_files(process.pid)
+            read = sum(whole for whole, _ in mappings.values())
+            steady = steady and abs(read - found.other) <= max(_LITTLE // 4, read // 50)
             for key, (whole, part) in mappings.items():
                 largest[key] = max(largest.get(key, 0), whole)
                 parts[key] = parts.get(key, 0) + part
-        return sum(max(size, parts[key]) for key, size in largest.items())
+        # While mappings grow, the parts of processes that are read one after the other do not fit together.
+        once = sum(max(whole, parts[key] if steady else 0) for key, whole in largest.items())
+        self._files = (who, size, once)
+        return once
 
 
 def _share(process: Process) -> "Share | None":

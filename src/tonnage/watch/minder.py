@@ -31,6 +31,7 @@ KEEPER_DIED = 64  # the last real-time signal: nobody else uses it
 
 _FIRST_LOOK = 0.010  # short commands cost nothing
 _BUSY = 0.010  # while processes come and go, their records are taken in this often
+_BUSY_LIMITED = 0.002  # and this often where their number is limited
 _FROM_KERNEL = 128  # si_code of what the terminal sends to all of a process group
 _SETTLED = 0.05
 _HANDLED = (b"SigBlk", b"SigIgn", b"SigCgt")
@@ -219,7 +220,7 @@ class _Minding:
         until = min([self._next_look, self._deadline or self._next_look, *(moment for moment, _ in self._to_check)])
         pause = max(0.0, until - monotonic())
         if self._busy:
-            signals, pause = SIGNALS - {SIGIO}, min(pause, _BUSY)
+            signals, pause = SIGNALS - {SIGIO}, min(pause, _BUSY_LIMITED if "processes" in self._job.limits else _BUSY)
         signal = sigtimedwait(signals, pause)
         if births is not None and (self._busy or (signal is not None and signal.si_signo == SIGIO)):
             self._busy = births.count()
@@ -276,7 +277,7 @@ class _Minding:
 
     def _mirror(self, *, stopped: bool) -> None:
         """Let the keeper stop and go on with the command, so that a shell sees what it would see without us."""
-        if stopped != self._stopped and not self._killing:
+        if stopped != self._stopped and not (stopped and self._killing):
             self._stopped = stopped
             self._minder.tell_keeper(SIGSTOP if stopped else SIGCONT)
 

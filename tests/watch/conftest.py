@@ -1,0 +1,125 @@
+"""Watched programs: an actor of which the truth is known, run as root and as an ordinary user."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import mkdtemp
+
+import pytest
+
+import tonnage
+from tonnage.watch import Summary
+
+MB = 2**20
+NOBODY = 65534
+_SOURCE = Path(__file__).parent / "programs" / "actor.c"
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What came of one call of ``tonnage watch``."""
+
+    status: int
+    stdout: str
+    stderr: str
+    path: Path
+
+    @property
+    def summary(self) -> Summary:
+        return Summary.read(self.path)
+
+
+@pytest.fixture(scope="session")
+def place() -> Iterator[Path]:
+    """A folder that every user can read: pytest's own are closed to others."""
+    folder = Path(mkdtemp(prefix="tonnage-test-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def _build(place: Path, name: str, *flags: str) -> str:
+    target = place / name
+    subprocess.run(["cc", "-O2", "-o", target, _SOURCE, "-pthread", *flags], check=True)
+    return str(target)
+
+
+@pytest.fixture(scope="session")
+def actor(place: Path) -> str:
+    """The program that does what its arguments say; see programs/actor.c."""
+    return _build(place, "actor")
+
+
+@pytest.fixture(scope="session")
+def static_actor(place: Path) -> str:
+    return _build(place, "actor-static", "-static")
+
+
+@pytest.fixture(scope="session")
+def open_monitor(place: Path) -> list[str]:
+    """The monitor in a form that any user can run: a copy of the package, with the system's own Python."""
+    shutil.copytree(Path(tonnage.__file__).parent, place / "lib" / "tonnage")
+    python = shutil.which("python3", path="/usr/bin") or sys.executable
+    return [
+        python,
+        "-c",
+        f"import sys; sys.path.insert(0, {str(place / 'lib')!r}); import tonnage.__main__ as m; m.main()",
+    ]
+
+
+USERS = ["root", "nobody"] if os.getuid() == 0 else ["user"]
+
+
+@pytest.fixture(params=USERS)
+def user(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def workdir(tmp_path: Path, place: Path, user: str) -> Iterator[Path]:
+    """An empty folder in which the user may write, on a real disk."""
+    folder = Path(mkdtemp(prefix="work-", dir=place))
+    if user == "nobody":
+        os.chown(folder, NOBODY, NOBODY)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def monitor(open_monitor: list[str], user: str) -> list[str]:
+    """The words before the options of ``tonnage watch``."""
+    if user == "nobody":
+        return [*open_monitor, "watch"]
+    return [sys.executable, "-m", "tonnage", "watch"]
+
+
+@pytest.fixture
+def watched(monitor: list[str], workdir: Path, user: str) -> Callable[..., Watched]:
+    """Run a command under the monitor: ``watched("--limit", "memory=1GB", command=[...])``."""
+
+    def run(*options: str, command: list[str], timeout: float = 60) -> Watched:
+        path = workdir.parent / f"{workdir.name}.json"
+        path.unlink(missing_ok=True)
+        if user == "nobody":
+            spool = workdir.parent / f"{workdir.name}.d"
+            spool.mkdir(exist_ok=True)
+            os.chown(spool, NOBODY, NOBODY)
+            path = spool / "summary.json"
+        ended = subprocess.run(
+            [*monitor, "--summary", str(path), *options, "--", *command],
+            cwd=workdir,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            user=NOBODY if user == "nobody" else None,
+            group=NOBODY if user == "nobody" else None,
+            check=False,
+        )
+        return Watched(ended.returncode, ended.stdout, ended.stderr, path)
+
+    return run

@@ -1,0 +1,233 @@
+"""A command that takes more than its limit is stopped: soon, and with all its processes."""
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tonnage.errors import InputError
+from tonnage.jobs import Resource
+from tonnage.watch.limits import RESOURCES, parse_limit, read_limits
+from watch.conftest import MB, Watched
+
+Watch = Callable[..., Watched]
+
+
+def alive(mark: str) -> list[int]:
+    """Return the processes whose command line holds a text."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                command = (entry / "cmdline").read_bytes().decode(errors="replace")
+                state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+            except OSError:
+                continue
+            if mark in command and "tonnage" not in command.split("\0")[1:2] and state != "Z":
+                found.append(int(entry.name))
+    return found
+
+
+@pytest.mark.parametrize("rate", [100, 500, 1500])
+def test_smooth_growth_is_stopped_within_10_mb(rate: int, watched: Watch, actor: str) -> None:
+    result = watched("--limit", "memory=300MiB", command=[actor, "grow", "2000", str(rate), "hold", "5"])
+    summary = result.summary
+    assert result.status == 124
+    assert summary.exit_type == "limits"
+    assert summary.limits_exceeded == {"memory": 300 * MB}
+    assert summary.memory is not None
+    assert 300 * MB < summary.memory < 310 * MB
+    assert "memory" in result.stderr
+    assert "315 MB" in result.stderr  # 300 MiB
+
+
+def test_a_sudden_step_is_stopped_at_once(watched: Watch, actor: str) -> None:
+    words = ["hold", "0.5", "take", "2000", "hold", "5"]
+    summary = watched("--limit", "memory=300MiB", command=[actor, *words]).summary
+    # 2 GB take at least half a second to write on any machine: most of it was never reached.
+    assert summary.memory is not None
+    assert 300 * MB < summary.memory < 700 * MB
+    assert summary.exit_type == "limits"
+
+
+def test_the_whole_tree_is_gone(watched: Watch, actor: str) -> None:
+    mark = f"31.{os.getpid()}"
+    words = f"daemon {{ hold {mark} }} fork {{ fork {{ hold {mark} }} hold {mark} }} thread {{ hold {mark} }}"
+    words += f" take 100 hold {mark}"
+    result = watched("--limit", "memory=50MB", command=[actor, *words.split()])
+    assert result.status == 124
+    assert alive(mark) == []
+
+
+def test_memory_that_is_shared_counts_once_for_the_limit(watched: Watch, actor: str) -> None:
+    words = "take 200 " + "fork { take 10 hold 0.3 } " * 4 + "wait"
+    result = watched("--limit", "memory=300MB", command=[actor, *words.split()])
+    assert result.status == 0, result.stderr
+
+
+def test_copied_pages_count_for_the_limit_though_resident_memory_does_not_grow(watched: Watch, actor: str) -> None:
+    words = "take 100 " + "fork { hold 0.3 touch hold 5 } " * 4 + "wait"
+    result = watched("--limit", "memory=300MB", command=[actor, *words.split()])
+    assert result.status == 124
+    assert (result.summary.memory or 0) < 400 * MB
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [
+        ("wall_time=0.3s", "hold 30"),
+        ("cpu_time=0.3s", "burn 30"),
+        ("disk=20MB", "write f 100 hold 30"),
+        ("processes=5", "fork { hold 30 } " * 10 + "hold 30"),
+        ("cores=0.5", "burn 30"),
+    ],
+)
+def test_every_resource_can_be_limited(limit: str, words: str, watched: Watch, actor: str) -> None:
+    result = watched("--limit", limit, "--cores-window", "0.5s", command=[actor, *words.split()])
+    assert result.status == 124
+    resource = limit.partition("=")[0]
+    named = "max_concurrent_processes" if resource == "processes" else resource
+    facts = json.loads(result.path.read_text())
+    assert list(facts["limits_exceeded"]) == [named]
+    assert facts[f"{named}_when_exceeded"][0] > facts["limits_exceeded"][named][0]
+    assert facts["wall_time"][0] < 5
+    assert facts["stopped_because"] == "limit"
+
+
+def test_time_limits_are_kept_precisely(watched: Watch, actor: str) -> None:
+    assert watched("--limit", "wall_time=0.5s", command=["/bin/sleep", "30"]).summary.wall_time == pytest.approx(
+        0.5, abs=0.1
+    )
+    summary = watched("--limit", "cpu_time=0.5s", command=[actor, "burn", "30"]).summary
+    assert summary.cpu_time == pytest.approx(0.5, abs=0.1)
+
+
+def test_a_command_below_its_limits_is_left_alone(watched: Watch, actor: str) -> None:
+    options = ["--limit", "memory=200MB", "--limit", "disk=50MB", "--limit", "wall_time=30s", "--limit", "processes=9"]
+    result = watched(
+        *options,
+        command=[actor, *["take", "100", "write", "f", "20", "fork", "{", "hold", "0.2", "}", "wait", "exit", "5"]],
+    )
+    assert result.status == 5
+    assert result.summary.limits_exceeded == {}
+    assert result.stderr == ""
+
+
+def test_measure_only_reports_and_lets_go_on(watched: Watch, actor: str) -> None:
+    result = watched(
+        "--limit", "memory=50MB", "--measure-only", command=[actor, *["take", "100", "hold", "0.2", "exit", "4"]]
+    )
+    assert result.status == 4
+    assert result.summary.exit_type == "normal"
+    assert result.summary.limits_exceeded == {"memory": pytest.approx(50e6, rel=0.001)}
+
+
+def test_grace_lets_a_command_clean_up(watched: Watch, workdir: Path) -> None:
+    script = "trap 'echo cleaned > cleaned; exit 0' TERM; while :; do sleep 0.02; done"
+    result = watched("--limit", "wall_time=0.3s", "--grace", "5s", command=["/bin/sh", "-c", script])
+    assert result.status == 124
+    assert (workdir / "cleaned").read_text() == "cleaned\n"
+    assert (result.summary.wall_time or 9) < 2
+
+
+def test_grace_ends(watched: Watch) -> None:
+    script = "trap '' TERM; while :; do sleep 0.02; done"
+    begin = time.monotonic()
+    result = watched("--limit", "wall_time=0.2s", "--grace", "0.4s", command=["/bin/sh", "-c", script])
+    assert result.status == 124
+    assert 0.6 < time.monotonic() - begin < 3
+
+
+def test_a_stopped_command_can_be_killed(watched: Watch) -> None:
+    result = watched("--limit", "wall_time=0.3s", command=["/bin/sh", "-c", "kill -STOP $$; sleep 30"])
+    assert result.status == 124
+
+
+def test_a_fork_bomb_is_stopped(watched: Watch) -> None:
+    bomb = "f() { [ $1 = 0 ] || { f $(($1 - 1)) & f $(($1 - 1)) & sleep 1; }; }; f 11"  # would end by itself
+    result = watched("--limit", "processes=40", command=["/bin/bash", "-c", bomb])
+    assert result.status == 124
+    assert alive("f 11") == []
+
+
+def test_the_resources_are_those_of_the_product() -> None:
+    assert list(RESOURCES) == [str(resource) for resource in Resource]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("memory=300MB", ("memory", 300_000_000)),
+        ("disk=1.5GiB", ("disk", 1.5 * 2**30)),
+        ("wall_time=1h30m", ("wall_time", 5400)),
+        ("cpu_time=90", ("cpu_time", 90)),
+        ("cores=2.5", ("cores", 2.5)),
+        ("processes=7", ("processes", 7)),
+    ],
+)
+def test_limits_are_parsed(text: str, expected: tuple[str, float]) -> None:
+    assert parse_limit(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["memory", "memory=", "memory=300", "memory=0B", "ram=3GB", "wall_time=soon", "processes=2.5", "cores=-1", "=3"],
+)
+def test_bad_limits_are_refused(text: str) -> None:
+    with pytest.raises(InputError):
+        parse_limit(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"memory": [300, "MB"]}', {"memory": 300 * 2**20}),
+        ('{"memory": 300}', {"memory": 300 * 2**20}),
+        ('{"memory": [2, "GB"], "disk": [512, "kB"]}', {"memory": 2**31, "disk": 2**19}),
+        ('{"memory": [1000, "B"]}', {"memory": 1000}),
+        ('{"wall_time": [10, "s"], "cpu_time": 60}', {"wall_time": 10, "cpu_time": 60}),
+        ('{"wall_time": [2, "h"]}', {"wall_time": 7200}),
+        ('{"cores": [2, "cores"], "max_concurrent_processes": [4, "procs"]}', {"cores": 2, "processes": 4}),
+        ('{"processes": 12}', {"processes": 12}),
+        ("{}", {}),
+    ],
+)
+def test_limits_files_honour_units_and_take_bare_numbers(text: str, expected: dict[str, float], tmp_path: Path) -> None:
+    path = tmp_path / "limits.json"
+    path.write_text(text)
+    assert read_limits(str(path)) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "memory: 300",
+        '{"memory": "300MB"}',
+        '{"memory": [300, "parsecs"]}',
+        '{"memory": [300]}',
+        '{"memory": -1}',
+        '{"memory": NaN}',
+        '{"memory": true}',
+        '{"ram": 3}',
+        '{"cores": [2, "MB"]}',
+        "[" * 100_000,
+    ],
+)
+def test_bad_limits_files_are_refused_with_their_name(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "limits.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match=r"limits\.json"):
+        read_limits(str(path))
+
+
+def test_an_option_goes_before_the_limits_file(watched: Watch, workdir: Path) -> None:
+    path = workdir / "limits.json"
+    path.write_text('{"wall_time": 60, "memory": [1, "GB"]}')
+    path.chmod(0o644)
+    result = watched("--limits", str(path), "--limit", "wall_time=0.2s", command=["/bin/sleep", "9"])
+    assert result.status == 124
