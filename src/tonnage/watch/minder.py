@@ -238,7 +238,8 @@ class _Minding:
         if signal.si_code == _FROM_KERNEL:
             return
         if self._minder.passed_on(signal.si_pid):
-            self._deliver(signal.si_signo)
+            if all(number != signal.si_signo for _, number in self._to_check):  # else it went to the whole group
+                self._deliver(signal.si_signo)
         else:
             self._to_check.append((monotonic() + _SETTLED, signal.si_signo))
 
