@@ -6,8 +6,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import ParamSpec
 
 import pytest
 
@@ -15,6 +17,7 @@ import tonnage
 from tonnage.watch import Summary
 
 MB = 2**20
+P = ParamSpec("P")
 NOBODY = 65534
 _SOURCE = Path(__file__).parent / "programs" / "actor.c"
 
@@ -69,6 +72,21 @@ def open_monitor(place: Path) -> list[str]:
         "-c",
         f"import sys; sys.path.insert(0, {str(place / 'lib')!r}); import tonnage.__main__ as m; m.main()",
     ]
+
+
+def best_of_three(test: Callable[P, None]) -> Callable[P, None]:
+    """Repeat a test of promptness up to three times: other work on the machine may delay anyone for a moment."""
+
+    @wraps(test)
+    def repeated(*args: P.args, **kwargs: P.kwargs) -> None:
+        for _ in range(2):
+            try:
+                return test(*args, **kwargs)
+            except AssertionError:
+                continue
+        return test(*args, **kwargs)
+
+    return repeated
 
 
 USERS = ["root", "nobody"] if os.getuid() == 0 else ["user"]

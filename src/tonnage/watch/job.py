@@ -38,7 +38,7 @@ class Job:
         self.command = command
         self.executable = executable or command[0]
         self.environment = os.environ if environment is None else environment
-        self.folder = os.path.abspath(folder)
+        self.folder = folder
         self.limits = limits or {}
         self.measure_only = measure_only
         self.grace = grace

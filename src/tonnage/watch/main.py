@@ -21,6 +21,7 @@ def main(arguments: "list[str]") -> "int | None":
     if sys.platform != "linux":
         say("watch works on Linux only: it reads /proc")
         return _OWN_FAILURE
+    _fill_standard_streams()
     try:
         request = parse(arguments)
         if request is None:
@@ -41,6 +42,14 @@ def main(arguments: "list[str]") -> "int | None":
     say("the monitor was killed, so the command was stopped")
     reporting.ended(outcome)
     return _OWN_FAILURE
+
+
+def _fill_standard_streams() -> None:
+    """Let no file of ours get the number of a standard stream that was closed; the command still finds it closed."""
+    descriptor = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    while descriptor <= 2:
+        descriptor = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    os.close(descriptor)
 
 
 def _mind(request: Request, reporting: Reporting, mask: "set[int]", keeper: int) -> Verdict:

@@ -17,11 +17,11 @@ class Output:
         """Make sure that the file can be written; one that is no regular file, such as a terminal, is written to."""
         self.path = path
         self._temporary: str | None = None
-        self._target = os.path.realpath(path)
         try:
             if path in _STREAMS:
                 self._descriptor = os.dup(_STREAMS[path])
                 return
+            self._target = os.path.realpath(path)
             if os.path.lexists(self._target) and not S_ISREG(os.stat(self._target).st_mode):
                 self._descriptor = os.open(self._target, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY)
                 return

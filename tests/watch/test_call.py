@@ -1,0 +1,72 @@
+"""Watching from Python."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tonnage.errors import InputError, TonnageError
+from tonnage.watch import Summary, watch
+from watch.conftest import MB
+
+
+def test_it_returns_what_was_used(actor: str, tmp_path: Path) -> None:
+    series = tmp_path / "series.csv"
+    summary = watch(
+        [actor, *["take", "50", "hold", "0.2", "exit", "0"]],
+        limits={"memory": "1GB", "wall_time": 60},
+        category="align",
+        workflow="genomes",
+        fields={"sample": "NA12878"},
+        folder=tmp_path,
+        series=series,
+    )
+    assert isinstance(summary, Summary)
+    assert summary.ok
+    assert summary.memory == pytest.approx(51 * MB, rel=0.05)
+    assert (summary.category, summary.workflow, summary.fields) == ("align", "genomes", {"sample": "NA12878"})
+    assert series.exists()
+
+
+def test_failure_and_limits_are_told_by_the_summary(actor: str) -> None:
+    failed = watch([actor, "exit", "3"])
+    assert not failed.ok
+    assert failed.exit_status == 3
+    stopped = watch([actor, "take", "100", "hold", "9"], limits={"memory": 20_000_000}, stderr=subprocess.DEVNULL)
+    assert not stopped.ok
+    assert stopped.limits_exceeded == {"memory": pytest.approx(20_000_000, rel=0.001)}
+
+
+def test_numbers_are_in_base_units(actor: str) -> None:
+    for resource, amount in {"cores": 8, "processes": 50, "cpu_time": 0.75, "disk": 1e12, "memory": 1.5e9}.items():
+        assert watch([actor, "hold", "0.05"], limits={resource: amount}).ok
+
+
+def test_a_wrong_call_raises() -> None:
+    with pytest.raises(InputError, match="ram"):
+        watch(["/bin/true"], limits={"ram": 3})
+    with pytest.raises(TonnageError, match="not found"):
+        watch(["no-such-command-here"])
+    with pytest.raises(InputError, match="no command"):
+        watch([])
+
+
+def test_streams_can_be_redirected(tmp_path: Path) -> None:
+    with (tmp_path / "out").open("w") as out:
+        assert watch(["/bin/echo", "hello"], stdout=out).ok
+    assert (tmp_path / "out").read_text() == "hello\n"
+
+
+def test_the_calling_process_gets_no_foreign_children(actor: str) -> None:
+    """A notebook must not become the parent of daemons."""
+    code = "import os, sys; from tonnage.watch import watch; watch(sys.argv[1:]); os.waitpid(-1, 0)"
+    command = [sys.executable, "-c", code, actor, "daemon", "{", "hold", "0.2", "}"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "ChildProcessError" in ended.stderr
+
+
+def test_modules_in_the_working_directory_are_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "resource.py").write_text("raise SystemExit('imported from the working directory')")
+    monkeypatch.chdir(tmp_path)
+    assert watch(["/bin/true"]).ok

@@ -1,0 +1,128 @@
+"""The minder: one process that minds one command after another; and what it does where less is allowed."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from watch.conftest import MB, best_of_three
+
+# Runs in a process of its own, which becomes a minder; prints one JSON object for each command.
+PROGRAM = """
+import json, os, sys, threading
+from tonnage.watch.job import Job
+from tonnage.watch.minder import Minder
+minder = Minder(set())
+if "poll" in sys.argv[2:]:
+    minder.births.close()
+    minder.births = None
+for command, limits in json.loads(sys.argv[1]):
+    try:
+        outcome = minder.mind(Job(command, limits=limits))
+    except OSError as error:
+        print(json.dumps({"error": str(error)}))
+        continue
+    print(json.dumps({"used": outcome.used, "status": outcome.status, "why": outcome.stopped_because,
+                      "method": outcome.memory_method, "lower": outcome.lower_bounds,
+                      "exceeded": list(outcome.exceeded), "fds": len(os.listdir("/proc/self/fd")),
+                      "threads": threading.active_count()}))
+"""
+
+
+def mind(jobs: list[tuple[list[str], dict[str, float]]], folder: Path, *how: str) -> list[dict[str, Any]]:
+    ended = subprocess.run(
+        [sys.executable, "-c", PROGRAM, json.dumps(jobs), *how], capture_output=True, text=True, cwd=folder, check=True
+    )
+    return [json.loads(line) for line in ended.stdout.splitlines()]
+
+
+def test_one_command_after_another_with_nothing_left_of_the_first(actor: str, tmp_path: Path) -> None:
+    def act(words: str) -> list[str]:
+        return [actor, *words.split()]
+
+    first, stopped, third, missing, last = mind(
+        [
+            (act("take 200 write f 50 fork { hold 0.1 } burn 0.3 wait exit 3"), {}),
+            (act("fork { hold 30 } take 100 hold 30"), {"memory": 50e6}),
+            (act("take 30 hold 0.2"), {"memory": 50e6}),
+            (["/no/such/program"], {}),
+            (["/bin/true"], {}),
+        ],
+        tmp_path,
+    )
+    assert first["status"] == 3 << 8
+    assert abs(first["used"]["memory"] / MB - 201) < 3
+    assert first["used"]["total_processes"] == 2
+    assert (stopped["why"], stopped["exceeded"]) == ("limit", ["memory"])
+    assert third["why"] is None
+    assert third["exceeded"] == []
+    assert abs(third["used"]["memory"] / MB - 31) < 3
+    assert third["used"]["total_processes"] == 1
+    assert third["used"]["cpu_time"] < 0.2
+    assert third["used"]["disk"] < MB
+    assert third["used"]["disk_at_start"] >= 50 * MB
+    assert third["used"]["bytes_written"] < MB
+    assert "error" in missing
+    assert last["used"]["memory"] < 40 * MB
+    assert first["fds"] == last["fds"]
+    assert last["threads"] == 1
+
+
+def test_a_hundred_short_commands(tmp_path: Path) -> None:
+    results = mind([(["/bin/true"], {})] * 100, tmp_path)
+    assert [result["status"] for result in results] == [0] * 100
+    assert {result["used"]["total_processes"] for result in results} == {1}
+    assert len({result["fds"] for result in results}) == 1
+
+
+def test_without_fork_records_counts_are_lower_bounds(actor: str, tmp_path: Path) -> None:
+    counted, tree = mind(
+        [
+            ([actor, "many", "300"], {}),
+            (
+                [
+                    actor,
+                    *[
+                        "fork",
+                        "{",
+                        "take",
+                        "60",
+                        "hold",
+                        "0.3",
+                        "}",
+                        "fork",
+                        "{",
+                        "take",
+                        "60",
+                        "hold",
+                        "0.3",
+                        "}",
+                        "wait",
+                    ],
+                ],
+                {"memory": 1e9},
+            ),
+        ],
+        tmp_path,
+        "poll",
+    )
+    assert "total_processes" in counted["lower"]
+    assert 1 <= counted["used"]["total_processes"] <= 301
+    assert abs(tree["used"]["memory"] / MB - 121) < 4
+    assert tree["used"]["total_processes"] == 3
+
+
+@best_of_three
+def test_limits_hold_without_fork_records(actor: str, tmp_path: Path) -> None:
+    grown, many = mind(
+        [
+            ([actor, *["grow", "1000", "500", "hold", "9"]], {"memory": 300.0 * MB}),
+            ([actor, *("fork { hold 30 } " * 10 + "hold 30").split()], {"processes": 5}),
+        ],
+        tmp_path,
+        "poll",
+    )
+    assert grown["exceeded"] == ["memory"]
+    assert grown["used"]["memory"] < 310 * MB
+    assert many["exceeded"] == ["processes"]
