@@ -246,7 +246,7 @@ def main() -> None:
         start_up(2 if quick else 21)
         own_memory()
         many_processes(100 if quick else 2000, 1 if quick else 7)
-        sleeping_tree(50 if quick else 500, 1 if quick else 10)
+        sleeping_tree(50 if quick else 500, 1 if quick else 30)
         overshoot(actor, 1 if quick else 5)
         accuracy(actor, dict(list(CASES.items())[:1]) if quick else CASES, 1 if quick else 3)
 

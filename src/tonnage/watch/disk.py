@@ -23,7 +23,7 @@ _BEFORE_START = 0.010  # seconds of scanning that may delay the command
 _PIECE = 0.005  # seconds of scanning between other looks
 _AT_THE_END = 0.1  # the last scan is left out where it would take longer
 _STEP = 256  # entries of a folder between two chances to pause
-_PRICE = 50  # without a sign of change, a scan costs at most this part of the time
+_PRICE = 200  # without a sign of change, a scan costs at most this part of the time
 _NOT_ON_DISK = ("/memfd:", "/dev/shm/", "/SYSV", "/dev/zero")  # noqa: S108 (names of memory, not of temporary files)
 
 

@@ -17,7 +17,7 @@ from tonnage.watch.tree import Sample
 __all__ = ["Memory"]
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_LITTLE = 2**20
+_LITTLE = 2**21
 _NEAR = 0.97
 
 
@@ -37,7 +37,7 @@ class Memory:
         self._before: tuple[float, int] = (0.0, 0)  # time and sum of the last sample
         self._resident_at_peak = 0
         self._near_since = self._near_until = 0.0
-        self._files: tuple[frozenset[tuple[int, int]], int, int] = (frozenset(), 0, 0)
+        self._files: dict[tuple[int, int], tuple[int, dict[bytes, tuple[int, int]]]] = {}
 
     def see(self, sample: Sample, *, closely: bool = False) -> None:
         """Take in a sample; look closer where it may show a new peak or, in any case, if `closely`."""
@@ -91,25 +91,24 @@ class Memory:
         Both the largest process's part of a mapping and the sum of the proportional parts are below the truth:
         the first where processes use different pages of a file, the second where processes of others use them too.
         """
-        who = frozenset((process.pid, process.started) for process in shares)
-        size = sum(found.other for found in shares.values())
-        known_who, known_size, known = self._files
-        if who == known_who and abs(size - known_size) <= max(_LITTLE // 4, size // 100):
-            return known
+        known, self._files = self._files, {}
         largest: dict[bytes, int] = {}
         parts: dict[bytes, int] = {}
         steady = True
         for process, found in shares.items():
-            mappings = mapped_files(process.pid)
-            read = sum(whole for whole, _ in mappings.values())
-            steady = steady and abs(read - found.other) <= max(_LITTLE // 4, read // 50)
+            mark = (process.pid, process.started)
+            size, mappings = known.get(mark, (-1, {}))
+            if size != found.other:
+                size, mappings = found.other, mapped_files(process.pid)
+                # While mappings grow, the parts of processes that are read one after the other do not fit together.
+                steady = steady and abs(sum(whole for whole, _ in mappings.values()) - size) <= max(_LITTLE, size // 50)
+            else:
+                steady = False
+            self._files[mark] = (size, mappings)
             for key, (whole, part) in mappings.items():
                 largest[key] = max(largest.get(key, 0), whole)
                 parts[key] = parts.get(key, 0) + part
-        # While mappings grow, the parts of processes that are read one after the other do not fit together.
-        once = sum(max(whole, parts[key] if steady else 0) for key, whole in largest.items())
-        self._files = (who, size, once)
-        return once
+        return sum(max(whole, parts[key] if steady else 0) for key, whole in largest.items())
 
 
 def _share(process: Process) -> "Share | None":

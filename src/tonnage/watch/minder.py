@@ -27,10 +27,11 @@ __all__ = ["KEEPER_DIED", "SIGNALS", "Minder", "Observer", "Outcome"]
 # All but those that cannot be blocked, and those that report an error of this very process.
 _NEVER = {4, 5, 7, 8, 9, 11, 19}  # ILL, TRAP, BUS, FPE, KILL, SEGV, STOP
 SIGNALS = frozenset(range(1, 65)) - _NEVER - {32, 33}  # 32 and 33 are the C library's own
+_WITHOUT_BIRTHS = SIGNALS - {SIGIO}
 KEEPER_DIED = 64  # the last real-time signal: nobody else uses it
 
 _FIRST_LOOK = 0.010  # short commands cost nothing
-_BUSY = 0.010  # while processes come and go, their records are taken in this often
+_BUSY = 0.025  # while processes come and go, their records are taken in this often
 _BUSY_LIMITED = 0.002  # and this often where their number is limited
 _FROM_KERNEL = 128  # si_code of what the terminal sends to all of a process group
 _SETTLED = 0.05
@@ -220,7 +221,7 @@ class _Minding:
         until = min([self._next_look, self._deadline or self._next_look, *(moment for moment, _ in self._to_check)])
         pause = max(0.0, until - monotonic())
         if self._busy:
-            signals, pause = SIGNALS - {SIGIO}, min(pause, _BUSY_LIMITED if "processes" in self._job.limits else _BUSY)
+            signals, pause = _WITHOUT_BIRTHS, min(pause, _BUSY_LIMITED if "processes" in self._job.limits else _BUSY)
         signal = sigtimedwait(signals, pause)
         if births is not None and (self._busy or (signal is not None and signal.si_signo == SIGIO)):
             self._busy = births.count()

@@ -6,7 +6,7 @@ __all__ = ["Credit", "Pace"]
 
 _SOONEST = 0.010
 _BACK_OFF = 1.25
-_PRICE = 30  # a look may cost a thirtieth of the time until the next
+_PRICE = 50  # a look may cost a fiftieth of the time until the next
 _GUARDED = 0.025  # with a limit, the longest pause
 _CLOSEST = 0.001
 _SUDDEN = 200e6  # bytes a second: what a calm program may begin to take at any moment

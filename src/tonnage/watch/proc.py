@@ -10,6 +10,11 @@ __all__ = ["Process", "Share", "children", "io_bytes", "mapped_files", "read", "
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICK = 1.0 / os.sysconf("SC_CLK_TCK")
 _ENOUGH = 1 << 16
+# "7f2a-7f2c r--p 00000000 08:01 1234  /lib/libc.so" (an inode of 0 is no file), Rss, Pss and Anonymous below it
+_MAPPING = (
+    rb"^\w+-\w+ \S+ (\w+ \w+:\w+ (?!0 )\w+).*\n(?:[SKM].*\n)*Rss: +(\d+) kB\nPss: +(\d+) kB\n"
+    rb"(?:[PSR].*\n)*Anonymous: +(\d+)"
+)
 
 
 def read(path: str) -> "bytes | None":
@@ -49,8 +54,16 @@ class Process:
     @classmethod
     def of(cls, pid: int) -> "Process | None":
         """Look at one process."""
-        stat = read(f"/proc/{pid}/stat")
-        return cls(pid, stat) if stat else None
+        try:
+            descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            return cls(pid, os.read(descriptor, _ENOUGH))  # one line, so one read: this is done a thousand times
+        except OSError:
+            return None
+        finally:
+            os.close(descriptor)
 
 
 def children(pid: int, threads: int = 1) -> "list[int]":
@@ -96,23 +109,14 @@ def mapped_files(pid: int) -> "dict[bytes, tuple[int, int]]":
 
     A mapping is named by its device, inode and offset, so that processes which map the same can be compared.
     """
+    import re  # not at the top: this is needed late, and seldom
+
     found: dict[bytes, tuple[int, int]] = {}
-    data = read(f"/proc/{pid}/smaps") or b""
-    key, resident, part = b"", 0, 0
-    for line in data.splitlines():
-        name, _, rest = line.partition(b":")
-        if name == b"Rss":
-            resident = int(rest.split()[0])
-        elif name == b"Pss":
-            part = int(rest.split()[0])
-        elif name == b"Anonymous":
-            private = int(rest.split()[0])
-            if key and resident > private:
-                whole, mine = found.get(key, (0, 0))
-                found[key] = (whole + (resident - private) * 1024, mine + max(0, part - private) * 1024)
-        elif b"-" in name:  # "55d0-55d1 r--p 00000000 08:01 123 /bin/sh" opens a mapping
-            words = line.split(None, 5)
-            key = b" ".join(words[2:5]) if len(words) > 4 and words[4] != b"0" else b""
+    for key, *kilobytes in re.findall(_MAPPING, read(f"/proc/{pid}/smaps") or b"", re.MULTILINE):
+        resident, part, private = map(int, kilobytes)  # private: pages that were copied and belong to no file any more
+        if resident > private:
+            whole, mine = found.get(key, (0, 0))
+            found[key] = (whole + (resident - private) * 1024, mine + max(0, part - private) * 1024)
     return found
 
 

@@ -2,14 +2,17 @@
 
 import os
 from resource import RUSAGE_CHILDREN, getrusage
-from time import monotonic
+from time import monotonic, process_time
 
 from tonnage.watch.births import Births
 from tonnage.watch.proc import Process, children
 
 __all__ = ["Sample", "Tree", "descendants"]
 
-_WALK_ANYWAY = 1.0  # seconds: a program with more rights than its user is not in the records of births
+# A program with more rights than its user is not in the records of births, so that the tree is walked in any case
+# after so many seconds, or this many times what the last walk took.
+_WALK_ANYWAY = 1.0
+_PRICE = 200
 
 
 class Sample:
@@ -40,7 +43,7 @@ class Tree:
         self._births = births
         self._born = 0
         self._known: list[Process] = []
-        self._walked = -_WALK_ANYWAY
+        self._walk_anyway = 0.0
         self._seen: set[tuple[int, int]] = set()
         self._reaped = getrusage(RUSAGE_CHILDREN)
         self._cpu = 0.0
@@ -54,9 +57,10 @@ class Tree:
     def look(self) -> Sample:
         """Look at every process."""
         at = monotonic() - self.start
-        if self._births_since_walk() or at - self._walked >= _WALK_ANYWAY:
+        if self._births_since_walk() or at >= self._walk_anyway:
+            begin = process_time()
             processes = descendants()
-            self._walked = at
+            self._walk_anyway = at + max(_WALK_ANYWAY, _PRICE * (process_time() - begin))
             self._seen.update((process.pid, process.started) for process in processes)
         else:
             processes = [now for old in self._known if (now := Process.of(old.pid)) and now.started == old.started]
