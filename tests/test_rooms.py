@@ -13,7 +13,8 @@ PACKAGE = Path(tonnage.__file__).parent
 # Each floor may use the floors before it; rooms on one floor do not know each other.
 FLOORS = [
     {"units", "errors"},
-    {"files", "kernels"},
+    {"whole", "kernels"},
+    {"files"},
     {"jobs", "watch"},
     {"workflow", "logs"},
     {"archive", "size", "rank", "batch"},

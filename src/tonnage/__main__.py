@@ -20,6 +20,10 @@ def _watch() -> None:
     Returns only where help is asked for, which click prints.
     """
     import os
+    from _signal import SIG_DFL, SIGINT, default_int_handler, getsignal, signal
+
+    if getsignal(SIGINT) is default_int_handler:
+        signal(SIGINT, SIG_DFL)  # Ctrl-C, this early, ends us as it would end the command: without a traceback
 
     from tonnage.watch.main import main as watch
 

@@ -1,16 +1,14 @@
 """Files as they lie on disk: read with limits, decompressed, decoded; written whole or not at all."""
 
-import errno
 import gzip
-import os
-import tempfile
 import zlib
 from dataclasses import dataclass
 from functools import cached_property
 from io import BufferedReader
 from pathlib import Path
 
-from tonnage.errors import InputError, TonnageError
+from tonnage.errors import InputError
+from tonnage.whole import WholeFile
 
 __all__ = ["MAX_FILE", "MAX_LINE", "Document", "is_file", "without_gz", "write_whole"]
 
@@ -22,8 +20,6 @@ MAX_LINE = 2**24
 _CHUNK = 2**20
 _GZIP = b"\x1f\x8b"
 _OTHER_COMPRESSIONS = {b"BZ": "bzip2", b"\xfd7": "xz", b"PK": "zip", b"(\xb5": "zstd"}
-_STREAMS = (Path("/dev/stdout"), Path("/dev/stderr"))
-_WORK_FAILED = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 _OTHER_ENCODINGS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
 
@@ -135,36 +131,10 @@ def write_whole(path: Path, text: str) -> None:
     data = text.encode("utf-8")
     if path.suffix.lower() == ".gz":
         data = gzip.compress(data, mtime=0)
+    file = WholeFile(path)
     try:
-        if path.is_relative_to("/dev/fd") or path in _STREAMS or (path.exists() and not path.is_file()):
-            with path.open("ab") as stream:  # a pipe or standard output is not replaced, but written to
-                stream.write(data)
-            return
-        target = path.resolve()  # a link stays a link: what it points to is replaced
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".tonnage-")
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(data)
-                os.fchmod(handle, _mode(target))
-                stream.flush()
-                os.fsync(handle)
-            Path(temporary).replace(target)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-    except FileNotFoundError:
-        raise InputError(f"cannot be written: there is no folder {path.parent}", path=path) from None
-    except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
-        problem = f"cannot be written: {getattr(error, 'strerror', None) or error}"
-        if getattr(error, "errno", None) in _WORK_FAILED:
-            raise TonnageError(f"{path}: {problem}") from None
-        raise InputError(problem, path=path) from None
-
-
-def _mode(path: Path) -> int:
-    """Return the permissions of the file that is replaced, or what the user's umask gives a new one."""
-    if path.exists():
-        return path.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
+        file.write(data)
+        file.commit()
+    except BaseException:
+        file.discard()
+        raise

@@ -1,5 +1,6 @@
 """What is wrong with a call is said clearly, with the right status, and before anything is started."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -31,6 +32,9 @@ BAD = {
     "no such folder": (["--dir", "missing"], "missing"),
     "a bad time": (["--interval", "often"], "--interval"),
     "too short a time": (["--interval", "1ms"], "too short"),
+    "one file for two": (["--summary", "x", "--series", "x"], "two files"),
+    "an empty name": (["--summary", ""], "empty"),
+    "a good and a bad file": (["--summary", "s.json", "--series", "missing/s.csv"], "missing/s.csv"),
     "a bad field": (["--field", "nothing"], "KEY=VALUE"),
     "no limits file": (["--limits", "missing.json"], "missing.json"),
 }
@@ -114,6 +118,35 @@ def test_a_full_disk_is_a_failure(tmp_path: Path) -> None:
     ended = call("--summary", "/dev/full", "--", "/bin/true", folder=tmp_path)
     assert ended.returncode == 125
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("series", ["/dev/full", "series.csv"])
+def test_a_series_that_cannot_be_written_does_not_stop_the_command(series: str, tmp_path: Path) -> None:
+    script = f'ulimit -f 0; exec "$@" --series {series} --summary /dev/stdout -- sh -c "sleep 0.1; exit 3"'
+    ended = subprocess.run(
+        ["/bin/bash", "-c", script, "sh", *MONITOR], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert '"exit_status": 3' in ended.stdout
+    assert series in ended.stderr
+    assert ended.returncode == 125
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_summary_goes_through_a_process_substitution(tmp_path: Path) -> None:
+    script = '"$@" --summary >(cat > copy) -- true; wait; sleep 0.2; cat copy'
+    ended = subprocess.run(
+        ["/bin/bash", "-c", script, "sh", *MONITOR], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert '"exit_status": 0' in ended.stdout, ended.stderr
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_where_no_second_process_can_be_started_that_is_said(open_monitor: list[str]) -> None:
+    script = 'ulimit -u 1; exec "$@"'
+    command = ["/bin/bash", "-c", script, "sh", *open_monitor, "watch", "--", "/bin/true"]
+    ended = subprocess.run(command, capture_output=True, text=True, user=65534, group=65534, check=False)
+    assert ended.returncode == 125
+    assert ended.stderr.startswith("tonnage: the monitor cannot be started")
 
 
 def test_a_working_directory_that_is_gone(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Watching from Python."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +51,29 @@ def test_a_wrong_call_raises() -> None:
         watch(["no-such-command-here"])
     with pytest.raises(InputError, match="no command"):
         watch([])
+
+
+def test_odd_arguments_are_refused_or_understood() -> None:
+    for command, limits in [("true", {}), (["/bin/true"], {"memory": float("nan")}), (["/bin/true"], {"cores": None})]:
+        with pytest.raises(InputError):
+            watch(command, limits=limits)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="pipe"):
+        watch(["/bin/true"], stdout=subprocess.PIPE)
+    assert watch([Path("/bin/true")], grace="1s", limits={"wall_time": 1e15}).ok
+
+
+def test_an_interrupt_lets_the_command_clean_up(tmp_path: Path) -> None:
+    code = "import sys; from tonnage.watch import watch; watch(sys.argv[1:])"
+    script = "trap 'sleep 0.6; echo cleaned > cleaned; exit 0' INT; touch ready; while :; do sleep 0.02; done"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "/bin/sh", "-c", script], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    while not (tmp_path / "ready").exists():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=20)
+    assert "KeyboardInterrupt" in said
+    assert (tmp_path / "cleaned").exists()
 
 
 def test_streams_can_be_redirected(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The kernel's own enforcement of the memory limit, where a control group can be made."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -8,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from tonnage.watch import Summary, watch
+from tonnage.watch.cgroup import _homes
 from watch.conftest import MB
+from watch.test_passing import child_of
 
 # Tries to make a control group, in a process of its own.
-TRY = "from tonnage.watch.cgroup import Cgroup; g = Cgroup.enter(1e9); g and (g.leave(), g.remove()); print(bool(g))"
+TRY = "from tonnage.watch.cgroup import Cgroup; g = Cgroup.make(1e9); g and g.remove(); print(bool(g))"
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +45,35 @@ def test_the_group_is_removed(actor: str) -> None:
         watch([actor, *words.split()], limits={"memory": 100 * MB}, stderr=subprocess.DEVNULL)
     assert [path for path in left_behind() if f"-{os.getpid()}-" in path.name] == []
     assert left_behind() == []
+
+
+@pytest.mark.usefixtures("cgroup")
+def test_the_group_is_removed_when_the_minder_is_killed(actor: str, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "tonnage", "watch", "--limit", "memory=1GB", "--summary", str(tmp_path / "s.json")]
+    process = subprocess.Popen([*words, "--", actor, "hold", "30"], stderr=subprocess.DEVNULL)
+    os.kill(child_of(process.pid), signal.SIGKILL)
+    assert process.wait(20) == 125
+    assert left_behind() == []
+
+
+@pytest.mark.usefixtures("cgroup")
+def test_a_limit_of_somebody_else_is_not_taken_for_ours(actor: str, tmp_path: Path) -> None:
+    home = next((path for version, path in _homes() if version == 1), None)
+    if home is None:
+        pytest.skip("only where control groups are of version 1")
+    outer = Path(home, f"outer-{os.getpid()}")
+    outer.mkdir()
+    try:
+        (outer / "memory.limit_in_bytes").write_text(str(100 * MB))
+        path = tmp_path / "s.json"
+        script = f'echo $$ > {outer}/cgroup.procs; exec "$@"'
+        words = [sys.executable, "-m", "tonnage", "watch", "--limit", "memory=1GB", "--summary", str(path), "--"]
+        subprocess.run(["/bin/sh", "-c", script, "sh", *words, actor, *["take", "300", "hold", "9"]], check=False)
+        summary = Summary.read(path)
+    finally:
+        outer.rmdir()
+    assert summary.limits_exceeded == {}
+    assert (summary.exit_type, summary.signal) == ("signal", signal.SIGKILL)
 
 
 @pytest.mark.usefixtures("cgroup")

@@ -26,7 +26,7 @@ def alive(mark: str) -> list[int]:
                 state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
             except OSError:
                 continue
-            if mark in command and "tonnage" not in command.split("\0")[1:2] and state != "Z":
+            if mark in command and "\0watch\0" not in command and state != "Z":  # the monitor's own hold it too
                 found.append(int(entry.name))
     return found
 
@@ -53,6 +53,39 @@ def test_a_sudden_step_is_stopped_at_once(watched: Watch, actor: str) -> None:
     assert summary.memory is not None
     assert 300 * MB < summary.memory < 700 * MB
     assert summary.exit_type == "limits"
+
+
+@best_of_three
+def test_growth_after_a_shrink_is_not_overlooked(watched: Watch, actor: str) -> None:
+    words = "fork { take 150 hold 0.3 } " * 2 + "wait fork { take 50 hold 5 } take 900 hold 5"
+    summary = watched("--limit", "memory=400MiB", command=[actor, *words.split()]).summary
+    assert summary.exit_type == "limits"
+    assert (summary.memory or 0) < 500 * MB
+
+
+def test_a_process_whose_first_thread_has_ended_is_stopped(watched: Watch, actor: str) -> None:
+    for limit in ("memory=100MB", "wall_time=0.3s"):
+        result = watched(
+            "--limit", limit, command=[actor, *["leave", "{", "take", "200", "hold", "30", "}"]], timeout=20
+        )
+        assert result.status == 124
+
+
+def test_memory_that_is_mapped_several_times_counts_once_for_the_limit(watched: Watch, actor: str) -> None:
+    assert watched("--limit", "memory=150MiB", command=[actor, *["maps", "100", "3", "hold", "0.3"]]).status == 0
+
+
+def test_after_a_limit_has_passed_it_does_not_look_all_the_time(watched: Watch, workdir: Path) -> None:
+    series = workdir / "series.csv"
+    options = ["--limit", "wall_time=0.1s", "--measure-only", "--series", str(series)]
+    watched(*options, command=["/bin/sleep", "1.5"])
+    assert len(series.read_text().splitlines()) < 60
+
+
+def test_what_is_seen_only_in_the_end_is_noted_and_stops_nothing(watched: Watch, actor: str) -> None:
+    result = watched("--limit", "memory=20MB", "--measure-only", command=[actor, *["take", "40"]])
+    assert result.status == 0
+    assert "memory" in result.summary.limits_exceeded
 
 
 def test_the_whole_tree_is_gone(watched: Watch, actor: str) -> None:

@@ -1,6 +1,7 @@
 """The hard cases: what a command used is found, however its processes live and die."""
 
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tonnage.watch import Summary
-from watch.conftest import MB, Watched
+from watch.conftest import MB, NOBODY, Watched
 
 Watch = Callable[..., Watched]
 
@@ -37,6 +38,9 @@ MEMORY = {
     "a daemon whose parent has ended": ("daemon { take 300 hold 0.4 }", 301),
     "a child of a thread": ("thread { take 500 hold 0.3 } hold 0.5", 501),
     "a small one": ("take 20 hold 0.1", 21),
+    "a process whose first thread has ended": ("leave { take 200 hold 0.5 }", 201),
+    "memory that is mapped three times": ("maps 100 3 hold 0.4", 101),
+    "mapped three times, in three processes": ("fork { maps 100 3 hold 0.4 } " * 3 + "wait", 302),
 }
 
 
@@ -69,8 +73,11 @@ def test_a_lasting_peak_is_no_lower_bound(watched: Watch, actor: str) -> None:
 
 def test_a_short_small_command_has_an_upper_bound(watched: Watch) -> None:
     summary = watched(command=["/bin/true"]).summary
-    assert summary.memory is None or summary.memory < 20 * MB
     assert summary.total_processes == 1
+    assert summary.memory is not None
+    assert summary.memory < 20 * MB
+    if summary.memory > 5 * MB:  # too short to be seen: it is known only to have had less than the monitor
+        assert summary.upper_bounds == ("memory",)
 
 
 def test_four_copies_at_once_report_what_one_alone_reports(
@@ -94,6 +101,32 @@ def test_four_copies_at_once_report_what_one_alone_reports(
     together = [Summary.read(path) for path in (workdir / "spool").glob("*.json")]
     assert len(together) == 4
     assert all(near(one.memory, (alone.memory or 0) / MB) for one in together), [one.memory for one in together]
+
+
+def test_different_pages_of_one_file_add_up(watched: Watch, actor: str, workdir: Path) -> None:
+    (workdir / "data").write_bytes(os.urandom(MB) * 100)
+    (workdir / "data").chmod(0o644)
+    words = "fork { pages data 0 50 hold 0.6 } fork { pages data 50 100 hold 0.6 } wait"
+    assert near(watched(command=[actor, *script(words)]).summary.memory, 102)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="a program with more rights can only be made by root")
+def test_a_program_with_more_rights_than_its_user(
+    open_monitor: list[str], actor: str, place: Path, workdir: Path, user: str
+) -> None:
+    """The kernel records no births below it, and does not show its memory closely: both are said."""
+    if user != "nobody":
+        pytest.skip("root has all rights already")
+    program = place / "with-rights"
+    shutil.copy(actor, program)
+    program.chmod(0o4755)
+    spool = workdir / "spool"
+    words = script("fork { take 100 hold 0.6 } fork { take 100 hold 0.6 } wait many 20")
+    command = [*open_monitor, "watch", "--spool", str(spool), "--", str(program), *words]
+    subprocess.run(command, cwd=workdir, user=NOBODY, group=NOBODY, check=True)
+    summary = Summary.read(next(spool.iterdir()))
+    assert "total_processes" in summary.lower_bounds
+    assert (summary.memory or 0) > 195 * MB
 
 
 def test_a_large_file_that_exists_for_a_moment(watched: Watch, actor: str) -> None:
@@ -135,12 +168,13 @@ def test_bytes_read_and_written_are_exact(watched: Watch, actor: str) -> None:
 
 def test_every_short_process_is_counted(watched: Watch, actor: str) -> None:
     summary = watched(command=[actor, "many", "2000"]).summary
-    if summary.processes_method == "perf" and "total_processes" not in summary.lower_bounds:
-        assert summary.total_processes == 2001
-        assert summary.max_concurrent_processes == 2
-    else:
+    if summary.processes_method == "poll" and not os.environ.get("TONNAGE_CI"):
         assert "total_processes" in summary.lower_bounds
-        assert (summary.total_processes or 0) <= 2001
+        pytest.skip("this system gives no fork records to users")
+    assert summary.processes_method == "perf"
+    assert summary.total_processes == 2001
+    assert summary.max_concurrent_processes == 2
+    assert "total_processes" not in summary.lower_bounds
 
 
 def test_threads_are_not_processes(watched: Watch) -> None:
@@ -196,8 +230,10 @@ def test_peaks_carry_their_time(watched: Watch, actor: str) -> None:
 
 def test_what_was_not_measured_is_absent(watched: Watch, actor: str) -> None:
     summary = watched(command=["/bin/true"]).summary
-    assert summary.virtual_memory is None or summary.virtual_memory > 0
-    assert summary.open_files is None or summary.open_files > 0
+    for name in ("virtual_memory", "open_files", "swap_memory"):
+        assert getattr(summary, name) is None or getattr(summary, name) > 0 or name == "swap_memory"
+    hidden = watched("--dir", "/proc/1/fdinfo", command=["/bin/sleep", "0.1"]).summary
+    assert hidden.disk is None or hidden.disk_at_start is not None
 
 
 def test_it_waits_for_what_the_command_leaves_behind(watched: Watch, actor: str) -> None:

@@ -12,7 +12,7 @@ from watch.conftest import MB, best_of_three
 PROGRAM = """
 import json, os, sys, threading
 from tonnage.watch.job import Job
-from tonnage.watch.minder import Minder
+from tonnage.watch.minder import CannotStartError, Minder
 minder = Minder(set())
 if "poll" in sys.argv[2:]:
     minder.births.close()
@@ -20,7 +20,7 @@ if "poll" in sys.argv[2:]:
 for command, limits in json.loads(sys.argv[1]):
     try:
         outcome = minder.mind(Job(command, limits=limits))
-    except OSError as error:
+    except CannotStartError as error:
         print(json.dumps({"error": str(error)}))
         continue
     print(json.dumps({"used": outcome.used, "status": outcome.status, "why": outcome.stopped_because,

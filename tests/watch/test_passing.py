@@ -105,12 +105,59 @@ def test_sigterm_ends_what_a_command_left_behind(monitor: list[str], actor: str,
     assert process.wait(10) == 0
 
 
+def test_sigchld_ignored_by_the_caller_does_no_harm(monitor: list[str], tmp_path: Path) -> None:
+    code = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
+    words = [*monitor, "--summary", str(tmp_path / "s.json"), "--", "/bin/sh", "-c", "exit 3"]
+    assert subprocess.run([sys.executable, "-c", code, *words], timeout=20, check=False).returncode == 3
+
+
+def test_an_alarm_that_the_caller_set_ends_the_command(monitor: list[str], tmp_path: Path) -> None:
+    code = "import os, signal, sys; signal.alarm(1); os.execv(sys.argv[1], sys.argv[1:])"
+    words = [*monitor, "--summary", str(tmp_path / "s.json"), "--", "/bin/sleep", "30"]
+    assert subprocess.run([sys.executable, "-c", code, *words], timeout=20, check=False).returncode == -signal.SIGALRM
+
+
+def test_a_command_with_a_process_group_of_its_own_gets_signals_too(monitor: list[str], tmp_path: Path) -> None:
+    process = start(monitor, tmp_path, ["timeout", "60", sys.executable, "-c", LISTENER], new_group=True)
+    wait_for(tmp_path / "ready")
+    os.killpg(process.pid, signal.SIGTERM)
+    process.wait(20)
+    assert (tmp_path / "got").read_text() == "SIGTERM"
+
+
+def test_when_the_terminal_closes_the_command_gets_sighup(monitor: list[str], tmp_path: Path) -> None:
+    """As with ``ssh -t host tonnage watch ...``: the monitor is then the leader of its session."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(tmp_path)
+        os.execv(monitor[0], [*monitor, "--summary", "s.json", "--", "/bin/sleep", "30"])
+    child_of(pid)
+    os.close(terminal)
+    _, status = os.waitpid(pid, 0)
+    assert os.WTERMSIG(status) == signal.SIGHUP
+    assert Summary.read(tmp_path / "s.json").signal == signal.SIGHUP
+
+
+def test_a_stopped_minder_is_continued(monitor: list[str], tmp_path: Path) -> None:
+    options = ["--limit", "wall_time=1s", "--summary", str(tmp_path / "s.json"), "--"]
+    process = subprocess.Popen([*monitor, *options, "/bin/sleep", "30"], stderr=subprocess.DEVNULL)
+    os.kill(child_of(process.pid), signal.SIGSTOP)
+    assert process.wait(10) == 124
+
+
+def test_a_group_signal_that_ends_the_command_does_not_reach_a_daemon(monitor: list[str], tmp_path: Path) -> None:
+    script = "setsid sh -c 'sleep 1; touch survived' & sleep 0.2; kill 0; sleep 9"
+    process = start(monitor, tmp_path, ["/bin/sh", "-c", script], new_group=True)
+    assert process.wait(20) == -signal.SIGTERM
+    assert (tmp_path / "survived").exists()
+
+
 def surroundings(prefix: list[str], folder: Path) -> str:
     script = (
         "grep -E '^Sig(Blk|Ign|Cgt)|^Threads|^NoNewPrivs' /proc/self/status; env | grep -v '^_=' | sort; umask;"
         " ulimit -a; pwd; ls /proc/self/fd | wc -l; cat /proc/self/oom_score_adj; ps -o ni= -p $$"
     )
-    command = [*prefix, "/bin/bash", "-c", script]
+    command = ["env", "-u", "LC_ALL", "-u", "LC_CTYPE", "-u", "LANG", *prefix, "/bin/bash", "-c", script]
     ended = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=True)
     # glibc's posix_spawn ignores signals 32 and 33, which are its own and which no program can use.
     return ended.stdout.replace("SigIgn:\t0000000180000000", "SigIgn:\t0000000000000000")
@@ -264,7 +311,10 @@ def test_an_interactive_program_works(terminal: Terminal) -> None:
     time.sleep(0.4)
     terminal.type("\x1a")
     terminal.expect("Stopped", 5)
-    terminal.type("kill %1; exit 7\n")
+    terminal.type("kill -9 %1\n")
+    time.sleep(0.3)
+    terminal.type("\n")
+    terminal.expect("Killed")
     terminal.type("exit 7\n")
     terminal.type("echo status $?\n")
     terminal.expect("status 7", 5)

@@ -1,5 +1,8 @@
 """Watching a command from Python."""
 
+import math
+import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -7,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from tonnage.errors import TonnageError
+from tonnage.errors import InputError, TonnageError
 from tonnage.watch.main import find_program
 from tonnage.watch.options import parse
 from tonnage.watch.summary import Summary
@@ -18,18 +21,18 @@ _Stream = int | IO[bytes] | IO[str] | None
 
 
 def watch(
-    command: Sequence[str],
+    command: Sequence[str | os.PathLike[str]],
     *,
     limits: Mapping[str, str | float] | None = None,
     measure_only: bool = False,
-    grace: float = 0.0,
+    grace: str | float = 0.0,
     series: str | Path | None = None,
     category: str | None = None,
     workflow: str | None = None,
     fields: Mapping[str, str] | None = None,
     folder: str | Path | None = None,
-    interval: float = 1.0,
-    cores_window: float = 20.0,
+    interval: str | float = 1.0,
+    cores_window: str | float = 20.0,
     stdin: _Stream = None,
     stdout: _Stream = None,
     stderr: _Stream = None,
@@ -40,26 +43,42 @@ def watch(
     or numbers in bytes, seconds, cores or processes. A command that fails, or is stopped at a limit, is no error here:
     the summary tells. One that cannot be started raises an error.
     """
+    if isinstance(command, str):
+        raise InputError(f'the command is one text; expected its words, such as ["sleep", "5"], not {command!r}')
+    if subprocess.PIPE in (stdin, stdout, stderr):
+        raise InputError("a pipe has no reader here; give an open file")
+    words = [os.fspath(word) for word in command]
     arguments = [
         *(f"--limit={resource}={_text(resource, amount)}" for resource, amount in (limits or {}).items()),
         *(["--measure-only"] if measure_only else []),
         *(f"--field={key}={value}" for key, value in (fields or {}).items()),
         *_options(series=series, category=category, workflow=workflow, dir=folder),
-        f"--grace={grace:f}s",
-        f"--interval={interval:f}s",
-        f"--cores-window={cores_window:f}s",
+        f"--grace={_text('wall_time', grace)}",
+        f"--interval={_text('wall_time', interval)}",
+        f"--cores-window={_text('wall_time', cores_window)}",
         "--",
-        *command,
+        *words,
     ]
     parse(arguments)  # what is wrong with them is said here, where it can be caught
-    find_program(command[0])
+    find_program(words[0])
     with tempfile.TemporaryDirectory(prefix="tonnage-") as place:
         path = Path(place, "summary.json")
         monitor = [sys.executable, "-P", "-m", "tonnage", "watch", f"--summary={path}", *arguments]
-        ended = subprocess.run(monitor, stdin=stdin, stdout=stdout, stderr=stderr, check=False)  # noqa: S603 (what the user asked for)
+        with subprocess.Popen(monitor, stdin=stdin, stdout=stdout, stderr=stderr) as process:  # noqa: S603 (as asked)
+            status = _wait(process)
         if not path.exists():
-            raise TonnageError(f"the monitor failed with status {ended.returncode} and left no summary")
+            raise TonnageError(f"the monitor failed with status {status} and left no summary")
         return Summary.read(path)
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int:
+    """Wait for the monitor; an interrupt is passed on, and the command may take its time to end by it."""
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        process.send_signal(signal.SIGINT)
+        process.wait()
+        raise
 
 
 def _options(**values: str | Path | None) -> list[str]:
@@ -70,5 +89,10 @@ def _text(resource: str, amount: str | float) -> str:
     """Return an amount as the command line has it; a bare number is in the resource's base unit."""
     if isinstance(amount, str):
         return amount
-    unit = {"memory": "B", "disk": "B", "wall_time": "s", "cpu_time": "s"}.get(resource, "")
-    return f"{amount:.15g}{unit}" if unit != "B" else f"{round(amount)}B"
+    if not isinstance(amount, int | float) or not math.isfinite(amount):
+        raise InputError(f"{resource}: {amount!r} is not an amount")
+    if resource in ("memory", "disk"):
+        return f"{round(amount)}B"
+    if resource in ("wall_time", "cpu_time"):
+        return f"{amount:f}s"
+    return f"{amount:g}"

@@ -2,7 +2,8 @@
 
 It counts more than we do (the kernel's own memory, files in memory), so its limit is a little above ours. Ours is what
 stops a command; the kernel's is for growth between two looks. Seldom may a user make one: as root, in some containers,
-or under ``systemd-run --user --scope``.
+or under ``systemd-run --user --scope``. It is always made inside of the group that we are in, never beside it, so that
+the limits which others have set stay in force.
 """
 
 import os
@@ -18,71 +19,103 @@ _SLACK_PART = 16
 class Cgroup:
     """A memory control group for one command."""
 
-    def __init__(self, version: int, home: str, base: str, limit: int) -> None:
-        """Make a group below `base`; `home` is the group that this process is in. Raises OSError where it may not."""
+    def __init__(self, version: int, home: str, limit: int) -> None:
+        """Make a group inside of `home`, the one that this process is in; raises OSError where it may not."""
         self.version = version
+        mark = f"{os.getpid()}-{os.urandom(4).hex()}"
         self._home = home
-        self._path = os.path.join(base, f"tonnage-{os.getpid()}-{os.urandom(4).hex()}")
-        most = limit + max(_SLACK, limit // _SLACK_PART)
-        os.mkdir(self._path)
+        self._rest = home  # where this process stays
+        self._path = os.path.join(home, f"tonnage-{mark}")
         try:
-            if version == 1:
-                self._set("memory.limit_in_bytes", most)
-                self._set("memory.memsw.limit_in_bytes", most, needed=False)  # there may be no swap accounting
-            else:
-                self._set("memory.max", most)
-                self._set("memory.swap.max", 0, needed=False)
-                self._set("memory.oom.group", 1, needed=False)
-            _write(os.path.join(self._path, "cgroup.procs"), os.getpid())
+            if version == 2:
+                self._make_room(os.path.join(home, f"tonnage-monitor-{mark}"))
+            os.mkdir(self._path)
+            self._limit(limit + max(_SLACK, limit // _SLACK_PART))
         except OSError:
-            os.rmdir(self._path)
+            self.remove()
             raise
 
     @classmethod
-    def enter(cls, limit: float) -> "Cgroup | None":
-        """Make a group and enter it; None where that is not allowed. What is started now belongs to it."""
+    def make(cls, limit: float) -> "Cgroup | None":
+        """Make a group; None where that is not allowed."""
         for version, home in _homes():
-            for base in (home, os.path.dirname(home)):
-                try:
-                    return cls(version, home, base, int(limit))
-                except OSError:
-                    continue
+            try:
+                return cls(version, home, int(limit))
+            except OSError:
+                continue
         return None
 
+    def enter(self) -> None:
+        """Enter the group: what is started now belongs to it."""
+        _write(os.path.join(self._path, "cgroup.procs"), os.getpid())
+
     def leave(self) -> None:
-        """Go back to where this process was; what it started stays."""
-        _write(os.path.join(self._home, "cgroup.procs"), os.getpid())
+        """Go back; what was started stays."""
+        _write(os.path.join(self._rest, "cgroup.procs"), os.getpid())
 
     @property
     def killed(self) -> bool:
-        """Whether the kernel killed a process at the limit."""
-        name = "memory.oom_control" if self.version == 1 else "memory.events"
-        words = (read(os.path.join(self._path, name)) or b"").split()
-        return b"oom_kill" in words and int(words[words.index(b"oom_kill") + 1]) > 0
+        """Whether the kernel killed a process at this group's own limit, and not at one further up."""
+        if self.version == 1:
+            return self._count("memory.oom_control", b"oom_kill") > 0 and self._number("memory.failcnt") > 0
+        return self._count("memory.events", b"oom_kill") > 0 and self._count("memory.events", b"oom") > 0
 
     @property
     def peak(self) -> "int | None":
         """The most bytes that the kernel counted."""
-        name = "memory.max_usage_in_bytes" if self.version == 1 else "memory.peak"
-        data = read(os.path.join(self._path, name))
-        return int(data) if data else None
+        return self._number("memory.max_usage_in_bytes" if self.version == 1 else "memory.peak") or None
 
     def remove(self) -> None:
-        """Remove the group, after its last process."""
+        """Remove the group, after its last process, and all that was made with it."""
         try:
             os.rmdir(self._path)
         except OSError:
-            pass  # something could not be killed
-
-    def _set(self, name: str, value: int, *, needed: bool = True) -> None:
+            pass  # it is gone already, or something could not be killed
+        if self._rest == self._home:
+            return
         try:
-            _write(os.path.join(self._path, name), value)
+            _write(os.path.join(self._home, "cgroup.subtree_control"), "-memory")
+            _write(os.path.join(self._home, "cgroup.procs"), os.getpid())
+            os.rmdir(self._rest)
         except OSError:
-            if needed:
-                raise
+            pass  # another process of ours is still in it
+
+    def _make_room(self, place: str) -> None:
+        """Let the group of version 2 have groups inside, for which it must hold no processes itself.
+
+        That is done only where there are none but this one: nobody else's are moved.
+        """
+        if b"memory" in (read(os.path.join(self._home, "cgroup.subtree_control")) or b"").split():
+            return  # the root of all groups is exempt
+        if (read(os.path.join(self._home, "cgroup.procs")) or b"").split() != [str(os.getpid()).encode()]:
+            raise OSError("the group is not ours alone")
+        os.mkdir(place)
+        self._rest = place
+        _write(os.path.join(place, "cgroup.procs"), os.getpid())
+        _write(os.path.join(self._home, "cgroup.subtree_control"), "+memory")
+
+    def _limit(self, most: int) -> None:
+        if self.version == 1:
+            _write(os.path.join(self._path, "memory.limit_in_bytes"), most)
+            further = {"memory.memsw.limit_in_bytes": most}
+        else:
+            _write(os.path.join(self._path, "memory.max"), most)
+            further = {"memory.swap.max": 0, "memory.oom.group": 1}
+        for name, value in further.items():  # not every kernel has these
+            try:
+                _write(os.path.join(self._path, name), value)
+            except OSError:
+                continue
+
+    def _count(self, name: str, event: bytes) -> int:
+        words = (read(os.path.join(self._path, name)) or b"").split()
+        return int(words[words.index(event) + 1]) if event in words else 0
+
+    def _number(self, name: str) -> int:
+        return int(read(os.path.join(self._path, name)) or 0)
 
 
-def _write(path: str, value: int) -> None:
+def _write(path: str, value: "int | str") -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(descriptor, str(value).encode())
@@ -93,7 +126,7 @@ def _write(path: str, value: int) -> None:
 def _homes() -> "list[tuple[int, str]]":
     """Return the folders of the memory groups that this process is in, with their version."""
     groups = {}
-    for line in (read("/proc/self/cgroup") or b"").decode().splitlines():
+    for line in (read("/proc/self/cgroup") or b"").decode("utf-8", "surrogateescape").splitlines():
         _, controllers, group = line.split(":", 2)
         if not controllers:
             groups[2] = group
@@ -105,6 +138,7 @@ def _homes() -> "list[tuple[int, str]]":
         root, place = before.split()[3:5]
         kind, _, options = after.split(" ", 2)
         version = 2 if kind == "cgroup2" else 1 if kind == "cgroup" and "memory" in options.split(",") else 0
-        if version in groups and groups[version].startswith(root.rstrip("/")):
-            found.append((version, place + groups[version].removeprefix(root.rstrip("/"))))
+        root = root.rstrip("/")
+        if version in groups and f"{groups[version]}/".startswith(f"{root}/"):
+            found.append((version, (place + groups[version].removeprefix(root)).rstrip("/")))
     return found

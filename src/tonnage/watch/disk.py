@@ -20,8 +20,10 @@ __all__ = ["Disk"]
 
 _BLOCK = 512  # st_blocks counts these, whatever the file system's own blocks are
 _BEFORE_START = 0.010  # seconds of scanning that may delay the command
+_FOR_EVER = float("inf")
 _PIECE = 0.005  # seconds of scanning between other looks
-_AT_THE_END = 0.1  # the last scan is left out where it would take longer
+_AT_THE_END = 0.1  # the last scan is left out where it would take longer than this,
+_PART_AT_THE_END = 0.02  # or than this part of the whole time
 _STEP = 256  # entries of a folder between two chances to pause
 _PRICE = 200  # without a sign of change, a scan costs at most this part of the time
 _NOT_ON_DISK = ("/memfd:", "/dev/shm/", "/SYSV", "/dev/zero")  # noqa: S108 (names of memory, not of temporary files)
@@ -30,8 +32,11 @@ _NOT_ON_DISK = ("/memfd:", "/dev/shm/", "/SYSV", "/dev/zero")  # noqa: S108 (nam
 class Disk:
     """Follows the disk use of one command; what is not known is None."""
 
-    def __init__(self, folder: str) -> None:
-        """Note what is in the folder before the command starts."""
+    def __init__(self, folder: str, *, at_once: bool = True) -> None:
+        """Note what is in the folder before the command starts; `at_once` keeps it waiting for a moment only.
+
+        Where there is no time to see all of it, what has changed since the start counts as added: `exact` is false.
+        """
         self.now: int | None = None
         self.peak: int | None = None
         self.peak_at: float | None = None
@@ -49,8 +54,14 @@ class Disk:
         self._scan: _Scan | None = None
         self._deleted = 0
         before = _Scan(folder, self._start)
-        if before.work(_BEFORE_START):
+        self.exact = before.work(_BEFORE_START if at_once else _FOR_EVER)
+        if self.exact:
             self.at_start = before.size
+
+    @property
+    def scanning(self) -> bool:
+        """Whether a scan has begun and not ended."""
+        return self._scan is not None
 
     def see(self, at: float, processes: "list[Process]") -> None:
         """Look again where there may be something new, for a few milliseconds at most."""
@@ -62,12 +73,12 @@ class Disk:
 
     def see_the_end(self, at: float) -> None:
         """Look once more, after the last process."""
-        if self._cost > _AT_THE_END:
-            return
         self._deleted = 0
         if self._scan is None:
+            if self._cost > _AT_THE_END:
+                return
             self._begin(at, [])
-        self._work(at, _AT_THE_END)
+        self._work(at, max(_AT_THE_END, _PART_AT_THE_END * at))
 
     def _worth_a_look(self, at: float) -> bool:
         if at >= self._next:
@@ -94,6 +105,8 @@ class Disk:
         if scan is None or not done:
             return
         self._scan = None
+        if not scan.readable:
+            return
         self._next = at + max(1.0, _PRICE * self._cost)
         if self.at_start is None:
             # There was no time to look before the start: what has not changed since was there.
@@ -112,6 +125,7 @@ class _Scan:
         self.size = 0
         self.size_before = 0  # of what has not changed since `start`
         self.entries = 0
+        self.readable = True
         self._start = start
         self._linked: set[int] = set()  # files with several names count once
         self._device = _device(folder)
@@ -131,8 +145,8 @@ class _Scan:
                         self._count(entry, folders)
                         if self.entries % _STEP == 0:
                             yield
-            except OSError:
-                pass  # gone, or closed to us
+            except OSError:  # gone, or closed to us
+                self.readable = self.readable and folder != folders[0]
             yield
 
     def _count(self, entry: "os.DirEntry[str]", folders: "list[str]") -> None:

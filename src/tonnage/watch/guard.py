@@ -6,12 +6,24 @@ stops them. So a job never lives on unwatched.
 """
 
 import os
-from _signal import SIG_BLOCK, SIG_DFL, SIG_UNBLOCK, SIGCHLD, SIGKILL, pthread_sigmask, sigwaitinfo
+from _signal import (
+    SIG_BLOCK,
+    SIG_DFL,
+    SIG_UNBLOCK,
+    SIGCHLD,
+    SIGCONT,
+    SIGKILL,
+    SIGTSTP,
+    SIGTTIN,
+    SIGTTOU,
+    pthread_sigmask,
+    sigwaitinfo,
+)
 from _signal import signal as set_handler
-from time import sleep
+from time import monotonic, sleep
 
 from tonnage.watch.kill import kill_tree
-from tonnage.watch.minder import KEEPER_DIED, SIGNALS
+from tonnage.watch.signals import KEEPER_DIED, SIGNALS
 from tonnage.watch.system import adopt_orphans, be_readable, die_with_parent, name_process
 
 TYPE_CHECKING = False
@@ -20,8 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Verdict", "end_as", "guard", "let_go_of_streams"]
 
-_FROM_KERNEL = 128
 _TO_THE_GROUP = 0.001  # seconds in which a signal to a process group has reached all of it
+_STALE = 0.1
+_STOPS = {SIGTSTP, SIGTTIN, SIGTTOU}
 
 
 class Verdict:
@@ -37,10 +50,11 @@ class Verdict:
 def guard(work: "Callable[[set[int], int], Verdict]") -> "Verdict | None":
     """Run `work(mask, keeper)` in a child process and return its verdict, or None where it was killed.
 
-    `mask` are the signals that were blocked before; `keeper` is this process. After a None, all processes that the
-    work had started are gone.
+    `mask` are the signals that were blocked before; `keeper` is this process. Afterwards all processes that the work
+    had started are gone.
     """
     mask = pthread_sigmask(SIG_BLOCK, SIGNALS)
+    set_handler(SIGCHLD, SIG_DFL)  # where it is ignored, the kernel does not tell of a child's end
     adopt_orphans()
     be_readable()
     keeper = os.getpid()
@@ -48,7 +62,7 @@ def guard(work: "Callable[[set[int], int], Verdict]") -> "Verdict | None":
     minder = os.fork()
     if minder == 0:
         die_with_parent(KEEPER_DIED)
-        name_process("tonnage minder")
+        name_process("minder")  # not to be found by "pkill tonnage", which means the guard
         os.close(reader)
         _be_minder(work, mask, keeper, writer)
     os.close(writer)
@@ -56,10 +70,9 @@ def guard(work: "Callable[[set[int], int], Verdict]") -> "Verdict | None":
     _wait_for(minder)
     said = os.read(reader, 64).split()
     os.close(reader)
-    if len(said) == 2:
-        return Verdict(int(said[0]), is_signal=said[1] == b"1")
-    kill_tree(_reap)
-    return None
+    if _reap():
+        kill_tree(_reap)
+    return Verdict(int(said[0]), is_signal=said[1] == b"1") if len(said) == 2 else None
 
 
 def _be_minder(work: "Callable[[set[int], int], Verdict]", mask: "set[int]", keeper: int, writer: int) -> None:
@@ -67,6 +80,8 @@ def _be_minder(work: "Callable[[set[int], int], Verdict]", mask: "set[int]", kee
     try:
         verdict = work(mask, keeper)
         os.write(writer, f"{verdict.number} {verdict.is_signal:d}".encode())
+    except BrokenPipeError:
+        pass  # the guard was killed: nobody listens
     except BaseException:
         from sys import exc_info, excepthook
 
@@ -76,16 +91,21 @@ def _be_minder(work: "Callable[[set[int], int], Verdict]", mask: "set[int]", kee
 
 
 def _wait_for(minder: int) -> None:
-    """Wait until the minder ends, and pass signals on to it that were sent to this process alone."""
+    """Wait until the minder ends, and pass signals on to it: it knows which of them the command has got already."""
     while True:
         signal = sigwaitinfo(SIGNALS)
         if signal.si_signo == SIGCHLD:
-            pid, _ = os.waitpid(minder, os.WNOHANG)
-            if pid == minder:
+            pid, status = os.waitpid(minder, os.WNOHANG | os.WUNTRACED)
+            if pid == minder and not os.WIFSTOPPED(status):
                 return
-        elif signal.si_code != _FROM_KERNEL and signal.si_pid != minder:
+            if pid == minder:
+                os.kill(minder, SIGCONT)  # somebody stopped it, and limits would not be kept
+        elif signal.si_pid != minder:
+            begin = monotonic()
             sleep(_TO_THE_GROUP)  # the minder's own copy, if it gets one, must arrive before ours
-            os.kill(minder, signal.si_signo)
+            if signal.si_signo in _STOPS and monotonic() - begin > _STALE:
+                continue  # we have just been stopped by it, with the command, and are continued now
+            os.kill(minder, signal.si_signo)  # not yet waited for, so the number is still its own
 
 
 def let_go_of_streams() -> None:

@@ -65,8 +65,8 @@ def signal_tree(number: int) -> None:
 def _stop_all() -> "list[int]":
     """Stop every living process; return them.
 
-    Each is stopped before its children are listed: it cannot start new ones then, so that one way through the tree
-    is enough, however fast the tree grows.
+    Each is told to stop before its children are listed, so that hardly any can be started behind our back: one way
+    through the tree finds nearly all, however fast it grows.
     """
     stopped = []
     waiting = children(os.getpid())
@@ -75,7 +75,7 @@ def _stop_all() -> "list[int]":
         process = Process.of(pid)
         if process is None:
             continue
-        if process.state not in b"ZX":
+        if not process.ended:
             stopped.append(pid)
         waiting.extend(children(pid, process.threads))
     return stopped

@@ -11,7 +11,7 @@ _SECONDS = ("wall_time", "cpu_time")
 
 # In limits files and summaries units mean what they mean to cctools: powers of 1024.
 BYTE_UNITS = {
-    prefix + ending: 1024**power for power, prefix in enumerate(("", "k", "m", "g", "t")) for ending in ("b", "ib")
+    prefix + ending: 1024**power for power, prefix in enumerate(("", "k", "m", "g", "t", "p")) for ending in ("b", "ib")
 }
 TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _FILE_NAMES = {"max_concurrent_processes": "processes"}
@@ -99,6 +99,8 @@ def _file_limit(name: str, value: object) -> "tuple[str, float]":
     if isinstance(number, bool) or not isinstance(number, int | float) or not isinstance(unit, str | None):
         hint = f'expected a number or a number with its unit, such as [300, "{_units(resource)[0]}"]'
         raise InputError(f"{name}: {value!r} is not an amount", hint=hint)
+    if number > 1e18:
+        raise InputError(f"{name}: the limit is too large")
     return resource, _positive(name, number * _factor(resource, unit), str(number))
 
 
@@ -116,7 +118,7 @@ def _factor(resource: str, unit: "str | None") -> float:
 
 def _units(resource: str) -> "tuple[str, ...]":
     if resource in _BYTES:
-        return ("MB", "B", "kB", "GB", "TB")
+        return ("MB", "B", "kB", "GB", "TB", "PB")
     if resource in _SECONDS:
         return tuple(TIME_UNITS)
     return ("cores",) if resource == "cores" else ("procs", "processes")

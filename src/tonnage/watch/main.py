@@ -6,9 +6,12 @@ from errno import EACCES, ENOENT, ENOTDIR
 from time import time
 
 from tonnage.errors import TonnageError
+from tonnage.watch.cgroup import Cgroup
 from tonnage.watch.guard import Verdict, end_as, guard
-from tonnage.watch.minder import Minder, Outcome
+from tonnage.watch.job import Job
+from tonnage.watch.minder import CannotStartError, Minder, Outcome
 from tonnage.watch.options import Request, parse
+from tonnage.watch.proc import read
 from tonnage.watch.reporting import Reporting, say
 
 __all__ = ["find_program", "main"]
@@ -18,10 +21,12 @@ _LIMIT_EXCEEDED, _OWN_FAILURE, _CANNOT_RUN, _NOT_FOUND = 124, 125, 126, 127  # a
 
 def main(arguments: "list[str]") -> "int | None":
     """Run ``tonnage watch`` with these arguments and return its exit status; None where they ask for help."""
-    if sys.platform != "linux":
-        say("watch works on Linux only: it reads /proc")
+    problem = _unfit_system()
+    if problem is not None:
+        say(problem)
         return _OWN_FAILURE
     _fill_standard_streams()
+    _forget_coerced_locale()
     try:
         request = parse(arguments)
         if request is None:
@@ -31,34 +36,36 @@ def main(arguments: "list[str]") -> "int | None":
     except TonnageError as error:
         say(error.report())
         return error.exit_status
+    return _run(request, reporting)
+
+
+def _run(request: Request, reporting: Reporting) -> int:
+    """Mind the command in a second process, and stay to guard it."""
     start = time()
-    verdict = guard(lambda mask, keeper: _mind(request, reporting, mask, keeper))
+    request.job.cgroup = _cgroup(request.job)
+    try:
+        verdict = guard(lambda mask, keeper: _mind(request, reporting, mask, keeper))
+    except OSError as error:  # not even a second process
+        reporting.discard()
+        say(f"the monitor cannot be started: {error.strerror or error}")
+        return _OWN_FAILURE
+    finally:
+        if request.job.cgroup is not None:
+            request.job.cgroup.remove()
     if verdict is not None:
         return end_as(verdict)
-    outcome = Outcome(start)
-    outcome.end = time()
-    outcome.used["wall_time"] = outcome.end - start
-    outcome.stopped_because = "monitor killed"
     say("the monitor was killed, so the command was stopped")
-    reporting.ended(outcome)
+    reporting.ended(Outcome.of_killed_monitor(start, time()))
     return _OWN_FAILURE
-
-
-def _fill_standard_streams() -> None:
-    """Let no file of ours get the number of a standard stream that was closed; the command still finds it closed."""
-    descriptor = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    while descriptor <= 2:
-        descriptor = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    os.close(descriptor)
 
 
 def _mind(request: Request, reporting: Reporting, mask: "set[int]", keeper: int) -> Verdict:
     """Mind the command, in a process of its own."""
     try:
         outcome = Minder(mask, keeper).mind(request.job, reporting)
-    except OSError as error:
+    except CannotStartError as error:
         reporting.discard()
-        say(f"{request.job.command[0]}: {error.strerror or error}")
+        say(error.report())
         return Verdict(_CANNOT_RUN)
     written = reporting.ended(outcome)
     return _verdict(outcome) if written else Verdict(_OWN_FAILURE)
@@ -72,6 +79,42 @@ def _verdict(outcome: Outcome) -> Verdict:
     if os.WIFSIGNALED(outcome.status):
         return Verdict(os.WTERMSIG(outcome.status), is_signal=True)
     return Verdict(os.WEXITSTATUS(outcome.status))
+
+
+def _cgroup(job: Job) -> "Cgroup | None":
+    """Let the kernel enforce the memory limit too, where it lets us and where no grace is asked of it."""
+    if "memory" not in job.limits or job.measure_only or job.grace:
+        return None
+    return Cgroup.make(job.limits["memory"])
+
+
+def _unfit_system() -> "str | None":
+    """Return why commands cannot be watched here."""
+    if sys.platform != "linux":
+        return "watch works on Linux only: it reads /proc"
+    try:
+        own = os.readlink("/proc/self")
+    except OSError:
+        own = ""
+    if own != str(os.getpid()):
+        return "/proc does not show this process: it is not mounted, or for another PID namespace"
+    if not os.path.exists(f"/proc/self/task/{own}/children"):
+        return "this kernel does not tell the children of a process (CONFIG_PROC_CHILDREN)"
+    return None
+
+
+def _fill_standard_streams() -> None:
+    """Let no file of ours get the number of a standard stream that was closed; the command still finds it closed."""
+    descriptor = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    while descriptor <= 2:
+        descriptor = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    os.close(descriptor)
+
+
+def _forget_coerced_locale() -> None:
+    """Take back the variable that Python sets where it finds the C locale: the command should not see it."""
+    if os.environ.get("LC_CTYPE") == "C.UTF-8" and b"LC_CTYPE=" not in (read("/proc/self/environ") or b""):
+        del os.environ["LC_CTYPE"]
 
 
 class _CannotRunError(TonnageError):
@@ -98,4 +141,4 @@ def find_program(name: str) -> str:
                 problem = error
     if problem is not None:
         raise _CannotRunError(f"{name}: {problem.strerror}", _CANNOT_RUN)
-    raise _CannotRunError(f"{name}: command not found", _NOT_FOUND)
+    raise _CannotRunError(f"{name or '(an empty word)'}: command not found", _NOT_FOUND)

@@ -18,6 +18,7 @@ _CHANGE = 2**20
 _CORES_TOLERANCE = 1.02  # a busy loop on every core measures a little above their number
 _SWAP_PAUSE = 1.0
 _NO_LIMIT = float("inf")
+_SCANNING = 0.15  # seconds between two pieces of a long scan of the disk
 _SPIKE = 0.1  # seconds: several processes' peak that was not seen for longer may have been higher between samples
 
 
@@ -29,10 +30,12 @@ class Measurement:
 
     def __init__(self, job: Job, births: "Births | None") -> None:
         self.exceeded: dict[str, Exceeded] = {}
+        self.stopped_by_kernel = False
         self.sample: Sample | None = None
         self.memory = Memory(job.limits.get("memory"))
-        self.disk = Disk(job.folder)
+        self.disk = Disk(job.folder, at_once="disk" not in job.limits)
         self.cores = _Cores(job.cores_window)
+        self.moved: dict[str, float] = {}  # bytes read and written until now, where samples are taken closely
         self.largest_reaped = 0
         self._job = job
         self._births = births
@@ -55,8 +58,8 @@ class Measurement:
         begin = process_time()
         before, sample = self.sample, self.tree.look()
         self.sample = sample
-        cost = process_time() - begin  # the price of looking again; close looks and scans have their own account
-        self._cost = 0.5 * (self._cost + cost) if before else cost
+        if not closely:
+            self._count_cost(begin)  # close looks and scans of the disk have accounts of their own
         self.memory.see(sample, closely=closely)
         disk = self.disk.now
         self.disk.see(sample.at, sample.processes)
@@ -65,11 +68,18 @@ class Measurement:
         self._peak("max_concurrent_processes", self._at_once(sample), sample.at)
         self._see_swap(sample)
         self._check(sample)
+        if closely:
+            self.moved = self._moved_bytes(sample)
+            self._count_cost(begin)
         if before is None or _moved(before, sample) or self.disk.now != disk:
             self._pace.stirred()
         else:
             self._pace.calm()
         return self._pause(before, sample)
+
+    def _count_cost(self, begin: float) -> None:
+        cost = process_time() - begin
+        self._cost = 0.5 * (self._cost + cost) if self._cost else cost
 
     def row(self) -> "dict[str, float | None]":
         """Return the latest sample: one row of a time series; None is not known."""
@@ -81,10 +91,10 @@ class Measurement:
             "cpu_time": sample.cpu,
             "cores": self.cores.lately,
             "processes": len(sample.processes),
-            "memory": self.memory.now,
+            "memory": self.memory.latest,
             "virtual_memory": sample.virtual,
             "disk": self.disk.now,
-            **self._moved_bytes(sample),
+            **self.moved,
         }
 
     def _moved_bytes(self, sample: Sample) -> "dict[str, float]":
@@ -115,37 +125,57 @@ class Measurement:
         used |= {"wall_time": wall, "cpu_time": cpu, "cores_avg": cpu / wall if wall else 0.0}
         if self.cores.peak is not None:
             used["cores"] = self.cores.peak
-        memory = max(self.memory.peak, self.largest_reaped)
-        if memory:
-            used["memory"] = memory
+        if self._memory():
+            used["memory"] = self._memory()
         if self._swap_next is None:
             used["swap_memory"] = 0  # there is nothing to swap to
         used |= {name: value for name, value, _ in self._disk_facts() if value is not None}
         if self.disk.at_start is not None:
             used["disk_at_start"] = self.disk.at_start
         used |= self._counts()
+        self._check_cgroup()
+        for resource, value in (
+            ("memory", self._memory()),
+            ("disk", used.get("disk") if self.disk.exact else None),
+            ("cpu_time", cpu),
+        ):
+            self._exceed(resource, value)  # seen only now: that is noted, though nothing is left to be stopped
+        if self._job.cgroup is not None and self._job.cgroup.peak is not None:
+            used["cgroup_memory"] = self._job.cgroup.peak
         return used
 
-    def exceed(self, resource: str, value: "float | None") -> None:
-        """Note that the kernel stopped a process at a limit."""
-        limit = self._job.limits[resource]
-        self.exceeded.setdefault(resource, Exceeded(resource, limit, max(value or limit, limit)))
+    def _exceed(self, resource: str, value: "float | None") -> None:
+        """Note a limit that is exceeded, the first time that it is."""
+        limit = self._job.limits.get(resource, _NO_LIMIT)
+        if value is not None and value > limit and resource not in self.exceeded:
+            self.exceeded[resource] = Exceeded(resource, limit, value)
 
-    def in_cgroup(self, peak: "int | None") -> None:
-        """Note the most memory that the kernel counted in the command's control group."""
-        if peak is not None:
-            self._peaks["cgroup_memory"] = (peak, None)
+    def _check_cgroup(self) -> None:
+        """Note where the kernel killed a process at the memory limit."""
+        cgroup = self._job.cgroup
+        if cgroup is not None and cgroup.killed:
+            self.stopped_by_kernel = True
+            limit = self._job.limits["memory"]
+            self.exceeded.setdefault("memory", Exceeded("memory", limit, cgroup.peak or limit))
 
     def peak_times(self) -> "dict[str, float]":
         """Return when each peak was seen, in seconds since the start."""
         times = {name: at for name, (_, at) in self._peaks.items()}
         times |= {name: at for name, _, at in self._disk_facts()}
-        times |= {"memory": self.memory.peak_at, "cores": self.cores.peak_at}
+        times["cores"] = self.cores.peak_at
+        if self.memory_method() != "max_rss":  # the kernel does not say when that was
+            times["memory"] = self.memory.peak_at
         return {name: at for name, at in times.items() if at is not None}
 
     def memory_method(self) -> str:
         """Return how the memory figure was found: ``rss``, ``pss`` or ``max_rss``."""
-        return "max_rss" if self.largest_reaped > 1.01 * self.memory.peak else self.memory.method
+        return "max_rss" if self._memory() > self.memory.peak else self.memory.method
+
+    def _memory(self) -> int:
+        """Return the peak; the kernel's own record of one process's peak counts where no sample came near it."""
+        if self.largest_reaped <= 1.01 * self.memory.largest:
+            return self.memory.peak
+        return max(self.memory.peak, self.largest_reaped)
 
     def lower_bounds(self) -> "list[str]":
         """Return the figures of which more may have been used than was seen."""
@@ -154,10 +184,18 @@ class Measurement:
             bounds.append("memory")
         if self._births is None or not self._births.complete:
             bounds += ["total_processes", "max_concurrent_processes"]
+        if self.tree.lost:
+            bounds += ["cpu_time", "bytes_read", "bytes_written"]
         return bounds
+
+    def upper_bounds(self) -> "list[str]":
+        """Return the figures of which less may have been used than is reported."""
+        return ["disk"] if self.disk.peak and not self.disk.exact else []
 
     def _memory_may_be_more(self) -> bool:
         """Whether several processes together may have had more than was seen: short spikes."""
+        if self.memory.overlooked > 1.03 * self._memory():
+            return True
         if self.memory_method() != "max_rss":
             return self.memory.beside > 0.03 * self.memory.peak and self.memory.lasted < _SPIKE
         together = self._births is not None and self._births.most_living > max(1, self.tree.most)
@@ -195,26 +233,25 @@ class Measurement:
     def _see_swap(self, sample: Sample) -> None:
         if self._swap_next is not None and sample.at >= self._swap_next:
             self._swap_next = sample.at + _SWAP_PAUSE
-            self._peak("swap_memory", sum(swapped(process.pid) for process in sample.processes), sample.at)
+            self._peak("swap_memory", sum(swapped(process.folder) for process in sample.processes), sample.at)
 
     def _check(self, sample: Sample) -> None:
         """Note every limit that is exceeded."""
         seen = {
             "memory": self.memory.now,
-            "disk": self.disk.now,
+            "disk": self.disk.now if self.disk.exact else None,
             "wall_time": sample.at,
             "cpu_time": sample.cpu,
             "cores": self.cores.now and self.cores.now / _CORES_TOLERANCE,
             "processes": self._at_once(sample),
         }
-        for resource, limit in self._job.limits.items():
-            value = seen[resource]
-            if value is not None and value > limit and resource not in self.exceeded:
-                self.exceeded[resource] = Exceeded(resource, limit, value)
+        for resource, value in seen.items():
+            self._exceed(resource, value)
+        self._check_cgroup()
 
     def _pause(self, before: "Sample | None", sample: Sample) -> float:
         """Return the seconds until the next look: shorter the nearer a limit is."""
-        limits = self._job.limits
+        limits = {name: limit for name, limit in self._job.limits.items() if name not in self.exceeded}
         guarded = any(resource in limits for resource in ("memory", "disk", "processes", "cpu_time"))
         pause = self._pace.pause(self._cost, guarded)
         if "memory" in limits:
@@ -225,6 +262,8 @@ class Measurement:
         if "cpu_time" in limits:
             busy = min(os.cpu_count() or 1, sum(process.threads for process in sample.processes) or 1)
             pause = min(pause, max(self._cost, (limits["cpu_time"] - sample.cpu) / busy))
+        if self.disk.scanning:
+            pause = min(pause, _SCANNING)
         if "wall_time" in limits:
             pause = min(pause, limits["wall_time"] - sample.at)
         return max(0.001, pause)

@@ -11,13 +11,17 @@ import os
 from time import process_time
 
 from tonnage.watch.pace import Credit
-from tonnage.watch.proc import Process, Share, mapped_files, share
+from tonnage.watch.proc import Mapping, Process, Share, mapped_files, mostly_anonymous, share
 from tonnage.watch.tree import Sample
 
 __all__ = ["Memory"]
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _LITTLE = 2**21
+# The kernel counts resident pages on each CPU by itself and adds up only now and then; so far the sum may be off.
+_CPUS = os.cpu_count() or 1
+_COUNTING_ERROR = _CPUS * max(32, 2 * _CPUS) * _PAGE
+_NOWHERE = Mapping(b"", 2**63, 2**63, 0, 0)
 _NEAR = 0.97
 
 
@@ -31,28 +35,47 @@ class Memory:
         self.now: int | None = None  # None: not looked at closely, and not above the peak
         self.most = 0  # what the tree takes now, at most
         self.beside = 0  # the most that was resident beside the largest process
+        self.largest = 0  # the most that one process had resident
         self._limit = float("inf") if limit is None else limit
         self._credit = Credit(0.1, 0.03)
-        self._last = (0, 0, 0)  # the figure, the sum of resident memory and the faults of the last close look
-        self._before: tuple[float, int] = (0.0, 0)  # time and sum of the last sample
+        self.latest: int | None = None  # the last figure that was found
+        self.overlooked = 0  # what the tree had at most when there was no time to look closely
+        self._last = (0, 0)  # the figure and the faults of the last close look
+        self._lowest = 0  # the least sum of resident memory since then
+        self._before = 0  # the sum of the last sample
         self._resident_at_peak = 0
         self._near_since = self._near_until = 0.0
-        self._files: dict[tuple[int, int], tuple[int, dict[bytes, tuple[int, int]]]] = {}
+        self._files: dict[tuple[int, int], tuple[int, list[Mapping]]] = {}
 
     def see(self, sample: Sample, *, closely: bool = False) -> None:
         """Take in a sample; look closer where it may show a new peak or, in any case, if `closely`."""
         beside = sample.resident - sample.largest
         self.beside = max(self.beside, beside)
+        self.largest = max(self.largest, sample.largest)
+        self._lowest = min(self._lowest, sample.resident)
         self.most = self._at_most(sample)
-        if beside <= max(_LITTLE, sample.resident // 100):
+        if not sample.processes:
+            self.now = self.latest = None
+        elif self._sure(sample, beside):
             self._found(sample, sample.resident, "rss")
         elif closely or self.most > self._limit or (self.most > self.peak and self._credit.available()):
             self._found(sample, self._look(sample), "pss")
         else:
             self.now = None
+            self.overlooked = max(self.overlooked, self.most)
         if sample.resident >= _NEAR * self._resident_at_peak:
             self._near_until = sample.at
-        self._before = (sample.at, sample.resident)
+        self._before = sample.resident
+
+    def _sure(self, sample: Sample, beside: int) -> bool:
+        """Whether the sum of resident memory is the figure: one process has nearly all of it, and shares little."""
+        if beside + _COUNTING_ERROR > max(_LITTLE, sample.resident // 100):
+            return False
+        if sample.resident <= max(self.peak, _LITTLE):
+            return True
+        if sample.resident > self._limit >= sample.resident - _COUNTING_ERROR:
+            return False
+        return mostly_anonymous(max(sample.processes, key=lambda process: process.resident).pid)
 
     @property
     def lasted(self) -> float:
@@ -61,60 +84,86 @@ class Memory:
 
     def _at_most(self, sample: Sample) -> int:
         """Return what the tree can have at most: since the last close look, only new and copied pages were added."""
-        figure, resident, faults = self._last
-        added = max(0, sample.resident - resident) + max(0, sample.faults - faults) * _PAGE
+        figure, faults = self._last
+        added = sample.resident - self._lowest + max(0, sample.faults - faults) * _PAGE
         return min(sample.resident, figure + added)
 
     def _found(self, sample: Sample, figure: int, method: str) -> None:
-        self.now = self.most = figure
+        self.now = self.most = self.latest = figure
         if figure > self.peak:
             self.peak, self.peak_at, self.method = figure, sample.at, method
-            if self._before[1] < _NEAR * sample.resident:
+            if self._before < _NEAR * sample.resident:
                 self._near_since = sample.at
             self._resident_at_peak = sample.resident
 
     def _look(self, sample: Sample) -> int:
         """Return the tree's memory, looked at closely: anonymous pages shared out, others once."""
         begin = process_time()
-        shares = {process: found for process in sample.processes if (found := _share(process))}
-        figure = sum(found.anonymous for found in shares.values())
-        others = [found.other for found in shares.values()]
-        little = sum(others) - max(others, default=0) <= _LITTLE
-        figure += sum(others) if little else self._once(shares)
-        self._last = (figure, sample.resident, sample.faults)
+        figure = self._figure(sample.processes)
+        staying = [process for process in sample.processes if _stays(process)]
+        if len(staying) < len(sample.processes):
+            # What one that went had shared is others' now, and may have been counted with both.
+            figure = min(figure, self._figure(staying))
+        self._last = (figure, sample.faults)
+        self._lowest = sample.resident
         self._credit.spend(process_time() - begin)
         return figure
 
-    def _once(self, shares: "dict[Process, Share]") -> int:
-        """Return the bytes of files and of shared memory that the tree has resident, each counted once.
+    def _figure(self, processes: "list[Process]") -> int:
+        shares = {process: found for process in processes if (found := _share(process))}
+        others = sum(found.other for found in shares.values())
+        once = others if others <= _LITTLE else self._once(shares)
+        return once + sum(found.anonymous for found in shares.values())
 
-        Both the largest process's part of a mapping and the sum of the proportional parts are below the truth:
-        the first where processes use different pages of a file, the second where processes of others use them too.
-        """
+    def _once(self, shares: "dict[Process, Share]") -> int:
+        """Return the bytes of files and of shared memory that the tree has resident, each counted once."""
         known, self._files = self._files, {}
-        largest: dict[bytes, int] = {}
-        parts: dict[bytes, int] = {}
+        mappings: dict[bytes, list[tuple[int, Mapping]]] = {}
         steady = True
         for process, found in shares.items():
             mark = (process.pid, process.started)
-            size, mappings = known.get(mark, (-1, {}))
+            size, mapped = known.get(mark, (-1, []))
             if size != found.other:
-                size, mappings = found.other, mapped_files(process.pid)
+                size, mapped = found.other, mapped_files(process.folder)
                 # While mappings grow, the parts of processes that are read one after the other do not fit together.
-                steady = steady and abs(sum(whole for whole, _ in mappings.values()) - size) <= max(_LITTLE, size // 50)
+                steady = steady and abs(sum(one.resident for one in mapped) - size) <= max(_LITTLE, size // 50)
             else:
                 steady = False
-            self._files[mark] = (size, mappings)
-            for key, (whole, part) in mappings.items():
-                largest[key] = max(largest.get(key, 0), whole)
-                parts[key] = parts.get(key, 0) + part
-        return sum(max(whole, parts[key] if steady else 0) for key, whole in largest.items())
+            self._files[mark] = (size, mapped)
+            for one in mapped:
+                mappings.setdefault(one.file, []).append((process.pid, one))
+        return sum(_resident(group, steady) for group in mappings.values())
+
+
+def _resident(mappings: "list[tuple[int, Mapping]]", steady: bool) -> int:
+    """Return how much of one file is resident, given which process has mapped what.
+
+    Parts that overlap are the same pages. Of such a range both the largest process's resident part and the sum of the
+    proportional parts are below the truth: the first where processes use different pages, the second where processes
+    of others use them too. A process may have mapped it several times, so it is no more than its length.
+    """
+    total, end = 0, -1
+    start, largest, part = 0, dict[int, int](), 0
+    for pid, one in [*sorted(mappings, key=lambda entry: entry[1].start), (0, _NOWHERE)]:
+        if one.start >= end:
+            total += min(end - start, max(max(largest.values(), default=0), part if steady else 0))
+            start, largest, part = one.start, {}, 0
+        end = max(end, one.end)
+        largest[pid] = largest.get(pid, 0) + one.resident
+        part += one.part
+    return total
 
 
 def _share(process: Process) -> "Share | None":
     """Look closely at one process; the resident memory of one that is closed to us counts in full."""
-    found = share(process.pid)
+    found = share(process.folder)
     if found is not None:
         return found
     still = Process.of(process.pid)
     return Share(still.resident, 0) if still else None
+
+
+def _stays(process: Process) -> bool:
+    """Whether a process has about the memory that it had, and not ended or become another program."""
+    now = Process.of(process.pid)
+    return now is not None and now.resident >= 0.9 * process.resident

@@ -5,38 +5,31 @@ happens in between: a child that ended, a birth, a request to pass on, or time f
 """
 
 import os
-from _signal import SIG_BLOCK, SIGCHLD, SIGCONT, SIGIO, SIGPIPE, SIGSTOP, SIGXFSZ, pthread_sigmask, sigtimedwait
+from _signal import SIG_BLOCK, SIGCONT, SIGIO, SIGKILL, SIGPIPE, SIGSTOP, SIGXFSZ, pthread_sigmask, sigtimedwait
 from errno import ENOEXEC
 from time import monotonic, time
 
+from tonnage.errors import TonnageError
 from tonnage.watch.births import Births
-from tonnage.watch.cgroup import Cgroup
 from tonnage.watch.job import Job
 from tonnage.watch.kill import ask_tree_to_end, kill_tree, signal_tree
 from tonnage.watch.limits import Exceeded
 from tonnage.watch.measure import Measurement
-from tonnage.watch.proc import Process, read
+from tonnage.watch.proc import Process
+from tonnage.watch.signals import SIGNALS, Heard, would_have_ended
 from tonnage.watch.system import adopt_orphans, be_readable
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from signal import struct_siginfo
-
-__all__ = ["KEEPER_DIED", "SIGNALS", "Minder", "Observer", "Outcome"]
-
-# All but those that cannot be blocked, and those that report an error of this very process.
-_NEVER = {4, 5, 7, 8, 9, 11, 19}  # ILL, TRAP, BUS, FPE, KILL, SEGV, STOP
-SIGNALS = frozenset(range(1, 65)) - _NEVER - {32, 33}  # 32 and 33 are the C library's own
-_WITHOUT_BIRTHS = SIGNALS - {SIGIO}
-KEEPER_DIED = 64  # the last real-time signal: nobody else uses it
+__all__ = ["CannotStartError", "Minder", "Observer", "Outcome"]
 
 _FIRST_LOOK = 0.010  # short commands cost nothing
 _BUSY = 0.025  # while processes come and go, their records are taken in this often
 _BUSY_LIMITED = 0.002  # and this often where their number is limited
-_FROM_KERNEL = 128  # si_code of what the terminal sends to all of a process group
-_SETTLED = 0.05
-_HANDLED = (b"SigBlk", b"SigIgn", b"SigCgt")
+_WITHOUT_BIRTHS = SIGNALS - {SIGIO}
 _LITTLE = 2**19
+
+
+class CannotStartError(TonnageError):
+    """The command could not be started."""
 
 
 class Outcome:
@@ -73,6 +66,16 @@ class Outcome:
         self.cgroup: int | None = None  # the version of the control group that was used
         self.unkilled = 0
 
+    @classmethod
+    def of_killed_monitor(cls, start: float, end: float) -> "Outcome":
+        """Return what is known of a command that was stopped because its minder was killed."""
+        outcome = cls(start)
+        outcome.end = end
+        outcome.status = SIGKILL  # that is how it was stopped
+        outcome.stopped_because = "monitor killed"
+        outcome.used["wall_time"] = end - start
+        return outcome
+
 
 class Observer:
     """Is told what happens to a command; made to be overridden."""
@@ -98,17 +101,23 @@ class Minder:
         pthread_sigmask(SIG_BLOCK, SIGNALS)
         adopt_orphans()
         be_readable()
+        self.keeper = keeper
         self._mask = mask
-        self._keeper = keeper
-        self._clear_refs = os.open("/proc/self/clear_refs", os.O_WRONLY | os.O_CLOEXEC)
         self.births: Births | None
         try:
             self.births = Births()
         except OSError:
             self.births = None
+        self._clear_refs: int | None
+        try:
+            self._clear_refs = os.open("/proc/self/clear_refs", os.O_WRONLY | os.O_CLOEXEC)
+        except OSError:
+            self._clear_refs = None  # a kernel without it
 
     def mind(self, job: Job, observer: "Observer | None" = None) -> Outcome:
-        """Run a command to the end of its last process; raises OSError where it cannot be started."""
+        """Run a command to the end of its last process; raises CannotStartError where it cannot be started."""
+        while sigtimedwait(SIGNALS, 0) is not None:
+            pass  # what came while nothing ran was not meant for this command
         minding = _Minding(self, job, observer or Observer())
         minding.run()
         return minding.outcome
@@ -116,36 +125,35 @@ class Minder:
     def spawn(self, job: Job) -> int:
         """Start the command of a job."""
         try:
-            return self._spawn(job, job.executable, job.command)
+            return self._spawn(job.executable, job.command)
         except OSError as error:
             if error.errno != ENOEXEC:
-                raise
-            # A script without "#!": shells run it, so we do.
-            return self._spawn(job, "/bin/sh", ["sh", job.executable, *job.command[1:]])
+                raise CannotStartError(f"{job.command[0]}: {error.strerror}") from None
+        if self.births is not None:
+            self.births.restart()
+        # A script without "#!": shells run it, so we do.
+        return self._spawn("/bin/sh", ["sh", job.executable, *job.command[1:]])
 
-    def _spawn(self, job: Job, program: str, command: "list[str]") -> int:
+    def _spawn(self, program: str, command: "list[str]") -> int:
         ignored = (SIGPIPE, SIGXFSZ)  # by Python, and so by us
-        return os.posix_spawn(program, command, job.environment, setsigmask=self._mask, setsigdef=ignored)
+        return os.posix_spawn(program, command, os.environ, setsigmask=self._mask, setsigdef=ignored)
 
     def resident_floor(self) -> int:
         """Return the bytes up to which a child's highest resident memory may be this process's, inherited."""
-        os.write(self._clear_refs, b"5")
+        if self._clear_refs is not None:
+            os.write(self._clear_refs, b"5")
         own = Process.of(os.getpid())
         return own.resident + _LITTLE if own else 0
 
     @property
     def abandoned(self) -> bool:
         """Whether the keeper is gone."""
-        return self._keeper is not None and os.getppid() != self._keeper
+        return self.keeper is not None and os.getppid() != self.keeper
 
     def tell_keeper(self, number: int) -> None:
         """Let the keeper stop or go on, as the command did."""
-        if self._keeper is not None and not self.abandoned:
-            os.kill(self._keeper, number)
-
-    def passed_on(self, sender: int) -> bool:
-        """Whether a signal was meant for the command alone: its sender reached the keeper, or us, and no one else."""
-        return self._keeper is None or sender == self._keeper
+        if self.keeper is not None and not self.abandoned:
+            os.kill(self.keeper, number)
 
 
 class _Minding:
@@ -163,8 +171,7 @@ class _Minding:
         self._busy = False  # whether processes come and go
         self._stopped = False
         self._killing = False
-        self._to_check: list[tuple[float, int]] = []
-        self._cgroup: Cgroup | None = None
+        self._heard = Heard(minder.keeper)
         self._floor = 0
         self._at_the_floor = 0
 
@@ -172,11 +179,10 @@ class _Minding:
         """Start the command and stay until its last process has ended."""
         self._floor = self._minder.resident_floor()
         self.outcome.start = time()
-        self._enter_cgroup()
         self._measurement.started()
-        self._spawn()
-        self._next_look = monotonic() + _FIRST_LOOK
         try:
+            self._spawn()
+            self._next_look = monotonic() + _FIRST_LOOK
             self._observer.started()
             self._watch()
         except BaseException:
@@ -184,30 +190,26 @@ class _Minding:
             raise
         self._close()
 
-    def _enter_cgroup(self) -> None:
-        """Let the kernel enforce the memory limit too, where it lets us."""
-        limit = self._job.limits.get("memory")
-        if limit is not None and self._job.cgroup and not self._job.measure_only:
-            self._cgroup = Cgroup.enter(limit)
-
     def _spawn(self) -> None:
+        cgroup = self._job.cgroup
+        if cgroup is None:
+            self._command = self._minder.spawn(self._job)
+            return
+        cgroup.enter()
         try:
             self._command = self._minder.spawn(self._job)
         finally:
-            if self._cgroup is not None:
-                self._cgroup.leave()
-                if self._command is None:
-                    self._cgroup.remove()
+            cgroup.leave()
 
     def _watch(self) -> None:
         while self._reap():
             self._take_signal()
-            if self._minder.abandoned and not self.outcome.stopped_because:
+            if self._minder.abandoned and not self._killing:
                 self._kill("monitor killed")
+            for number in self._heard.settle():
+                if self._command is not None and would_have_ended(self._command, number):
+                    self._deliver(number)
             now = monotonic()
-            for moment, number in [entry for entry in self._to_check if entry[0] <= now]:
-                self._to_check.remove((moment, number))
-                self._deliver_if_unheard(number)
             if now >= self._next_look:
                 self._look()
             if self._deadline is not None and now >= self._deadline:
@@ -218,8 +220,7 @@ class _Minding:
     def _take_signal(self) -> None:
         """Wait for a signal or for the time of the next look."""
         births, signals = self._minder.births, SIGNALS
-        until = min([self._next_look, self._deadline or self._next_look, *(moment for moment, _ in self._to_check)])
-        pause = max(0.0, until - monotonic())
+        pause = max(0.0, min(self._next_look, self._deadline or self._next_look, self._heard.next) - monotonic())
         if self._busy:
             signals, pause = _WITHOUT_BIRTHS, min(pause, _BUSY_LIMITED if "processes" in self._job.limits else _BUSY)
         signal = sigtimedwait(signals, pause)
@@ -227,36 +228,25 @@ class _Minding:
             self._busy = births.count()
             if self._busy:
                 self._next_look = min(self._next_look, monotonic() + self._measurement.stirred())
-        if signal is not None and signal.si_signo not in {SIGCHLD, SIGIO, KEEPER_DIED}:
-            self._pass_on(signal)
+        number = self._heard.take(signal, apart=self._apart()) if signal is not None else None
+        if number is not None:
+            self._deliver(number)
 
-    def _pass_on(self, signal: "struct_siginfo") -> None:
-        """Let the command have a signal, unless it had it already.
-
-        What the terminal sends, it sends to the command as well. What a process sends to all of our process group
-        reaches the command, us and the keeper; what it sends to the keeper alone comes to us through the keeper.
-        """
-        if signal.si_code == _FROM_KERNEL:
-            return
-        if self._minder.passed_on(signal.si_pid):
-            if all(number != signal.si_signo for _, number in self._to_check):  # else it went to the whole group
-                self._deliver(signal.si_signo)
-        else:
-            self._to_check.append((monotonic() + _SETTLED, signal.si_signo))
+    def _apart(self) -> bool:
+        """Whether the command does not get what is sent to our process group: it has another, or has ended."""
+        try:
+            return self._command is None or os.getpgid(self._command) != os.getpgrp()
+        except OSError:
+            return True
 
     def _deliver(self, number: int) -> None:
         if self._command is None:  # only what the command left behind is here to listen
             signal_tree(number)
             return
-        os.kill(self._command, number)  # not yet waited for, so the number is still its own
-
-    def _deliver_if_unheard(self, number: int) -> None:
-        """Deliver a signal that came to us from elsewhere, if the command would have ended by it and has not."""
-        status = read(f"/proc/{self._command}/status") if self._command else b""
-        masks = [line.split()[1] for line in (status or b"").splitlines() if line.startswith(_HANDLED)]
-        handled = any(int(mask, 16) >> (number - 1) & 1 for mask in masks)
-        if not handled and number != SIGCONT:
-            self._deliver(number)
+        try:
+            os.kill(self._command, number)  # not yet waited for, so the number is still its own
+        except OSError:
+            pass  # it has become another user's
 
     def _reap(self) -> bool:
         """Wait for children that have ended; whether any are left."""
@@ -294,8 +284,6 @@ class _Minding:
             pass  # the births that it told of are taken in now
         self._next_look = monotonic() + self._measurement.look(closely=self._observer.closely)
         self._observer.looked(self._measurement)
-        if self._cgroup is not None and self._cgroup.killed:
-            self._measurement.exceed("memory", self._cgroup.peak)
         if not self._measurement.exceeded or self._job.measure_only or self.outcome.stopped_because:
             return
         if not self._job.grace:
@@ -313,14 +301,15 @@ class _Minding:
 
     def _close(self) -> None:
         outcome, measurement = self.outcome, self._measurement
-        if self._cgroup is not None:
-            self._close_cgroup(self._cgroup)
         outcome.used = measurement.finish()
+        if measurement.stopped_by_kernel and not outcome.stopped_because:
+            outcome.stopped_because = "limit"
         outcome.end = outcome.start + outcome.used["wall_time"]
         outcome.exceeded = measurement.exceeded
         outcome.peak_times = measurement.peak_times()
         outcome.processes_method = "perf" if self._minder.births else "poll"
         outcome.lower_bounds = measurement.lower_bounds()
+        outcome.upper_bounds = measurement.upper_bounds()
         if "memory" in outcome.used:
             outcome.memory_method = measurement.memory_method()
         elif self._at_the_floor:
@@ -328,11 +317,6 @@ class _Minding:
             outcome.used["memory"] = self._at_the_floor
             outcome.memory_method = "max_rss"
             outcome.upper_bounds.append("memory")
-
-    def _close_cgroup(self, cgroup: Cgroup) -> None:
-        if cgroup.killed and not self.outcome.stopped_because:
-            self._measurement.exceed("memory", cgroup.peak)
-            self.outcome.stopped_because = "limit"
-        self._measurement.in_cgroup(cgroup.peak)
-        self.outcome.cgroup = cgroup.version
-        cgroup.remove()
+        if self._job.cgroup is not None:
+            outcome.cgroup = self._job.cgroup.version
+            self._job.cgroup.remove()

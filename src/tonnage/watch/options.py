@@ -68,6 +68,7 @@ def parse(arguments: "list[str]") -> "Request | None":
     path = _last(values, "--limits")
     limits = read_limits(path) if path is not None else {}
     limits |= dict(parse_limit(text) for text in values.get("--limit", ()))
+    _check_files(values)
     folder = _last(values, "--dir") or "."
     if not os.path.isdir(folder):
         raise InputError(f"--dir: {folder} is not a folder")
@@ -79,9 +80,16 @@ def parse(arguments: "list[str]") -> "Request | None":
         grace=_time(values, "--grace", 0.0, least=0.0),
         interval=_time(values, "--interval", 1.0, least=0.01),
         cores_window=_time(values, "--cores-window", 20.0, least=0.1),
-        cgroup=True,
     )
     return Request(job, values)
+
+
+def _check_files(values: "dict[str, list[str]]") -> None:
+    names = [name for option in ("--summary", "--series", "--spool") if (name := _last(values, option)) is not None]
+    if "" in names:
+        raise InputError("a file's name is empty")
+    if len(set(names)) < len(names):
+        raise InputError(f"{names[0]} cannot be two files at once")
 
 
 def _split(arguments: "list[str]") -> "tuple[dict[str, list[str]], list[str]]":

@@ -5,14 +5,25 @@ A process may end at any moment; every function then returns None or nothing rat
 
 import os
 
-__all__ = ["Process", "Share", "children", "io_bytes", "mapped_files", "read", "share", "swapped"]
+__all__ = [
+    "Mapping",
+    "Process",
+    "Share",
+    "children",
+    "io_bytes",
+    "mapped_files",
+    "mostly_anonymous",
+    "read",
+    "share",
+    "swapped",
+]
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICK = 1.0 / os.sysconf("SC_CLK_TCK")
 _ENOUGH = 1 << 16
 # "7f2a-7f2c r--p 00000000 08:01 1234  /lib/libc.so" (an inode of 0 is no file), Rss, Pss and Anonymous below it
 _MAPPING = (
-    rb"^\w+-\w+ \S+ (\w+ \w+:\w+ (?!0 )\w+).*\n(?:[SKM].*\n)*Rss: +(\d+) kB\nPss: +(\d+) kB\n"
+    rb"^(\w+)-(\w+) \S+ (\w+) (\w+:\w+ (?!0 )\w+).*\n(?:[SKM].*\n)*Rss: +(\d+) kB\nPss: +(\d+) kB\n"
     rb"(?:[PSR].*\n)*Anonymous: +(\d+)"
 )
 
@@ -23,26 +34,26 @@ def read(path: str) -> "bytes | None":
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
+    pieces = []
     try:
-        data = b""
-        while chunk := os.read(descriptor, _ENOUGH):  # long files of /proc come in pieces of a page
-            data += chunk
-        return data
+        while piece := os.read(descriptor, _ENOUGH):  # long files of /proc come in pieces of a page
+            pieces.append(piece)
     except OSError:
         return None
     finally:
         os.close(descriptor)
+    return b"".join(pieces)
 
 
 class Process:
     """One process at one moment: times in seconds, memory in bytes."""
 
-    __slots__ = ("cpu", "faults", "pid", "resident", "started", "state", "threads", "virtual")
+    __slots__ = ("cpu", "faults", "folder", "pid", "resident", "started", "state", "threads", "virtual")
 
     def __init__(self, pid: int, stat: bytes) -> None:
-        # The program's name, in parentheses, may hold anything; the numbers follow the last parenthesis.
-        fields = stat[stat.rindex(b")") + 2 :].split()
+        fields = _fields(stat)
         self.pid = pid
+        self.folder = f"/proc/{pid}"  # where to look closely
         self.state = fields[0]
         self.faults = int(fields[7]) + int(fields[8])
         self.cpu = (int(fields[11]) + int(fields[12]) + int(fields[13]) + int(fields[14])) * _TICK
@@ -51,34 +62,64 @@ class Process:
         self.virtual = int(fields[20])
         self.resident = int(fields[21]) * _PAGE
 
+    @property
+    def ended(self) -> bool:
+        """Whether it only waits to be waited for."""
+        return self.state in b"ZX"
+
     @classmethod
     def of(cls, pid: int) -> "Process | None":
         """Look at one process."""
-        try:
-            descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
+        stat = _line(f"/proc/{pid}/stat")
+        if not stat:
             return None
-        try:
-            return cls(pid, os.read(descriptor, _ENOUGH))  # one line, so one read: this is done a thousand times
-        except OSError:
-            return None
-        finally:
-            os.close(descriptor)
+        process = cls(pid, stat)
+        if process.ended and process.threads > 1:
+            process._look_at_another_thread()
+        return process
+
+    def _look_at_another_thread(self) -> None:
+        """See what the other threads see: the first has ended, and seems to be the end of the process."""
+        for folder in _threads(self.pid):
+            fields = _fields(_line(f"{folder}/stat") or b") Z")
+            if fields[0] not in b"ZX":
+                self.folder = folder
+                self.state = fields[0]
+                self.virtual = int(fields[20])
+                self.resident = int(fields[21]) * _PAGE
+                return
+
+
+def _fields(stat: bytes) -> "list[bytes]":
+    # The program's name, in parentheses, may hold anything; the numbers follow the last parenthesis.
+    return stat[stat.rindex(b")") + 2 :].split()
+
+
+def _line(path: str) -> "bytes | None":
+    """Return a file of one line: with one read, because this is done a thousand times."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return os.read(descriptor, _ENOUGH)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _threads(pid: int) -> "list[str]":
+    try:
+        return [f"/proc/{pid}/task/{thread}" for thread in os.listdir(f"/proc/{pid}/task")]
+    except OSError:
+        return []
 
 
 def children(pid: int, threads: int = 1) -> "list[int]":
     """Return the children of a process; one with several threads may have forked from any of them."""
-    if threads == 1:
-        return _numbers(read(f"/proc/{pid}/task/{pid}/children"))
-    try:
-        tasks = os.listdir(f"/proc/{pid}/task")
-    except OSError:
-        return []
-    return [child for task in tasks for child in _numbers(read(f"/proc/{pid}/task/{task}/children"))]
-
-
-def _numbers(data: "bytes | None") -> "list[int]":
-    return [int(number) for number in data.split()] if data else []
+    folders = [f"/proc/{pid}/task/{pid}"] if threads == 1 else _threads(pid)
+    return [int(number) for folder in folders for number in (read(f"{folder}/children") or b"").split()]
 
 
 class Share:
@@ -91,38 +132,55 @@ class Share:
         self.other = other
 
 
-def share(pid: int) -> "Share | None":
+def share(folder: str) -> "Share | None":
     """Look closely at a process's memory: the kernel walks its page tables, some 10 ms for each gigabyte."""
-    data = read(f"/proc/{pid}/smaps_rollup")
+    data = read(f"{folder}/smaps_rollup")
     if not data:
         return None
-    values = {line.split(b":", 1)[0]: line.split() for line in data.splitlines()[1:]}
-    kilobytes = {name: int(words[1]) for name, words in values.items()}
-    if b"Pss_Anon" not in kilobytes:  # before Linux 5.4
+    kilobytes = {words[0]: int(words[1]) for words in map(bytes.split, data.split(b"\n")[1:]) if len(words) == 3}
+    if b"Pss_Anon:" not in kilobytes:  # before Linux 5.4
         return None
-    other = kilobytes[b"Rss"] - kilobytes[b"Anonymous"]
-    return Share(kilobytes[b"Pss_Anon"] * 1024, other * 1024)
+    other = kilobytes[b"Rss:"] - kilobytes[b"Anonymous:"]
+    return Share(kilobytes[b"Pss_Anon:"] * 1024, other * 1024)
 
 
-def mapped_files(pid: int) -> "dict[bytes, tuple[int, int]]":
-    """Return, for each mapping of a file or of shared memory, its resident bytes: whole, and this process's part.
+class Mapping:
+    """A part of a file, or of shared memory, as one process has it mapped; in bytes."""
 
-    A mapping is named by its device, inode and offset, so that processes which map the same can be compared.
-    """
+    __slots__ = ("end", "file", "part", "resident", "start")
+
+    def __init__(self, file: bytes, start: int, end: int, resident: int, part: int) -> None:
+        self.file = file  # device and inode
+        self.start = start
+        self.end = end
+        self.resident = resident
+        self.part = part  # resident, shared out among all processes that have it mapped
+
+
+def mapped_files(folder: str) -> "list[Mapping]":
+    """Return the files, and the shared memory, that a process has mapped and in part resident."""
     import re  # not at the top: this is needed late, and seldom
 
-    found: dict[bytes, tuple[int, int]] = {}
-    for key, *kilobytes in re.findall(_MAPPING, read(f"/proc/{pid}/smaps") or b"", re.MULTILINE):
+    found = []
+    for first, last, offset, file, *kilobytes in re.findall(_MAPPING, read(f"{folder}/smaps") or b"", re.MULTILINE):
         resident, part, private = map(int, kilobytes)  # private: pages that were copied and belong to no file any more
         if resident > private:
-            whole, mine = found.get(key, (0, 0))
-            found[key] = (whole + (resident - private) * 1024, mine + max(0, part - private) * 1024)
+            start = int(offset, 16)
+            size = int(last, 16) - int(first, 16)
+            shared = max(0, part - private) * 1024
+            found.append(Mapping(file, start, start + size, (resident - private) * 1024, shared))
     return found
 
 
-def swapped(pid: int) -> int:
+def mostly_anonymous(pid: int) -> bool:
+    """Whether nearly all of a process's resident memory is its own: no files, no shared memory."""
+    words = (_line(f"/proc/{pid}/statm") or b"").split()
+    return len(words) > 2 and int(words[2]) * 20 <= int(words[1])
+
+
+def swapped(folder: str) -> int:
     """Return the bytes of a process that are swapped out."""
-    for line in (read(f"/proc/{pid}/status") or b"").splitlines():
+    for line in (read(f"{folder}/status") or b"").split(b"\n"):
         if line.startswith(b"VmSwap:"):
             return int(line.split()[1]) * 1024
     return 0

@@ -9,8 +9,8 @@ from tonnage.watch.guard import let_go_of_streams
 from tonnage.watch.measure import Measurement
 from tonnage.watch.minder import Observer, Outcome
 from tonnage.watch.options import Request
-from tonnage.watch.output import Output
 from tonnage.watch.record import render, summary
+from tonnage.whole import WholeFile
 
 __all__ = ["Reporting", "say"]
 
@@ -23,17 +23,25 @@ class Reporting(Observer):
 
     def __init__(self, request: Request) -> None:
         self._request = request
-        self._summaries = [Output(request.summary)] if request.summary is not None else []
-        if request.spool is not None:
-            self._summaries.append(_spooled(request.spool))
-        self._series = Output(request.series) if request.series is not None else None
+        self._summaries: list[WholeFile] = []
+        self._series: WholeFile | None = None
+        self._failed = False
+        try:
+            if request.summary is not None:
+                self._summaries.append(WholeFile(request.summary))
+            if request.spool is not None:
+                self._summaries.append(_spooled(request.spool))
+            if request.series is not None:
+                self._series = WholeFile(request.series)
+        except TonnageError:
+            self.discard()
+            raise
         self.closely = self._series is not None
+        self._row(_COLUMNS)
         self._live = request.live and os.isatty(2)
         self._next_live = 0.0
         if self._live:
             request.job.interval = min(request.job.interval, _LIVE_PAUSE)
-        if self._series is not None:
-            self._series.write(",".join(_COLUMNS) + "\n")
 
     def started(self) -> None:
         """Leave standard input and output to the command."""
@@ -42,16 +50,15 @@ class Reporting(Observer):
     def looked(self, measurement: Measurement) -> None:
         """Write a row of the series and the live line."""
         if self._series is not None:
-            values = (measurement.row().get(column) for column in _COLUMNS)
-            self._series.write(",".join("" if value is None else f"{value:.6g}" for value in values) + "\n")
+            row = measurement.row()
+            self._row([_cell(row.get(column)) for column in _COLUMNS])
         if self._live and monotonic() >= self._next_live:
             self._next_live = monotonic() + _LIVE_PAUSE
-            os.write(2, f"\r\033[K{_line(measurement.row())}".encode())
+            self._show(f"\r\033[K{_line(measurement.row())}")
 
     def ended(self, outcome: Outcome) -> bool:
         """Write everything; whether that worked."""
-        if self._live:
-            os.write(2, b"\r\033[K")
+        self._show("\r\033[K")
         if outcome.stopped_because == "limit":
             exceeded = "; ".join(str(one) for one in outcome.exceeded.values())
             say(f"stopped, because it took more than its limit: {exceeded}")
@@ -60,21 +67,47 @@ class Reporting(Observer):
         if not self._summaries:
             say(_last_line(outcome))
         text = render(summary(self._request.job.command, self._request.about, outcome)) + "\n"
-        try:
-            for output in self._summaries:
-                output.write(text)
-                output.commit()
-            if self._series is not None:
-                self._series.commit()
-        except (TonnageError, OSError) as error:
-            say(str(error))
-            return False
-        return True
+        for output in self._summaries:
+            self._try(output, text.encode())
+        if self._series is not None:
+            self._try(self._series, b"")
+        return not self._failed
 
     def discard(self) -> None:
         """Leave no trace: the command was never started."""
         for output in (*self._summaries, *([self._series] if self._series else [])):
             output.discard()
+
+    def _row(self, cells: "tuple[str, ...] | list[str]") -> None:
+        """Add to the series; one that cannot be written any more ends here, while the command goes on."""
+        try:
+            if self._series is not None:
+                self._series.write((",".join(cells) + "\n").encode())
+        except TonnageError as error:
+            self._fail(error)
+            if self._series is not None:
+                self._series.discard()
+            self._series = None
+
+    def _try(self, output: WholeFile, data: bytes) -> None:
+        try:
+            output.write(data)
+            output.commit()
+        except TonnageError as error:
+            self._fail(error)
+            output.discard()
+
+    def _fail(self, error: TonnageError) -> None:
+        self._failed = True
+        say(str(error))
+
+    def _show(self, text: str) -> None:
+        if not self._live:
+            return
+        try:
+            os.write(2, text.encode())
+        except OSError:
+            self._live = False  # the terminal is gone
 
 
 def say(message: str) -> None:
@@ -85,25 +118,32 @@ def say(message: str) -> None:
         pass  # nobody listens
 
 
-def _spooled(folder: str) -> Output:
+def _spooled(folder: str) -> WholeFile:
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
         raise InputError(f"the folder cannot be made: {error.strerror}", path=folder) from None
     name = f"{os.uname().nodename}-{os.getpid()}-{os.urandom(8).hex()}.json"
-    return Output(os.path.join(folder, name))
+    return WholeFile(os.path.join(folder, name))
+
+
+def _cell(value: "float | None") -> str:
+    """Return a value as CSV has it: whole numbers, or times with microseconds; nothing is not known."""
+    if value is None:
+        return ""
+    return str(value) if isinstance(value, int) else f"{value:.6f}"
 
 
 def _line(row: "dict[str, float | None]") -> str:
     """Return the live line."""
-    disk = row.get("disk")
+    memory, cores, disk = row.get("memory"), row.get("cores"), row.get("disk")
     parts = [
-        format_seconds(round(row["time"] or 0.0, 1)),
-        f"{format_bytes(row['memory'] or 0)} memory",
-        f"{format_cores(row['cores'] or 0.0)} cores",
-        *([f"{format_bytes(disk)} disk"] if disk is not None else []),
+        format_seconds(round(row.get("time") or 0.0, 1)),
+        "" if memory is None else f"{format_bytes(memory)} memory",
+        "" if cores is None else f"{format_cores(cores)} cores",
+        "" if disk is None else f"{format_bytes(disk)} disk",
     ]
-    return ", ".join(parts)
+    return ", ".join(filter(None, parts))
 
 
 def _last_line(outcome: Outcome) -> str:

@@ -14,7 +14,22 @@ from tonnage.watch.record import FIELD
 __all__ = ["Summary"]
 
 _LARGEST = 2**24
-_FACTORS = BYTE_UNITS | TIME_UNITS
+_UNITS = BYTE_UNITS | TIME_UNITS | dict.fromkeys(("cores", "procs", "files", "switches"), 1.0)
+_RESOURCES = {"max_concurrent_processes": "processes"}  # what cctools calls a resource of ours
+_TEXTS = (
+    "command",
+    "category",
+    "workflow",
+    "host",
+    "monitor_version",
+    "exit_type",
+    "stopped_because",
+    "memory_method",
+    "processes_method",
+    "cgroup",
+    "lower_bounds",
+    "upper_bounds",
+)
 _BYTES = (
     "memory",
     "cgroup_memory",
@@ -132,21 +147,28 @@ def _value(name: str, value: object) -> Any:  # noqa: ANN401 (each field has its
     if name in ("limits_exceeded", "peak_times"):
         if not isinstance(value, dict):
             raise InputError(f"{name}: expected an object")
-        return {key: _amount(key, amount) for key, amount in value.items()}
-    if name in ("lower_bounds", "upper_bounds"):
-        return tuple(str(value).split())
-    if isinstance(value, list):
-        amount = _amount(name, value)
-        return Bytes(round(amount)) if name in _BYTES else int(amount) if name in _COUNTS else amount
-    if isinstance(value, dict):
-        raise InputError(f"{name}: an object is not expected here")
-    return value
+        amounts = {key: _amount(key, amount) for key, amount in value.items()}
+        return {_RESOURCES.get(key, key): amount for key, amount in amounts.items()} if name[0] == "l" else amounts
+    if name in _TEXTS:
+        if not isinstance(value, str):
+            raise InputError(f"{name}: {value!r} is not a text")
+        return tuple(value.split()) if name in ("lower_bounds", "upper_bounds") else value
+    if name in ("exit_status", "signal"):
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise InputError(f"{name}: {value!r} is not a whole number")
+        return value
+    amount = _amount(name, value)
+    return Bytes(round(amount)) if name in _BYTES else int(amount) if name in _COUNTS else amount
 
 
 def _amount(name: str, value: object) -> float:
     """Return an amount such as ``[300, "MB"]`` in its base unit."""
-    number: object
     number, unit = value if isinstance(value, list) and len(value) == 2 else (None, None)
     if isinstance(number, bool) or not isinstance(number, int | float) or not isinstance(unit, str):
         raise InputError(f'{name}: {value!r} is not an amount such as [300, "MB"]')
-    return float(number * _FACTORS.get(unit.lower(), 1.0))
+    if not -1e18 < number < 1e18:  # also false for what is not a number
+        raise InputError(f"{name}: {number} is not an amount")
+    factor = _UNITS.get(unit.lower())
+    if factor is None:
+        raise InputError(f'{name}: "{unit}" is not a unit', hint=f"expected one of {', '.join(_UNITS)}")
+    return float(number * factor)

@@ -9,9 +9,9 @@ from tonnage.watch.proc import Process, children
 
 __all__ = ["Sample", "Tree", "descendants"]
 
-# A program with more rights than its user is not in the records of births, so that the tree is walked in any case
-# after so many seconds, or this many times what the last walk took.
-_WALK_ANYWAY = 1.0
+# What a program with more rights than its user starts is not in the records of births, so that the tree is walked in
+# any case after so many seconds, or this many times what the last walk took.
+_WALK_ANYWAY = 0.1
 _PRICE = 200
 
 
@@ -62,10 +62,12 @@ class Tree:
             processes = descendants()
             self._walk_anyway = at + max(_WALK_ANYWAY, _PRICE * (process_time() - begin))
             self._seen.update((process.pid, process.started) for process in processes)
+            if self._births is not None and len(self._seen) > self._births.total:
+                self._births.complete = False
         else:
             processes = [now for old in self._known if (now := Process.of(old.pid)) and now.started == old.started]
         self._known = processes
-        living = [process for process in processes if process.state not in b"ZX"]
+        living = [process for process in processes if not process.ended and process.virtual]  # 0: it is just ending
         self.most = max(self.most, len(living))
         return Sample(at, living, *self._spent(processes))
 
@@ -75,6 +77,11 @@ class Tree:
         self._births.count()
         before, self._born = self._born, self._births.total
         return self._born > before
+
+    @property
+    def lost(self) -> bool:
+        """Whether processes ended for which nobody waited, so that what they used is known in part only."""
+        return self._lost_cpu > 0
 
     def cpu(self) -> float:
         """Return the CPU seconds of all processes that ended and were waited for."""

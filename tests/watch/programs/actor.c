@@ -9,7 +9,9 @@
    fork { ... }     let a child do it                   daemon { ... }   let a grandchild in its own session do it
    thread { ... }   let a child of a thread do it       wait             wait for all children
    ignore-children  never wait for them                 many N           N children, one after the other, that do nothing
-   exec ...         become another program              exit STATUS      end */
+   exec ...         become another program              exit STATUS      end
+   leave { ... }    let a second thread do it, and end the first
+   maps MB N        map the same memory N times         pages FILE A B   map a file, read the pages from A to B MB */
 #define _GNU_SOURCE
 #include <err.h>
 #include <fcntl.h>
@@ -108,7 +110,30 @@ static void read_file(const char *path) {
     close(file);
 }
 
+static void map_again(size_t size, int times) {
+    int file = memfd_create("actor", 0);
+    if (file < 0 || ftruncate(file, size))
+        err(1, "memfd");
+    for (int i = 0; i < times; i++)
+        memset(mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0), 1, size);
+}
+
+static void read_pages(const char *path, long from, long to) {
+    int file = open(path, O_RDONLY);
+    if (file < 0)
+        err(1, "%s", path);
+    volatile char *memory = mmap(NULL, to * MB, PROT_READ, MAP_SHARED, file, 0);
+    volatile char sum = 0;
+    for (long at = from * MB; at < to * MB; at += 4096)
+        sum += memory[at];
+}
+
 static void act(char **words);
+
+static void *act_in_thread(void *words) {
+    act(words);
+    exit(0);
+}
 
 static void *fork_in_thread(void *words) {
     if (fork() == 0) {
@@ -185,6 +210,17 @@ static void act(char **words) {
             pthread_create(&thread, NULL, fork_in_thread, words + 1);
             hold(0.05);
             words = after(words);
+        } else if (!strcmp(word, "leave")) {
+            pthread_t thread;
+            pthread_create(&thread, NULL, act_in_thread, words + 1);
+            pthread_exit(NULL);
+        } else if (!strcmp(word, "maps")) {
+            size_t size = atol(*words++) * MB;
+            map_again(size, atoi(*words++));
+        } else if (!strcmp(word, "pages")) {
+            char *path = *words++;
+            long from = atol(*words++);
+            read_pages(path, from, atol(*words++));
         } else if (!strcmp(word, "wait")) {
             while (wait(NULL) > 0) {
             }
