@@ -112,7 +112,8 @@ def workdir(tmp_path: Path, place: Path, user: str) -> Iterator[Path]:
 def monitor(open_monitor: list[str], user: str) -> list[str]:
     """The words before the options of ``tonnage watch``."""
     if user == "nobody":
-        return [*open_monitor, "watch"]
+        identity = ["--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"]
+        return ["setpriv", *identity, "--", *open_monitor, "watch"]
     return [sys.executable, "-m", "tonnage", "watch"]
 
 
@@ -134,8 +135,6 @@ def watched(monitor: list[str], workdir: Path, user: str) -> Callable[..., Watch
             capture_output=True,
             text=True,
             timeout=timeout,
-            user=NOBODY if user == "nobody" else None,
-            group=NOBODY if user == "nobody" else None,
             check=False,
         )
         return Watched(ended.returncode, ended.stdout, ended.stderr, path)

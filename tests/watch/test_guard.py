@@ -33,40 +33,40 @@ def none_left(mark: str) -> bool:
     return True
 
 
-def test_when_the_minder_is_killed_the_guard_stops_everything(monitor: list[str], actor: str, tmp_path: Path) -> None:
+def test_when_the_minder_is_killed_the_guard_stops_everything(monitor: list[str], actor: str, workdir: Path) -> None:
     mark = f"32.{os.getpid()}1"
-    process = start(monitor, tmp_path, actor, mark)
+    process = start(monitor, workdir, actor, mark)
     os.kill(child_of(process.pid), signal.SIGKILL)
     _, said = process.communicate(timeout=20)
     assert process.returncode == 125
     assert "killed" in said
     assert alive(mark) == []
-    summary = Summary.read(tmp_path / "summary.json")
+    summary = Summary.read(workdir / "summary.json")
     assert summary.stopped_because == "monitor killed"
     assert summary.memory is None
-    assert (tmp_path / "series.csv").read_text().startswith("time,")
+    assert (workdir / "series.csv").read_text().startswith("time,")
 
 
-def test_when_the_guard_is_killed_the_minder_stops_everything(monitor: list[str], actor: str, tmp_path: Path) -> None:
+def test_when_the_guard_is_killed_the_minder_stops_everything(monitor: list[str], actor: str, workdir: Path) -> None:
     mark = f"32.{os.getpid()}2"
-    process = start(monitor, tmp_path, actor, mark)
+    process = start(monitor, workdir, actor, mark)
     process.kill()
     process.wait()
     assert none_left(mark)
     end = time.monotonic() + 10
-    while not (tmp_path / "summary.json").exists():
+    while not (workdir / "summary.json").exists():
         assert time.monotonic() < end
         time.sleep(0.01)
-    summary = Summary.read(tmp_path / "summary.json")
+    summary = Summary.read(workdir / "summary.json")
     assert summary.stopped_because == "monitor killed"
     assert summary.total_processes is not None
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1])
-def test_killed_at_any_moment_nothing_is_left(delay: float, monitor: list[str], actor: str, tmp_path: Path) -> None:
+def test_killed_at_any_moment_nothing_is_left(delay: float, monitor: list[str], actor: str, workdir: Path) -> None:
     mark = f"33.{os.getpid()}{int(delay * 1000)}"
     words = f"daemon {{ hold {mark} }} hold {mark}".split()
-    process = subprocess.Popen([*monitor, "--summary", str(tmp_path / "s.json"), "--", actor, *words], cwd=tmp_path)
+    process = subprocess.Popen([*monitor, "--summary", str(workdir / "s.json"), "--", actor, *words], cwd=workdir)
     time.sleep(delay)
     process.kill()
     process.wait()
