@@ -15,6 +15,7 @@ from tonnage.watch.tree import Sample, Tree
 __all__ = ["Measurement"]
 
 _CHANGE = 2**20
+_FEW = 2**22  # bytes that nobody sizes a job by
 _CORES_TOLERANCE = 1.02  # a busy loop on every core measures a little above their number
 _SWAP_PAUSE = 1.0
 _NO_LIMIT = float("inf")
@@ -197,9 +198,9 @@ class Measurement:
         if self.memory.overlooked > 1.03 * self._memory():
             return True
         if self.memory_method() != "max_rss":
-            return self.memory.beside > 0.03 * self.memory.peak and self.memory.lasted < _SPIKE
+            return self.memory.beside > max(_FEW, 0.03 * self.memory.peak) and self.memory.lasted < _SPIKE
         together = self._births is not None and self._births.most_living > max(1, self.tree.most)
-        return together or self.memory.beside > 0.03 * self.largest_reaped
+        return together or self.memory.beside > max(_FEW, 0.03 * self.largest_reaped)
 
     def _disk_facts(self) -> "list[tuple[str, float | None, float | None]]":
         disk = self.disk
