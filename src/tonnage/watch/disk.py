@@ -1,7 +1,7 @@
 """How much disk a command takes: what it adds below a folder, and files that are deleted but still open.
 
 A folder may hold a million files, so it is gone through in pieces, between other looks, and again only when the file
-system has less free space than before or some time has passed.
+system's free space has changed or some time has passed.
 """
 
 import os
@@ -83,7 +83,8 @@ class Disk:
     def _worth_a_look(self, at: float) -> bool:
         if at >= self._next:
             return True
-        return _free_space(self._folder) < self._free and self._credit.available()
+        # Less free space, or more: while we write, others may delete.
+        return _free_space(self._folder) != self._free and self._credit.available()
 
     def _begin(self, at: float, processes: "list[Process]") -> None:
         begin = process_time()

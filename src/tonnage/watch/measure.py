@@ -19,6 +19,7 @@ _FEW = 2**22  # bytes that nobody sizes a job by
 _CORES_TOLERANCE = 1.02  # a busy loop on every core measures a little above their number
 _SWAP_PAUSE = 1.0
 _NO_LIMIT = float("inf")
+_CLOSEST = 0.001
 _SCANNING = 0.15  # seconds between two pieces of a long scan of the disk
 _SPIKE = 0.1  # seconds: several processes' peak that was not seen for longer may have been higher between samples
 
@@ -51,11 +52,12 @@ class Measurement:
 
     def started(self) -> None:
         """Note the start: the command is about to be started."""
-        self.start = monotonic()
+        self.start = self._looked = monotonic()
         self.tree = Tree(self._births, self.start)
 
     def look(self, *, closely: bool = False) -> float:
-        """Look at everything once; return the seconds until the next look."""
+        """Look at everything once; return when to look again."""
+        self._looked = monotonic()
         begin = process_time()
         before, sample = self.sample, self.tree.look()
         self.sample = sample
@@ -76,7 +78,8 @@ class Measurement:
             self._pace.stirred()
         else:
             self._pace.calm()
-        return self._pause(before, sample)
+        # A close look takes its time, and much can happen in it: the next look is not postponed by it.
+        return max(self._looked + self._pause(before, sample), monotonic() + _CLOSEST)
 
     def _count_cost(self, begin: float) -> None:
         cost = process_time() - begin
@@ -109,12 +112,12 @@ class Measurement:
             "bytes_written": ended[1] - self._io[1] + sum(moved[1] for moved in living),
         }
 
-    def stirred(self) -> float:
-        """A process was born: return the seconds until the next look, which should be soon."""
+    def soon(self) -> float:
+        """A process was born: return when to look."""
         self._pace.stirred()
         if self._births is not None and self._births.most_living > self._job.limits.get("processes", _NO_LIMIT):
-            return 0.0
-        return self._pace.pause(self._cost)
+            return self._looked
+        return self._looked + self._pace.pause(self._cost)
 
     def finish(self) -> "dict[str, float]":
         """Return what was used, after the last process has ended, in bytes, seconds, cores and numbers."""
@@ -267,7 +270,7 @@ class Measurement:
             pause = min(pause, _SCANNING)
         if "wall_time" in limits:
             pause = min(pause, limits["wall_time"] - sample.at)
-        return max(0.001, pause)
+        return max(_CLOSEST, pause)
 
 
 class _Cores:

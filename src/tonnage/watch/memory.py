@@ -11,7 +11,7 @@ import os
 from time import process_time
 
 from tonnage.watch.pace import Credit
-from tonnage.watch.proc import Mapping, Process, Share, mapped_files, mostly_anonymous, share
+from tonnage.watch.proc import Mapping, Process, Share, mapped_files, mostly_anonymous, program, share
 from tonnage.watch.tree import Sample
 
 __all__ = ["Memory"]
@@ -118,13 +118,14 @@ class Memory:
     def _once(self, shares: "dict[Process, Share]") -> int:
         """Return the bytes of files and of shared memory that the tree has resident, each counted once."""
         known, self._files = self._files, {}
+        alike: dict[object, list[Mapping]] = {}
         mappings: dict[bytes, list[tuple[int, Mapping]]] = {}
         steady = True
         for process, found in shares.items():
             mark = (process.pid, process.started)
             size, mapped = known.get(mark, (-1, []))
             if size != found.other:
-                size, mapped = found.other, mapped_files(process.folder)
+                size, mapped = found.other, _mapped(process, found, alike)
                 # While mappings grow, the parts of processes that are read one after the other do not fit together.
                 steady = steady and abs(sum(one.resident for one in mapped) - size) <= max(_LITTLE, size // 50)
             else:
@@ -133,6 +134,16 @@ class Memory:
             for one in mapped:
                 mappings.setdefault(one.file, []).append((process.pid, one))
         return sum(_resident(group, steady) for group in mappings.values())
+
+
+def _mapped(process: Process, found: Share, alike: "dict[object, list[Mapping]]") -> "list[Mapping]":
+    """Return what a process has mapped; of many that run the same program, and have nothing of their own, one tells."""
+    if found.own > _LITTLE // 8:
+        return mapped_files(process.folder)
+    kind = (program(process.pid), found.other // (_LITTLE // 8))
+    if kind not in alike:
+        alike[kind] = mapped_files(process.folder)
+    return alike[kind]
 
 
 def _resident(mappings: "list[tuple[int, Mapping]]", steady: bool) -> int:
@@ -160,7 +171,7 @@ def _share(process: Process) -> "Share | None":
     if found is not None:
         return found
     still = Process.of(process.pid)
-    return Share(still.resident, 0) if still else None
+    return Share(still.resident, 0, 0) if still else None
 
 
 def _stays(process: Process) -> bool:

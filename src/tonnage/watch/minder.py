@@ -5,7 +5,7 @@ happens in between: a child that ended, a birth, a request to pass on, or time f
 """
 
 import os
-from _signal import SIG_BLOCK, SIGCONT, SIGIO, SIGKILL, SIGPIPE, SIGSTOP, SIGXFSZ, pthread_sigmask, sigtimedwait
+from _signal import SIG_BLOCK, SIGCONT, SIGKILL, SIGPIPE, SIGSTOP, SIGXFSZ, pthread_sigmask, sigtimedwait
 from errno import ENOEXEC
 from time import monotonic, time
 
@@ -22,9 +22,8 @@ from tonnage.watch.system import adopt_orphans, be_readable
 __all__ = ["CannotStartError", "Minder", "Observer", "Outcome"]
 
 _FIRST_LOOK = 0.010  # short commands cost nothing
-_BUSY = 0.025  # while processes come and go, their records are taken in this often
-_BUSY_LIMITED = 0.002  # and this often where their number is limited
-_WITHOUT_BIRTHS = SIGNALS - {SIGIO}
+_LISTEN = 0.020  # so often news of births is looked for
+_LISTEN_CLOSELY = 0.002  # and so often where their number is limited
 _LITTLE = 2**19
 
 
@@ -168,7 +167,7 @@ class _Minding:
         self._command: int | None = None
         self._next_look = 0.0
         self._deadline: float | None = None  # when grace ends
-        self._busy = False  # whether processes come and go
+        self._listen = _LISTEN_CLOSELY if "processes" in job.limits else _LISTEN
         self._stopped = False
         self._killing = False
         self._heard = Heard(minder.keeper)
@@ -218,16 +217,11 @@ class _Minding:
                 return
 
     def _take_signal(self) -> None:
-        """Wait for a signal or for the time of the next look."""
-        births, signals = self._minder.births, SIGNALS
-        pause = max(0.0, min(self._next_look, self._deadline or self._next_look, self._heard.next) - monotonic())
-        if self._busy:
-            signals, pause = _WITHOUT_BIRTHS, min(pause, _BUSY_LIMITED if "processes" in self._job.limits else _BUSY)
-        signal = sigtimedwait(signals, pause)
-        if births is not None and (self._busy or (signal is not None and signal.si_signo == SIGIO)):
-            self._busy = births.count()
-            if self._busy:
-                self._next_look = min(self._next_look, monotonic() + self._measurement.stirred())
+        """Wait for a signal, for the time of the next look, or for news of births."""
+        until = min(self._next_look, self._deadline or self._next_look, self._heard.next)
+        signal = sigtimedwait(SIGNALS, max(0.0, min(until - monotonic(), self._listen)))
+        if self._minder.births is not None and self._minder.births.count():
+            self._next_look = min(self._next_look, self._measurement.soon())
         number = self._heard.take(signal, apart=self._apart()) if signal is not None else None
         if number is not None:
             self._deliver(number)
@@ -280,9 +274,7 @@ class _Minding:
             self._at_the_floor = max(self._at_the_floor, peak)
 
     def _look(self) -> None:
-        while sigtimedwait({SIGIO}, 0) is not None:
-            pass  # the births that it told of are taken in now
-        self._next_look = monotonic() + self._measurement.look(closely=self._observer.closely)
+        self._next_look = self._measurement.look(closely=self._observer.closely)
         self._observer.looked(self._measurement)
         if not self._measurement.exceeded or self._job.measure_only or self.outcome.stopped_because:
             return

@@ -13,6 +13,7 @@ __all__ = [
     "io_bytes",
     "mapped_files",
     "mostly_anonymous",
+    "program",
     "read",
     "share",
     "swapped",
@@ -125,11 +126,12 @@ def children(pid: int, threads: int = 1) -> "list[int]":
 class Share:
     """A process's part of the memory, in bytes: anonymous pages shared out among their owners, the rest whole."""
 
-    __slots__ = ("anonymous", "other")
+    __slots__ = ("anonymous", "other", "own")
 
-    def __init__(self, anonymous: int, other: int) -> None:
+    def __init__(self, anonymous: int, other: int, own: int) -> None:
         self.anonymous = anonymous
         self.other = other
+        self.own = own  # of the other pages, what no other process has, at least
 
 
 def share(folder: str) -> "Share | None":
@@ -141,7 +143,8 @@ def share(folder: str) -> "Share | None":
     if b"Pss_Anon:" not in kilobytes:  # before Linux 5.4
         return None
     other = kilobytes[b"Rss:"] - kilobytes[b"Anonymous:"]
-    return Share(kilobytes[b"Pss_Anon:"] * 1024, other * 1024)
+    own = kilobytes[b"Private_Clean:"] + kilobytes[b"Private_Dirty:"] - kilobytes[b"Anonymous:"]
+    return Share(kilobytes[b"Pss_Anon:"] * 1024, other * 1024, own * 1024)
 
 
 class Mapping:
@@ -170,6 +173,15 @@ def mapped_files(folder: str) -> "list[Mapping]":
             shared = max(0, part - private) * 1024
             found.append(Mapping(file, start, start + size, (resident - private) * 1024, shared))
     return found
+
+
+def program(pid: int) -> "tuple[int, int] | None":
+    """Return the device and inode of the program that a process runs."""
+    try:
+        status = os.stat(f"/proc/{pid}/exe")
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def mostly_anonymous(pid: int) -> bool:

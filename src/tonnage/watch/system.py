@@ -42,10 +42,10 @@ def name_process(name: str) -> None:
     _prctl(_PR_SET_NAME, name.encode()[:15])
 
 
-def open_fork_records(cpu: int) -> int:
+def open_fork_records(cpu: int, watermark: int) -> int:
     """Open the kernel's records of forks and exits, on one CPU, of this process and all its future descendants.
 
-    A signal can follow each record (see `births`); user rights are enough up to perf_event_paranoid 2.
+    When so many bytes of them have gathered, the kernel tells. User rights are enough up to perf_event_paranoid 2.
     """
     flags = _INHERIT | _EXCLUDE_KERNEL | _EXCLUDE_HV | _TASK | _WATERMARK
     attributes = b"".join(
@@ -55,7 +55,7 @@ def open_fork_records(cpu: int) -> int:
             _PERF_COUNT_SW_DUMMY.to_bytes(8, byteorder),
             bytes(24),  # sample_period, sample_type, read_format
             flags.to_bytes(8, byteorder),
-            (1).to_bytes(4, byteorder),  # wakeup_watermark: tell about every record
+            watermark.to_bytes(4, byteorder),
             bytes(12),
         )
     )
