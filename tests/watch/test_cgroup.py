@@ -40,6 +40,18 @@ def test_growth_between_two_looks_is_stopped_by_the_kernel(actor: str) -> None:
 
 
 @pytest.mark.usefixtures("cgroup")
+def test_what_the_kernel_stops_is_reported_as_our_limit(actor: str, tmp_path: Path) -> None:
+    """Memory that no look can see: a file in /dev/shm."""
+    path = Path("/dev/shm", f"tonnage-test-{os.getpid()}")
+    try:
+        summary = watch([actor, "write", str(path), "200"], limits={"memory": 50 * MB}, stderr=subprocess.DEVNULL)
+    finally:
+        path.unlink(missing_ok=True)
+    assert summary.limits_exceeded == {"memory": 50 * MB}
+    assert (summary.exit_type, summary.stopped_because) == ("limits", "limit")
+
+
+@pytest.mark.usefixtures("cgroup")
 def test_the_group_is_removed(actor: str) -> None:
     for words in ("hold 0.1", "take 400 hold 9", "daemon { hold 0.2 }"):
         watch([actor, *words.split()], limits={"memory": 100 * MB}, stderr=subprocess.DEVNULL)

@@ -10,11 +10,11 @@ COSTS = st.floats(0, 0.1)
 
 
 @given(st.lists(st.booleans(), max_size=100), COSTS, st.floats(0.01, 10))
-def test_a_look_takes_a_fiftieth_of_the_time_at_most(events: list[bool], cost: float, longest: float) -> None:
+def test_a_look_takes_a_sixtieth_of_the_time_at_most(events: list[bool], cost: float, longest: float) -> None:
     pace = Pace(longest)
     for stirred in events:
         (pace.stirred if stirred else pace.calm)()
-        assert pace.pause(cost) >= 50 * cost
+        assert pace.pause(cost) >= 60 * cost
         assert pace.pause(0) <= longest
         assert pace.pause(0) >= min(0.01, longest)
 

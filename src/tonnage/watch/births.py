@@ -24,7 +24,6 @@ _SETTLING = 1_000_000  # nanoseconds
 _FOR_EVER = 2**63
 _PAGES = (max(1, 2**15 // PAGESIZE), 1)
 _MOST_CPUS = 64
-_LONGEST = 256  # bytes: no record is longer
 _RECORD = Struct("=IHHIIIIQ")  # kind, flags, size, process, its parent, thread, its parent, time
 
 
@@ -76,8 +75,8 @@ class Births:
             if time > until:
                 break
             self._living += 1 if kind == _FORK else -1
-            if self.complete:  # else exits are missing among the records
-                self.most_living = max(self.most_living, self._living)
+            if self._living > self.most_living and self.complete:  # else exits are missing among the records
+                self.most_living = self._living
 
     def close(self) -> None:
         """Stop recording."""
@@ -98,22 +97,40 @@ class Births:
         """Return time and kind of the processes' forks and exits, and free their place in the rings."""
         found = []
         for _, ring in self._rings:
-            head, position = _POSITIONS.unpack_from(ring, _POSITIONS_AT)
-            if head == position:
+            head, tail = _POSITIONS.unpack_from(ring, _POSITIONS_AT)
+            if head == tail:
                 continue
-            data = ring[PAGESIZE:]
-            size_of_ring = len(data)
-            data += data[:_LONGEST]  # so that a record across the ring's end is in one piece
-            while position < head:
-                kind, _, size, process, parent, thread, _, time = _RECORD.unpack_from(data, position % size_of_ring)
-                # A thread's birth names its own process as the parent; its exit, another thread than the first.
-                if (kind == _FORK and process != parent) or (kind == _EXIT and process == thread):
-                    found.append((time, kind))
-                elif kind == _LOST:
-                    self.complete = False
-                position += size
+            records = _unpacked(_between(ring, tail, head))
             _READ.pack_into(ring, _READ_AT, head)
+            # A thread's birth names its own process as the parent; its exit, another thread than the first.
+            found += [
+                (time, kind)
+                for kind, _, _, process, parent, thread, _, time in records
+                if (kind == _FORK and process != parent) or (kind == _EXIT and process == thread)
+            ]
+            if any(record[0] == _LOST for record in records):
+                self.complete = False
         return found
+
+
+def _between(ring: mmap, tail: int, head: int) -> bytes:
+    """Return the bytes that the kernel has written since we last read."""
+    size = len(ring) - PAGESIZE
+    start, end = PAGESIZE + tail % size, PAGESIZE + head % size
+    return ring[start:end] if start < end else ring[start:] + ring[PAGESIZE:end]
+
+
+def _unpacked(data: bytes) -> "list[tuple[int, ...]]":
+    """Return the records in some bytes; forks and exits have one size, others may stand between them."""
+    if len(data) % _RECORD.size == 0:
+        records = list(_RECORD.iter_unpack(data))
+        if all(record[2] == _RECORD.size for record in records):
+            return records
+    records, at = [], 0
+    while at < len(data):
+        records.append(_RECORD.unpack_from(data + bytes(_RECORD.size), at))
+        at += records[-1][2]
+    return records
 
 
 def _map_ring(descriptor: int) -> mmap:

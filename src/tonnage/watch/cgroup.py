@@ -57,7 +57,8 @@ class Cgroup:
     def killed(self) -> bool:
         """Whether the kernel killed a process at this group's own limit, and not at one further up."""
         if self.version == 1:
-            return self._count("memory.oom_control", b"oom_kill") > 0 and self._number("memory.failcnt") > 0
+            reached = self._number("memory.failcnt") + self._number("memory.memsw.failcnt")
+            return self._count("memory.oom_control", b"oom_kill") > 0 and reached > 0
         return self._count("memory.events", b"oom_kill") > 0 and self._count("memory.events", b"oom") > 0
 
     @property

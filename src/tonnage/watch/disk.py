@@ -25,6 +25,7 @@ _PIECE = 0.005  # seconds of scanning between other looks
 _AT_THE_END = 0.1  # the last scan is left out where it would take longer than this,
 _PART_AT_THE_END = 0.02  # or than this part of the whole time
 _STEP = 256  # entries of a folder between two chances to pause
+_LITTLE = 2**20
 _PRICE = 200  # without a sign of change, a scan costs at most this part of the time
 _NOT_ON_DISK = ("/memfd:", "/dev/shm/", "/SYSV", "/dev/zero")  # noqa: S108 (names of memory, not of temporary files)
 
@@ -84,7 +85,7 @@ class Disk:
         if at >= self._next:
             return True
         # Less free space, or more: while we write, others may delete.
-        return _free_space(self._folder) != self._free and self._credit.available()
+        return abs(_free_space(self._folder) - self._free) >= _LITTLE and self._credit.available()
 
     def _begin(self, at: float, processes: "list[Process]") -> None:
         begin = process_time()
@@ -202,6 +203,7 @@ def _device(folder: str) -> "int | None":
 
 def _free_space(folder: str) -> int:
     try:
-        return os.statvfs(folder).f_bfree
+        status = os.statvfs(folder)
+        return status.f_bfree * status.f_frsize
     except OSError:
         return 0

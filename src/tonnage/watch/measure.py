@@ -113,11 +113,10 @@ class Measurement:
         }
 
     def soon(self) -> float:
-        """A process was born: return when to look."""
-        self._pace.stirred()
+        """A process was born: return when to look. Whether to look often from then on, its memory must tell."""
         if self._births is not None and self._births.most_living > self._job.limits.get("processes", _NO_LIMIT):
             return self._looked
-        return self._looked + self._pace.pause(self._cost)
+        return self._looked + self._pace.after_birth(self._cost)
 
     def finish(self) -> "dict[str, float]":
         """Return what was used, after the last process has ended, in bytes, seconds, cores and numbers."""
@@ -313,8 +312,6 @@ class _Cores:
 
 
 def _moved(before: Sample, sample: Sample) -> bool:
-    if len(before.processes) != len(sample.processes):
-        return True
     return abs(sample.resident - before.resident) > max(_CHANGE, sample.resident // 100)
 
 

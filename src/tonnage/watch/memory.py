@@ -11,7 +11,7 @@ import os
 from time import process_time
 
 from tonnage.watch.pace import Credit
-from tonnage.watch.proc import Mapping, Process, Share, mapped_files, mostly_anonymous, program, share
+from tonnage.watch.proc import Mapping, Process, Share, mapped_files, not_anonymous, program, share
 from tonnage.watch.tree import Sample
 
 __all__ = ["Memory"]
@@ -22,7 +22,22 @@ _LITTLE = 2**21
 _CPUS = os.cpu_count() or 1
 _COUNTING_ERROR = _CPUS * max(32, 2 * _CPUS) * _PAGE
 _NOWHERE = Mapping(b"", 2**63, 2**63, 0, 0)
+_FEW = 2**24
 _NEAR = 0.97
+_GROWING = 1.02
+
+
+class _Look:
+    """What a close look found, and the cheap sums at that time."""
+
+    __slots__ = ("faults", "figure", "resident", "shared", "who")
+
+    def __init__(self, who: "frozenset[tuple[int, int]]", figure: int, resident: int, shared: int, faults: int) -> None:
+        self.who = who
+        self.figure = figure
+        self.resident = resident
+        self.shared = shared
+        self.faults = faults
 
 
 class Memory:
@@ -40,8 +55,8 @@ class Memory:
         self._credit = Credit(0.1, 0.03)
         self.latest: int | None = None  # the last figure that was found
         self.overlooked = 0  # what the tree had at most when there was no time to look closely
-        self._last = (0, 0)  # the figure and the faults of the last close look
-        self._lowest = 0  # the least sum of resident memory since then
+        self._last = _Look(frozenset(), 0, 0, 0, 0)
+        self._lowest = 0  # the least sum of resident memory since the last close look
         self._before = 0  # the sum of the last sample
         self._resident_at_peak = 0
         self._near_since = self._near_until = 0.0
@@ -58,14 +73,27 @@ class Memory:
             self.now = self.latest = None
         elif self._sure(sample, beside):
             self._found(sample, sample.resident, "rss")
-        elif closely or self.most > self._limit or (self.most > self.peak and self._credit.available()):
+        elif closely or self.most > self._limit:
+            self._found(sample, self._look(sample), "pss")
+        elif self.most <= self.peak:
+            self.now = None
+        else:
+            self._see_more(sample)
+        if sample.resident >= _NEAR * self._resident_at_peak:
+            self._near_until = sample.at
+        self._before = sample.resident
+
+    def _see_more(self, sample: Sample) -> None:
+        """Take in a sample that may show a new peak: while memory grows, there is no time for a close look."""
+        growing = sample.resident > self._before * _GROWING
+        inferred = self._inferred(sample) if growing or not self._credit.available() else None
+        if inferred is not None:
+            self._found(sample, inferred, "pss")
+        elif self._credit.available():
             self._found(sample, self._look(sample), "pss")
         else:
             self.now = None
             self.overlooked = max(self.overlooked, self.most)
-        if sample.resident >= _NEAR * self._resident_at_peak:
-            self._near_until = sample.at
-        self._before = sample.resident
 
     def _sure(self, sample: Sample, beside: int) -> bool:
         """Whether the sum of resident memory is the figure: one process has nearly all of it, and shares little."""
@@ -75,7 +103,8 @@ class Memory:
             return True
         if sample.resident > self._limit >= sample.resident - _COUNTING_ERROR:
             return False
-        return mostly_anonymous(max(sample.processes, key=lambda process: process.resident).pid)
+        other, resident = not_anonymous(max(sample.processes, key=lambda process: process.resident).pid)
+        return 0 < 20 * other <= resident  # 0: it has just ended
 
     @property
     def lasted(self) -> float:
@@ -84,9 +113,22 @@ class Memory:
 
     def _at_most(self, sample: Sample) -> int:
         """Return what the tree can have at most: since the last close look, only new and copied pages were added."""
-        figure, faults = self._last
-        added = sample.resident - self._lowest + max(0, sample.faults - faults) * _PAGE
-        return min(sample.resident, figure + added)
+        copied = max(0, sample.faults - self._last.faults) * _PAGE
+        return min(sample.resident, self._last.figure + sample.resident - self._lowest + copied)
+
+    def _inferred(self, sample: Sample) -> "int | None":
+        """Return what the tree has, from the last close look and what was added since; None where that is not sure.
+
+        It is sure while the processes are the same, and what was added is anonymous and new, so nobody shares it.
+        """
+        last = self._last
+        added = sample.resident - last.resident
+        copied = (sample.faults - last.faults) * _PAGE - added
+        if not 0 <= added <= last.resident or copied > max(_FEW, added // 2) or _who(sample) != last.who:
+            return None
+        if abs(_shared(sample) - last.shared) > _LITTLE:
+            return None
+        return last.figure + added
 
     def _found(self, sample: Sample, figure: int, method: str) -> None:
         self.now = self.most = self.latest = figure
@@ -100,12 +142,17 @@ class Memory:
         """Return the tree's memory, looked at closely: anonymous pages shared out, others once."""
         begin = process_time()
         figure = self._figure(sample.processes)
-        staying = [process for process in sample.processes if _stays(process)]
+        after = {process: now for process in sample.processes if (now := Process.of(process.pid))}
+        # One that has ended, or become another program, while we looked: what it had shared is others' now, and may
+        # have been counted with both.
+        staying = [process for process, now in after.items() if now.resident >= 0.9 * process.resident]
         if len(staying) < len(sample.processes):
-            # What one that went had shared is others' now, and may have been counted with both.
             figure = min(figure, self._figure(staying))
-        self._last = (figure, sample.faults)
-        self._lowest = sample.resident
+        # The sums after the look go with it: what was added meanwhile is in the figure.
+        resident = sum(now.resident for now in after.values())
+        faults = sample.faults + sum(now.faults - process.faults for process, now in after.items())
+        self._last = _Look(_who(sample), figure, resident, _shared(sample), faults)
+        self._lowest = resident
         self._credit.spend(process_time() - begin)
         return figure
 
@@ -174,7 +221,10 @@ def _share(process: Process) -> "Share | None":
     return Share(still.resident, 0, 0) if still else None
 
 
-def _stays(process: Process) -> bool:
-    """Whether a process has about the memory that it had, and not ended or become another program."""
-    now = Process.of(process.pid)
-    return now is not None and now.resident >= 0.9 * process.resident
+def _who(sample: Sample) -> "frozenset[tuple[int, int]]":
+    return frozenset((process.pid, process.started) for process in sample.processes)
+
+
+def _shared(sample: Sample) -> int:
+    """Return how much of the resident memory is of files or shared, counted for each process."""
+    return sum(not_anonymous(process.pid)[0] for process in sample.processes)

@@ -5,8 +5,9 @@ from time import monotonic
 __all__ = ["Credit", "Pace"]
 
 _SOONEST = 0.010
+_AFTER_BIRTH = 0.025
 _BACK_OFF = 1.25
-_PRICE = 50  # a look may cost a fiftieth of the time until the next
+_PRICE = 60  # a look may cost a sixtieth of the time until the next
 _GUARDED = 0.025  # with a limit, the longest pause
 _CLOSEST = 0.001
 _SUDDEN = 200e6  # bytes a second: what a calm program may begin to take at any moment
@@ -26,6 +27,10 @@ class Pace:
     def calm(self) -> None:
         """Nothing happened since the last look: look less often."""
         self._pause = min(self._longest, self._pause * _BACK_OFF)
+
+    def after_birth(self, cost: float) -> float:
+        """Return the seconds from the last look to one that a new process makes worth while."""
+        return max(min(self._pause, _AFTER_BIRTH), _PRICE * cost)
 
     def pause(self, cost: float, guarded: bool = False) -> float:
         """Return the seconds until the next look, after one that took `cost` seconds."""

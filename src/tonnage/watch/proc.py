@@ -12,7 +12,7 @@ __all__ = [
     "children",
     "io_bytes",
     "mapped_files",
-    "mostly_anonymous",
+    "not_anonymous",
     "program",
     "read",
     "share",
@@ -184,10 +184,10 @@ def program(pid: int) -> "tuple[int, int] | None":
     return status.st_dev, status.st_ino
 
 
-def mostly_anonymous(pid: int) -> bool:
-    """Whether nearly all of a process's resident memory is its own: no files, no shared memory."""
-    words = (_line(f"/proc/{pid}/statm") or b"").split()
-    return len(words) > 2 and int(words[2]) * 20 <= int(words[1])
+def not_anonymous(pid: int) -> "tuple[int, int]":
+    """Return how much of a process's resident memory is of files, or shared, and how much is resident in all."""
+    words = (_line(f"/proc/{pid}/statm") or b"0 0 0").split()
+    return int(words[2]) * _PAGE, int(words[1]) * _PAGE
 
 
 def swapped(folder: str) -> int:
