@@ -166,7 +166,7 @@ def test_the_series_has_a_row_for_each_sample(watched: Watch, actor: str, workdi
     times = [float(row["time"]) for row in rows]
     assert times == sorted(times)
     assert max(int(row["memory"] or 0) for row in rows) == pytest.approx(result.summary.memory, rel=0.01)
-    assert max(int(row["disk"] or 0) for row in rows) == pytest.approx(30 * MB, rel=0.05)
+    assert max(int(row["disk"] or 0) for row in rows) == pytest.approx(30 * MB, rel=0.05), rows
     assert max(int(row["processes"]) for row in rows) == 2
     assert int(rows[-1]["bytes_written"]) == pytest.approx(30 * MB, rel=0.05)
     assert list(workdir.glob(".*")) == []

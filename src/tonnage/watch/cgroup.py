@@ -14,6 +14,7 @@ __all__ = ["Cgroup"]
 
 _SLACK = 2**24
 _SLACK_PART = 16
+_NEAR = 2**20
 
 
 class Cgroup:
@@ -25,12 +26,13 @@ class Cgroup:
         mark = f"{os.getpid()}-{os.urandom(4).hex()}"
         self._home = home
         self._rest = home  # where this process stays
+        self._most = limit + max(_SLACK, limit // _SLACK_PART)
         self._path = os.path.join(home, f"tonnage-{mark}")
         try:
             if version == 2:
                 self._make_room(os.path.join(home, f"tonnage-monitor-{mark}"))
             os.mkdir(self._path)
-            self._limit(limit + max(_SLACK, limit // _SLACK_PART))
+            self._limit()
         except OSError:
             self.remove()
             raise
@@ -57,8 +59,7 @@ class Cgroup:
     def killed(self) -> bool:
         """Whether the kernel killed a process at this group's own limit, and not at one further up."""
         if self.version == 1:
-            reached = self._number("memory.failcnt") + self._number("memory.memsw.failcnt")
-            return self._count("memory.oom_control", b"oom_kill") > 0 and reached > 0
+            return self._count("memory.oom_control", b"oom_kill") > 0 and (self.peak or 0) >= self._most - _NEAR
         return self._count("memory.events", b"oom_kill") > 0 and self._count("memory.events", b"oom") > 0
 
     @property
@@ -95,12 +96,12 @@ class Cgroup:
         _write(os.path.join(place, "cgroup.procs"), os.getpid())
         _write(os.path.join(self._home, "cgroup.subtree_control"), "+memory")
 
-    def _limit(self, most: int) -> None:
+    def _limit(self) -> None:
         if self.version == 1:
-            _write(os.path.join(self._path, "memory.limit_in_bytes"), most)
-            further = {"memory.memsw.limit_in_bytes": most}
+            _write(os.path.join(self._path, "memory.limit_in_bytes"), self._most)
+            further = {"memory.memsw.limit_in_bytes": self._most}
         else:
-            _write(os.path.join(self._path, "memory.max"), most)
+            _write(os.path.join(self._path, "memory.max"), self._most)
             further = {"memory.swap.max": 0, "memory.oom.group": 1}
         for name, value in further.items():  # not every kernel has these
             try:

@@ -72,7 +72,9 @@ class Measurement:
         self._see_swap(sample)
         self._check(sample)
         if closely:
-            self.moved = self._moved_bytes(sample)
+            # One that is just ending cannot be read any more, and was not waited for yet: nothing becomes less.
+            moved = self._moved_bytes(sample)
+            self.moved = {name: max(value, self.moved.get(name, 0)) for name, value in moved.items()}
             self._count_cost(begin)
         if before is None or _moved(before, sample) or self.disk.now != disk:
             self._pace.stirred()
