@@ -146,7 +146,7 @@ def test_a_stopped_minder_is_continued(monitor: list[str], tmp_path: Path) -> No
 
 
 def test_a_group_signal_that_ends_the_command_does_not_reach_a_daemon(monitor: list[str], tmp_path: Path) -> None:
-    script = "setsid sh -c 'sleep 1; touch survived' & sleep 0.2; kill 0; sleep 9"
+    script = "setsid sh -c 'touch apart; sleep 1; touch survived' & while [ ! -e apart ]; do sleep 0.05; done; kill 0"
     process = start(monitor, tmp_path, ["/bin/sh", "-c", script], new_group=True)
     assert process.wait(20) == -signal.SIGTERM
     assert (tmp_path / "survived").exists()
