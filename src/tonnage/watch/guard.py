@@ -34,6 +34,7 @@ __all__ = ["Verdict", "end_as", "guard", "let_go_of_streams"]
 
 _TO_THE_GROUP = 0.001  # seconds in which a signal to a process group has reached all of it
 _STALE = 0.1
+_FROM_KERNEL = 128  # si_code: a stop from the terminal goes to all of the group, and to pass it on late would do harm
 _STOPS = {SIGTSTP, SIGTTIN, SIGTTOU}
 
 
@@ -100,7 +101,7 @@ def _wait_for(minder: int) -> None:
                 return
             if pid == minder:
                 os.kill(minder, SIGCONT)  # somebody stopped it, and limits would not be kept
-        elif signal.si_pid != minder:
+        elif signal.si_pid != minder and not (signal.si_signo in _STOPS and signal.si_code == _FROM_KERNEL):
             begin = monotonic()
             sleep(_TO_THE_GROUP)  # the minder's own copy, if it gets one, must arrive before ours
             if signal.si_signo in _STOPS and monotonic() - begin > _STALE:
