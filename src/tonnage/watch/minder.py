@@ -22,7 +22,7 @@ from tonnage.watch.system import adopt_orphans, be_readable
 __all__ = ["CannotStartError", "Minder", "Observer", "Outcome"]
 
 _FIRST_LOOK = 0.010  # short commands cost nothing
-_LISTEN = 0.020  # so often news of births is looked for
+_LISTEN = 0.025  # so often news of births is looked for
 _LISTEN_CLOSELY = 0.002  # and so often where their number is limited
 _LITTLE = 2**19
 

@@ -5,7 +5,7 @@ from time import monotonic
 __all__ = ["Credit", "Pace"]
 
 _SOONEST = 0.010
-_AFTER_BIRTH = 0.025
+_AFTER_BIRTH = 0.050  # in a storm of short processes; a first one after some calm is looked at at once
 _BACK_OFF = 1.25
 _PRICE = 60  # a look may cost a sixtieth of the time until the next
 _GUARDED = 0.025  # with a limit, the longest pause
