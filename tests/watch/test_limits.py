@@ -117,7 +117,7 @@ def test_copied_pages_count_for_the_limit_though_resident_memory_does_not_grow(w
         ("cpu_time=0.3s", "burn 30"),
         ("disk=20MB", "write f 100 hold 30"),
         ("processes=5", "fork { hold 30 } " * 10 + "hold 30"),
-        ("cores=0.5", "burn 30"),
+        ("cores=0.2", "burn 30"),
     ],
 )
 def test_every_resource_can_be_limited(limit: str, words: str, watched: Watch, actor: str) -> None:

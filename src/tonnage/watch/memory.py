@@ -104,7 +104,7 @@ class Memory:
         if sample.resident > self._limit >= sample.resident - _COUNTING_ERROR:
             return False
         other, resident = not_anonymous(max(sample.processes, key=lambda process: process.resident).pid)
-        return 0 < 20 * other <= resident  # 0: it has just ended
+        return resident > 0 and other <= max(2 * _LITTLE, resident // 20)  # 0: it has just ended
 
     @property
     def lasted(self) -> float:
