@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -88,6 +89,11 @@ def best_of_three(test: Callable[P, None]) -> Callable[P, None]:
 
     return repeated
 
+
+# A shell that runs tests in the background lets them ignore these, and so every command that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+for number in (signal.SIGHUP, signal.SIGQUIT):
+    signal.signal(number, signal.SIG_DFL)
 
 USERS = ["root", "nobody"] if os.getuid() == 0 else ["user"]
 

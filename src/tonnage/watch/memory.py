@@ -57,6 +57,7 @@ class Memory:
         self.overlooked = 0  # what the tree had at most when there was no time to look closely
         self._last = _Look(frozenset(), 0, 0, 0, 0)
         self._lowest = 0  # the least sum of resident memory since the last close look
+        self._faults = 0  # the page faults until then
         self._before = 0  # the sum of the last sample
         self._resident_at_peak = 0
         self._near_since = self._near_until = 0.0
@@ -113,7 +114,7 @@ class Memory:
 
     def _at_most(self, sample: Sample) -> int:
         """Return what the tree can have at most: since the last close look, only new and copied pages were added."""
-        copied = max(0, sample.faults - self._last.faults) * _PAGE
+        copied = max(0, sample.faults - self._faults) * _PAGE
         return min(sample.resident, self._last.figure + sample.resident - self._lowest + copied)
 
     def _inferred(self, sample: Sample) -> "int | None":
@@ -152,7 +153,8 @@ class Memory:
         resident = sum(now.resident for now in after.values())
         faults = sample.faults + sum(now.faults - process.faults for process, now in after.items())
         self._last = _Look(_who(sample), figure, resident, _shared(sample), faults)
-        self._lowest = resident
+        # What was added while we looked may not be in the figure, so that the bound starts before the look.
+        self._lowest, self._faults = sample.resident, sample.faults
         self._credit.spend(process_time() - begin)
         return figure
 
