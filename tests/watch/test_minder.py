@@ -77,32 +77,11 @@ def test_a_hundred_short_commands(tmp_path: Path) -> None:
 
 
 def test_without_fork_records_counts_are_lower_bounds(actor: str, tmp_path: Path) -> None:
+    two = "fork { take 60 hold 0.3 } fork { take 60 hold 0.3 } wait"
     counted, tree = mind(
         [
             ([actor, "many", "300"], {}),
-            (
-                [
-                    actor,
-                    *[
-                        "fork",
-                        "{",
-                        "take",
-                        "60",
-                        "hold",
-                        "0.3",
-                        "}",
-                        "fork",
-                        "{",
-                        "take",
-                        "60",
-                        "hold",
-                        "0.3",
-                        "}",
-                        "wait",
-                    ],
-                ],
-                {"memory": 1e9},
-            ),
+            ([actor, *two.split()], {"memory": 1e9}),
         ],
         tmp_path,
         "poll",

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -249,8 +249,10 @@ class Terminal:
 
 
 @pytest.fixture
-def terminal(monitor: list[str], tmp_path: Path) -> "Terminal":
-    return Terminal(monitor, tmp_path)
+def terminal(monitor: list[str], tmp_path: Path) -> Iterator[Terminal]:
+    terminal = Terminal(monitor, tmp_path)
+    yield terminal
+    terminal.close()
 
 
 def test_ctrl_c_ends_the_command_and_a_loop_around_it(terminal: Terminal) -> None:
@@ -260,7 +262,6 @@ def test_ctrl_c_ends_the_command_and_a_loop_around_it(terminal: Terminal) -> Non
     terminal.expect("PROMPT", 5)
     terminal.type("echo status $?\n")
     terminal.expect("status 130")
-    terminal.close()
 
 
 def test_ctrl_c_that_the_command_handles_is_its_own_affair(terminal: Terminal) -> None:
@@ -270,7 +271,6 @@ def test_ctrl_c_that_the_command_handles_is_its_own_affair(terminal: Terminal) -
     terminal.type("\x03")
     terminal.expect("heard it")
     terminal.expect("status 0", 5)
-    terminal.close()
 
 
 def test_ctrl_z_stops_the_command_and_fg_continues_it(terminal: Terminal) -> None:
@@ -286,7 +286,6 @@ def test_ctrl_z_stops_the_command_and_fg_continues_it(terminal: Terminal) -> Non
     terminal.expect("finished", 5)
     terminal.type("echo status $?\n")
     terminal.expect("status 0")
-    terminal.close()
 
 
 def test_a_background_command_that_reads_the_terminal_stops_until_it_is_in_front(terminal: Terminal) -> None:
@@ -300,7 +299,6 @@ def test_a_background_command_that_reads_the_terminal_stops_until_it_is_in_front
     terminal.expect("typed")
     terminal.expect("typed", 5)
     terminal.expect("PROMPT")
-    terminal.close()
 
 
 def test_an_interactive_program_works(terminal: Terminal) -> None:
@@ -314,14 +312,12 @@ def test_an_interactive_program_works(terminal: Terminal) -> None:
     terminal.type("kill -9 %1; while kill -0 %1 2>/dev/null; do sleep 0.1; done; jobs; exit 7\n")
     terminal.type("echo status $?\n")
     terminal.expect("status 7", 5)
-    terminal.close()
 
 
 def test_the_live_line_is_shown_on_a_terminal_only(terminal: Terminal, monitor: list[str], actor: str) -> None:
     terminal.type(f"watch --live --summary s.json -- {actor} take 50 hold 1; echo do''ne\n")
     shown = terminal.expect("done")
     assert re.search(r"5[34](\.\d)? MB memory", shown), shown
-    terminal.close()
     ended = subprocess.run(
         [*monitor, "--live", "--summary", "/dev/null", "--", "/bin/sleep", "0.3"], capture_output=True, check=True
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from tonnage.errors import InputError, TonnageError
+from tonnage.watch.limits import IN_BYTES, IN_SECONDS
 from tonnage.watch.main import find_program
 from tonnage.watch.options import parse
 from tonnage.watch.summary import Summary
@@ -91,8 +92,8 @@ def _text(resource: str, amount: str | float) -> str:
         return amount
     if not isinstance(amount, int | float) or not math.isfinite(amount):
         raise InputError(f"{resource}: {amount!r} is not an amount")
-    if resource in ("memory", "disk"):
+    if resource in IN_BYTES:
         return f"{round(amount)}B"
-    if resource in ("wall_time", "cpu_time"):
+    if resource in IN_SECONDS:
         return f"{amount:f}s"
     return f"{amount:g}"

@@ -3,18 +3,30 @@
 from tonnage.errors import InputError
 from tonnage.units import format_bytes, format_cores, format_seconds, parse_bytes, parse_cores, parse_seconds
 
-__all__ = ["BYTE_UNITS", "RESOURCES", "TIME_UNITS", "Exceeded", "format_amount", "parse_limit", "read_limits"]
+__all__ = [
+    "BYTE_UNITS",
+    "CCTOOLS_NAMES",
+    "IN_BYTES",
+    "IN_SECONDS",
+    "RESOURCES",
+    "TIME_UNITS",
+    "Exceeded",
+    "format_amount",
+    "parse_limit",
+    "read_limits",
+]
 
 RESOURCES = ("cores", "memory", "disk", "wall_time", "cpu_time", "processes")
-_BYTES = ("memory", "disk")
-_SECONDS = ("wall_time", "cpu_time")
+IN_BYTES = ("memory", "disk")
+IN_SECONDS = ("wall_time", "cpu_time")
 
 # In limits files and summaries units mean what they mean to cctools: powers of 1024.
 BYTE_UNITS = {
     prefix + ending: 1024**power for power, prefix in enumerate(("", "k", "m", "g", "t", "p")) for ending in ("b", "ib")
 }
 TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_FILE_NAMES = {"max_concurrent_processes": "processes"}
+CCTOOLS_NAMES = {"processes": "max_concurrent_processes"}  # where cctools has another name for a resource
+_OUR_NAMES = {theirs: ours for ours, theirs in CCTOOLS_NAMES.items()}
 _LARGEST_FILE = 2**20
 
 
@@ -46,9 +58,9 @@ def parse_limit(text: str) -> "tuple[str, float]":
 
 def parse_amount(resource: str, text: str) -> float:
     """Return an amount of a resource in its base unit: bytes, seconds, cores or processes."""
-    if resource in _BYTES:
+    if resource in IN_BYTES:
         return parse_bytes(text)
-    if resource in _SECONDS:
+    if resource in IN_SECONDS:
         return parse_seconds(text)
     if resource == "cores":
         return parse_cores(text)
@@ -59,9 +71,9 @@ def parse_amount(resource: str, text: str) -> float:
 
 def format_amount(resource: str, amount: float) -> str:
     """Print an amount of a resource for people."""
-    if resource in _BYTES:
+    if resource in IN_BYTES:
         return format_bytes(amount)
-    if resource in _SECONDS:
+    if resource in IN_SECONDS:
         return format_seconds(amount)
     return f"{format_cores(amount)} {resource}"
 
@@ -93,7 +105,7 @@ def read_limits(path: str) -> "dict[str, float]":
 
 
 def _file_limit(name: str, value: object) -> "tuple[str, float]":
-    resource = _known(_FILE_NAMES.get(name, name))
+    resource = _known(_OUR_NAMES.get(name, name))
     number: object
     number, unit = value if isinstance(value, list) and len(value) == 2 else (value, None)
     if isinstance(number, bool) or not isinstance(number, int | float) or not isinstance(unit, str | None):
@@ -106,9 +118,9 @@ def _file_limit(name: str, value: object) -> "tuple[str, float]":
 
 def _factor(resource: str, unit: "str | None") -> float:
     if unit is None:
-        return 2.0**20 if resource in _BYTES else 1.0
-    known = BYTE_UNITS if resource in _BYTES else TIME_UNITS if resource in _SECONDS else {}
-    if resource not in _BYTES + _SECONDS and unit in _units(resource):
+        return 2.0**20 if resource in IN_BYTES else 1.0
+    known = BYTE_UNITS if resource in IN_BYTES else TIME_UNITS if resource in IN_SECONDS else {}
+    if resource not in IN_BYTES + IN_SECONDS and unit in _units(resource):
         return 1.0
     factor = known.get(unit.lower())
     if factor is None:
@@ -117,9 +129,9 @@ def _factor(resource: str, unit: "str | None") -> float:
 
 
 def _units(resource: str) -> "tuple[str, ...]":
-    if resource in _BYTES:
+    if resource in IN_BYTES:
         return ("MB", "B", "kB", "GB", "TB", "PB")
-    if resource in _SECONDS:
+    if resource in IN_SECONDS:
         return tuple(TIME_UNITS)
     return ("cores",) if resource == "cores" else ("procs", "processes")
 

@@ -9,7 +9,7 @@ from tonnage.watch.job import Job
 from tonnage.watch.limits import Exceeded
 from tonnage.watch.memory import Memory
 from tonnage.watch.pace import Pace, time_to_reach
-from tonnage.watch.proc import io_bytes, read, swapped
+from tonnage.watch.proc import Process, io_bytes, read, swapped
 from tonnage.watch.tree import Sample, Tree
 
 __all__ = ["Measurement"]
@@ -73,7 +73,7 @@ class Measurement:
         self._check(sample)
         if closely:
             # One that is just ending cannot be read any more, and was not waited for yet: nothing becomes less.
-            moved = self._moved_bytes(sample)
+            moved = self._moved_bytes(sample.processes)
             self.moved = {name: max(value, self.moved.get(name, 0)) for name, value in moved.items()}
             self._count_cost(begin)
         if before is None or _moved(before, sample) or self.disk.now != disk:
@@ -103,12 +103,12 @@ class Measurement:
             **self.moved,
         }
 
-    def _moved_bytes(self, sample: Sample) -> "dict[str, float]":
+    def _moved_bytes(self, processes: "list[Process]") -> "dict[str, float]":
         """Return the bytes read and written until now, by those that live and those that were waited for."""
         ended = _io_of_descendants()
         if ended is None or self._io is None:
             return {}
-        living = [moved for process in sample.processes if (moved := io_bytes(f"/proc/{process.pid}/io"))]
+        living = [moved for process in processes if (moved := io_bytes(f"/proc/{process.pid}/io"))]
         return {
             "bytes_read": ended[0] - self._io[0] + sum(moved[0] for moved in living),
             "bytes_written": ended[1] - self._io[1] + sum(moved[1] for moved in living),
@@ -217,9 +217,7 @@ class Measurement:
     def _counts(self) -> "dict[str, float]":
         """Return what is counted exactly once every process was waited for."""
         counts: dict[str, float] = {"context_switches": self.tree.context_switches()}
-        io = _io_of_descendants()
-        if io and self._io:
-            counts |= {"bytes_read": io[0] - self._io[0], "bytes_written": io[1] - self._io[1]}
+        counts |= self._moved_bytes([])
         total, at_once = max(1, self.tree.seen), max(1, self.tree.most)
         if self._births is not None:
             self._births.count(last=True)

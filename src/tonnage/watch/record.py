@@ -8,17 +8,18 @@ import os
 from math import isfinite
 
 from tonnage import __version__
+from tonnage.watch.limits import CCTOOLS_NAMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tonnage.watch.minder import Outcome
 
-__all__ = ["FIELD", "quoted", "render", "summary"]
+__all__ = ["FIELD", "UNITS", "quoted", "render", "summary"]
 
 FIELD = "field."  # custom fields carry this prefix, so that no name of theirs means something else
 
 _MB = 2.0**20
-_UNITS = {
+UNITS = {
     "wall_time": ("s", 1.0),
     "cpu_time": ("s", 1.0),
     "cores": ("cores", 1.0),
@@ -37,7 +38,6 @@ _UNITS = {
     "open_files": ("files", 1.0),
     "context_switches": ("switches", 1.0),
 }
-_LIMITS = {"processes": "max_concurrent_processes"}  # cctools' name for what is limited
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_")
 
 
@@ -52,7 +52,7 @@ def summary(command: "list[str]", about: "dict[str, str]", outcome: "Outcome") -
         "start": [_rounded(outcome.start), "s"],
         "end": [_rounded(outcome.end), "s"],
     }
-    facts |= {name: amount(name, outcome.used[name]) for name in _UNITS if name in outcome.used}
+    facts |= {name: amount(name, outcome.used[name]) for name in UNITS if name in outcome.used}
     facts["machine_cpus"] = [os.cpu_count() or 1, "cores"]
     if outcome.memory_method:
         facts["memory_method"] = outcome.memory_method
@@ -65,10 +65,10 @@ def summary(command: "list[str]", about: "dict[str, str]", outcome: "Outcome") -
     if outcome.upper_bounds:
         facts["upper_bounds"] = " ".join(outcome.upper_bounds)
     if outcome.exceeded:
-        exceeded = {_LIMITS.get(name, name): amount(name, one.limit) for name, one in outcome.exceeded.items()}
+        exceeded = {CCTOOLS_NAMES.get(name, name): amount(name, one.limit) for name, one in outcome.exceeded.items()}
         facts["limits_exceeded"] = exceeded
         for name, one in outcome.exceeded.items():
-            facts[f"{_LIMITS.get(name, name)}_when_exceeded"] = amount(name, one.value)
+            facts[f"{CCTOOLS_NAMES.get(name, name)}_when_exceeded"] = amount(name, one.value)
     facts["peak_times"] = {name: [_rounded(at), "s"] for name, at in sorted(outcome.peak_times.items())}
     return facts
 
@@ -90,7 +90,7 @@ def _ending(outcome: "Outcome") -> "dict[str, object]":
 
 def amount(name: str, value: float) -> "list[object]":
     """Return an amount with its unit, as cctools writes it."""
-    unit, factor = _UNITS[_LIMITS.get(name, name)]
+    unit, factor = UNITS[CCTOOLS_NAMES.get(name, name)]
     return [_rounded(value / factor), unit]
 
 

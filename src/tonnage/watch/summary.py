@@ -8,14 +8,14 @@ from typing import Any
 
 from tonnage.errors import InputError
 from tonnage.units import Bytes, Cores, Seconds
-from tonnage.watch.limits import BYTE_UNITS, TIME_UNITS
-from tonnage.watch.record import FIELD
+from tonnage.watch.limits import BYTE_UNITS, CCTOOLS_NAMES, TIME_UNITS
+from tonnage.watch.record import FIELD, UNITS
 
 __all__ = ["Summary"]
 
 _LARGEST = 2**24
 _UNITS = BYTE_UNITS | TIME_UNITS | dict.fromkeys(("cores", "procs", "files", "switches"), 1.0)
-_RESOURCES = {"max_concurrent_processes": "processes"}  # what cctools calls a resource of ours
+_OUR_NAMES = {theirs: ours for ours, theirs in CCTOOLS_NAMES.items()}
 _TEXTS = (
     "command",
     "category",
@@ -30,24 +30,8 @@ _TEXTS = (
     "lower_bounds",
     "upper_bounds",
 )
-_BYTES = (
-    "memory",
-    "cgroup_memory",
-    "virtual_memory",
-    "swap_memory",
-    "disk",
-    "disk_at_start",
-    "bytes_read",
-    "bytes_written",
-)
-_COUNTS = (
-    "max_concurrent_processes",
-    "total_processes",
-    "total_files",
-    "open_files",
-    "context_switches",
-    "machine_cpus",
-)
+_BYTES = [name for name, (unit, _) in UNITS.items() if unit == "MB"]
+_COUNTS = [name for name, (unit, _) in UNITS.items() if unit in ("procs", "files", "switches")] + ["machine_cpus"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +132,7 @@ def _value(name: str, value: object) -> Any:  # noqa: ANN401 (each field has its
         if not isinstance(value, dict):
             raise InputError(f"{name}: expected an object")
         amounts = {key: _amount(key, amount) for key, amount in value.items()}
-        return {_RESOURCES.get(key, key): amount for key, amount in amounts.items()} if name[0] == "l" else amounts
+        return {_OUR_NAMES.get(key, key): amount for key, amount in amounts.items()} if name[0] == "l" else amounts
     if name in _TEXTS:
         if not isinstance(value, str):
             raise InputError(f"{name}: {value!r} is not a text")
