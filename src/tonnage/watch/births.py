@@ -147,7 +147,9 @@ def _map_ring(descriptor: int) -> mmap:
 def _cpus() -> "set[int]":
     """Return the CPUs on which our descendants may run.
 
-    Each process inherits a record on each of them, which makes its start slower: by a third with hundreds of CPUs.
+    Each process inherits a record on each of them, which makes its start slower: by a third with hundreds of CPUs. One
+    inherited record that writes into the ring of another can be opened, too; but CPUs that write into one ring at the
+    same time overwrite each other's records (tried: half of them were lost).
     """
     cpus = os.sched_getaffinity(0)
     if len(cpus) > _MOST_CPUS:

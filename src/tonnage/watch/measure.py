@@ -16,6 +16,7 @@ __all__ = ["Measurement"]
 
 _CHANGE = 2**20
 _FEW = 2**22  # bytes that nobody sizes a job by
+_SMALL = 2**24  # a tree below this needs no frequent looks: shells that start one short program after another
 _CORES_TOLERANCE = 1.02  # a busy loop on every core measures a little above their number
 _SWAP_PAUSE = 1.0
 _NO_LIMIT = float("inf")
@@ -312,6 +313,8 @@ class _Cores:
 
 
 def _moved(before: Sample, sample: Sample) -> bool:
+    if max(sample.resident, before.resident) < _SMALL:
+        return False
     return abs(sample.resident - before.resident) > max(_CHANGE, sample.resident // 100)
 
 
