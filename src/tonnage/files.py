@@ -1,16 +1,29 @@
 """Files as they lie on disk: read with limits, decompressed, decoded; written whole or not at all."""
 
 import gzip
+import os
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from io import BufferedReader
 from pathlib import Path
+from stat import S_ISREG
 
 from tonnage.errors import InputError
 from tonnage.whole import WholeFile
 
-__all__ = ["MAX_FILE", "MAX_LINE", "Document", "is_file", "without_gz", "write_whole"]
+__all__ = [
+    "MAX_FILE",
+    "MAX_LINE",
+    "Document",
+    "Pieces",
+    "is_file",
+    "refuse_other_encodings",
+    "stem",
+    "without_gz",
+    "write_whole",
+]
 
 MAX_FILE = 2**30
 """The largest file that is read as one piece, decompressed: 1 GiB."""
@@ -23,6 +36,48 @@ _OTHER_COMPRESSIONS = {b"BZ": "bzip2", b"\xfd7": "xz", b"PK": "zip", b"(\xb5": "
 _OTHER_ENCODINGS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
 
+class Pieces:
+    """The bytes of a file, decompressed, a piece at a time; gzip is recognised by its content.
+
+    What is no text is refused with the first piece.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.size = 0
+        """The bytes of the file as it lies on disk; 0 for a pipe."""
+        self.position = 0
+        """How many of them have been read."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            with self.path.open("rb") as stream:
+                status = os.fstat(stream.fileno())
+                self.size = status.st_size if S_ISREG(status.st_mode) else 0
+                yield from self._read(stream)
+        except IsADirectoryError:
+            raise InputError("is a folder, not a file", path=self.path) from None
+        except FileNotFoundError:
+            raise InputError("no such file", path=self.path) from None
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise InputError(f"is a damaged gzip file ({error})", path=self.path) from None
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror or error}", path=self.path) from None
+
+    def _read(self, stream: BufferedReader) -> Iterator[bytes]:
+        head = stream.peek(2)[:2]  # not read: a pipe could not give it back
+        if head in _OTHER_COMPRESSIONS and b"\0" in stream.peek(_CHUNK):
+            raise InputError(f"is compressed with {_OTHER_COMPRESSIONS[head]}; only gzip is read", path=self.path)
+        source = gzip.GzipFile(fileobj=stream) if head == _GZIP else stream
+        first = True
+        while chunk := source.read(_CHUNK):
+            if first and b"\0" in chunk and chunk[:2] not in _OTHER_ENCODINGS:
+                raise InputError("is a binary file; expected text", path=self.path)
+            first = False
+            self.position = stream.tell() if self.size else 0
+            yield chunk
+
+
 @dataclass(frozen=True)
 class Document:
     """The bytes of one file, decompressed, and where they came from."""
@@ -33,20 +88,19 @@ class Document:
     @classmethod
     def open(cls, path: Path) -> "Document":
         """Read a file of at most MAX_FILE bytes; gzip is recognised by its content."""
-        try:
-            with path.open("rb") as stream:
-                return cls(path, _contents(path, stream))
-        except IsADirectoryError:
-            raise InputError("is a folder, not a file", path=path) from None
-        except FileNotFoundError:
-            raise InputError("no such file", path=path) from None
-        except OSError as error:
-            raise InputError(f"cannot be read: {error.strerror or error}", path=path) from None
+        chunks: list[bytes] = []
+        size = 0
+        for chunk in Pieces(path):
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > MAX_FILE:
+                raise InputError(f"is larger than {MAX_FILE // 2**30} GiB, the most that is read", path=path)
+        return cls(path, b"".join(chunks))
 
     @property
     def stem(self) -> str:
         """The file's name without its endings."""
-        return Path(without_gz(self.path)).stem or self.path.name
+        return stem(self.path)
 
     @property
     def ending(self) -> str:
@@ -56,9 +110,7 @@ class Document:
     @cached_property
     def text(self) -> str:
         """The contents as text; they must be UTF-8."""
-        encoding = _OTHER_ENCODINGS.get(self.data[:2])
-        if encoding:
-            raise InputError(f"is encoded in {encoding}; expected UTF-8", path=self.path)
+        refuse_other_encodings(self.path, self.data)
         if b"\0" in self.data:
             line = self.data.count(b"\n", 0, self.data.index(b"\0")) + 1
             raise InputError("is a binary file; expected text", path=self.path, line=line)
@@ -92,36 +144,21 @@ def is_file(path: Path) -> bool:
         return False
 
 
+def refuse_other_encodings(path: Path, data: bytes) -> None:
+    """Refuse bytes that begin as text in another encoding than UTF-8 does."""
+    encoding = _OTHER_ENCODINGS.get(data[:2])
+    if encoding:
+        raise InputError(f"is encoded in {encoding}; expected UTF-8", path=path)
+
+
+def stem(path: Path) -> str:
+    """Return a file's name without its endings: ``jobs`` for ``jobs.csv.gz``."""
+    return Path(without_gz(path)).stem or path.name
+
+
 def without_gz(path: Path) -> str:
     """Return a file's name without the ending of gzip."""
     return path.name[:-3] if path.suffix.lower() == ".gz" else path.name
-
-
-def _contents(path: Path, stream: BufferedReader) -> bytes:
-    head = stream.peek(2)[:2]  # not read: a pipe could not give it back
-    if head in _OTHER_COMPRESSIONS and b"\0" in stream.peek(_CHUNK):
-        raise InputError(f"is compressed with {_OTHER_COMPRESSIONS[head]}; only gzip is read", path=path)
-    if head != _GZIP:
-        return _limited(path, stream)
-    try:
-        with gzip.GzipFile(fileobj=stream) as decompressed:
-            return _limited(path, decompressed)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"is a damaged gzip file ({error})", path=path) from None
-
-
-def _limited(path: Path, stream: BufferedReader | gzip.GzipFile) -> bytes:
-    """Read to the end, a chunk at a time, and give up early on what is no text or too large."""
-    chunks: list[bytes] = []
-    size = 0
-    while chunk := stream.read(_CHUNK):
-        if not chunks and b"\0" in chunk and chunk[:2] not in _OTHER_ENCODINGS:
-            raise InputError("is a binary file; expected text", path=path)
-        chunks.append(chunk)
-        size += len(chunk)
-        if size > MAX_FILE:
-            raise InputError(f"is larger than {MAX_FILE // 2**30} GiB, the most that is read", path=path)
-    return b"".join(chunks)
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -1,12 +1,12 @@
 """The values that travel between the rooms: what a job asks for and what it uses."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tonnage.units import Bytes, Cores, Seconds
 
-__all__ = ["NOTHING_KNOWN", "Amounts", "Resource"]
+__all__ = ["NOTHING_KNOWN", "Amounts", "Attempt", "Outcome", "Resource"]
 
 
 class Resource(StrEnum):
@@ -61,3 +61,67 @@ class Amounts:
 
 
 NOTHING_KNOWN = Amounts()
+
+
+class Outcome(StrEnum):
+    """How an attempt ended, by the name it has in options, JSON and database columns."""
+
+    DONE = "done"
+    FAILED = "failed"
+    EXHAUSTED = "exhausted"
+    """It needed more of a resource than it had."""
+    PREEMPTED = "preempted"
+    LOST = "lost"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One execution of a task with one allocation: what it was, how it ended, what it had and what it used.
+
+    Moments are seconds since 1970 in UTC; None is unknown.
+    """
+
+    native_id: str | None = None
+    """What the system that ran it calls it, unique in the world as far as that system can: ``slurm:refs8:13:...``."""
+    row: str = ""
+    """The text that it was read from: tells attempts without a native id apart."""
+
+    run: str | None = None
+    workflow: str | None = None
+    workflow_checksum: str | None = None
+    task: str | None = None
+    number: int = 1
+    """Which attempt of its task this is, from 1."""
+    category: str | None = None
+    label: str | None = None
+    """What `discover` found it to be."""
+    command: str | None = None
+    executable: str | None = None
+    user: str | None = None
+    host: str | None = None
+
+    submitted: float | None = None
+    started: float | None = None
+    ended: float | None = None
+    outcome: Outcome | None = None
+    exhausted: Resource | None = None
+    """Which resource was exhausted, where that is known."""
+    exit_status: int | None = None
+    signal: int | None = None
+
+    requested: Amounts = NOTHING_KNOWN
+    allocated: Amounts = NOTHING_KNOWN
+    used: Amounts = NOTHING_KNOWN
+    """The peaks of cores, memory, disk and processes, and the seconds of wall and CPU time."""
+    memory_method: str | None = None
+    """How memory was measured: ``pss``, ``rss``, ``max_rss``, ``cgroup`` and so on."""
+    lower_bounds: tuple[str, ...] = ()
+    """The resources of which more may have been used than was seen."""
+    input_bytes: Bytes | None = None
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """What the user said about it: ``{"project": "atlas"}``."""
+    raw: Mapping[str, object] = field(default_factory=dict)
+    """What else the log says, under the log's own names."""

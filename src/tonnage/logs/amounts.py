@@ -1,0 +1,87 @@
+"""Numbers, sizes, times and moments as logs write them down; what cannot be right raises UnusableError.
+
+Schedulers and workflow systems count in powers of 1024 whatever they call the unit: here K, KB and KiB are one.
+"""
+
+import re
+from datetime import datetime, tzinfo
+from math import isfinite, isnan
+
+from tonnage.logs.log import UnusableError
+
+__all__ = ["binary_bytes", "clock_seconds", "is_unknown", "moment", "number", "whole"]
+
+_UNKNOWN = frozenset(("", "-", "na", "n/a", "nan", "none", "null", "unknown", "undefined"))
+_LARGEST = 2.0**62  # what fits into a database column, and is more than any job ever used
+_SIZE = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)\s*([KMGTPE]?)(i?B|bytes?)?", re.IGNORECASE)
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5, "e": 6}
+_CLOCK = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)")
+
+
+def is_unknown(text: str) -> bool:
+    """Whether a cell says that nothing is known."""
+    return text.strip().lower() in _UNKNOWN
+
+
+def number(text: str, what: str) -> float | None:
+    """Return a number that is not negative; None where the cell says that nothing is known."""
+    try:
+        value = float(text)
+    except ValueError:
+        if is_unknown(text):
+            return None
+        raise UnusableError(f"{what} is not a number", text) from None
+    if isnan(value):
+        return None
+    if not 0 <= value < _LARGEST:
+        raise UnusableError(f"{what} is negative or not plausible", text)
+    return value
+
+
+def whole(value: object, what: str) -> int | None:
+    """Return a whole number, as a text or not; it may be negative; None where nothing is known."""
+    if value is None or (isinstance(value, str) and is_unknown(value)):
+        return None
+    try:
+        result = int(value) if isinstance(value, str) else int(float(value))  # type: ignore[arg-type] # else it raises
+    except (TypeError, ValueError, OverflowError):
+        raise UnusableError(f"{what} is not a whole number", str(value)) from None
+    if not abs(result) < _LARGEST:
+        raise UnusableError(f"{what} is not plausible", str(value))
+    return result
+
+
+def binary_bytes(text: str, what: str, unit: str = "") -> int | None:
+    """Return the bytes in ``152.8 MB``, ``200M`` or ``1 GiB``, all in powers of 1024; a bare number is in `unit`."""
+    if is_unknown(text):
+        return None
+    found = _SIZE.fullmatch(text.strip())
+    if not found:
+        raise UnusableError(f"{what} is not a size", text)
+    digits, prefix, suffix = found.groups()
+    value = float(digits) * 1024.0 ** _POWERS[(prefix if prefix or suffix else unit).lower()]
+    if not (isfinite(value) and value < _LARGEST):
+        raise UnusableError(f"{what} is not plausible", text)
+    return round(value)
+
+
+def clock_seconds(text: str, what: str) -> float | None:
+    """Return the seconds in ``[D-]HH:MM:SS[.fff]`` or ``MM:SS[.fff]``."""
+    if is_unknown(text):
+        return None
+    found = _CLOCK.fullmatch(text.strip())
+    if not found:
+        raise UnusableError(f"{what} is not a time", text)
+    days, hours, minutes, seconds = found.groups()
+    return int(days or 0) * 86400 + int(hours or 0) * 3600 + int(minutes) * 60 + float(seconds)
+
+
+def moment(text: str, what: str, zone: tzinfo) -> float | None:
+    """Return a moment such as ``2026-11-15T21:25:34`` as seconds since 1970; without a zone it is taken in `zone`."""
+    if is_unknown(text):
+        return None
+    try:
+        parsed = datetime.fromisoformat(text.strip())
+        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=zone)).timestamp()
+    except (ValueError, OverflowError):
+        raise UnusableError(f"{what} is not a date and time", text) from None

@@ -1,0 +1,139 @@
+"""JSON logs of any length: their values one at a time, never the whole.
+
+A log may be one list, one object with a long list in it, values one after the other, or one a line: all of them are
+the same here. Only one value at a time is in memory.
+"""
+
+import json
+from collections.abc import Iterator
+
+from tonnage.logs.log import Log
+
+__all__ = ["values"]
+
+_BLANK = " \t\n\r"
+_LARGEST = 2**28  # letters: one job's record, not a damaged file that never ends
+
+
+def values(log: Log, *lists: str) -> Iterator[tuple[int, object]]:
+    """Yield the line and the value of each record in a log.
+
+    Lists at the top are entered, and so are the lists of these names in an object at the top.
+    """
+    text = _Text(log)
+    while text.skip_blank():
+        if text.now == "[":
+            yield from _elements(text)
+        elif text.now == "{" and lists:
+            yield from _members(text, lists)
+        else:
+            yield text.line, text.value()
+        text.skip_blank()
+        if text.now == ",":  # some tools separate records by commas, without a list around them
+            text.take()
+
+
+def _elements(text: "_Text") -> Iterator[tuple[int, object]]:
+    text.take()
+    text.skip_blank()
+    while text.now != "]":
+        yield text.line, text.value()
+        if text.skip_blank() == ",":
+            text.take()
+            text.skip_blank()
+        elif text.now != "]":
+            raise text.error("expected a comma or ]")
+    text.take()
+
+
+def _members(text: "_Text", lists: tuple[str, ...]) -> Iterator[tuple[int, object]]:
+    """Enter an object; one without any of the lists is a record itself."""
+    line, members, entered = text.line, {}, False
+    text.take()
+    text.skip_blank()
+    while text.now != "}":
+        name = text.value()
+        if not isinstance(name, str) or text.skip_blank() != ":":
+            raise text.error("expected a name and a colon")
+        text.take()
+        text.skip_blank()
+        if name in lists and text.now == "[":
+            entered = True
+            yield from _elements(text)
+        else:
+            members[name] = text.value()
+        if text.skip_blank() == ",":
+            text.take()
+            text.skip_blank()
+        elif text.now != "}":
+            raise text.error("expected a comma or }")
+    text.take()
+    if not entered:
+        yield line, members
+
+
+class _Text:
+    """A place in a text that arrives in pieces."""
+
+    def __init__(self, log: Log) -> None:
+        self.line = 1
+        self._log = log
+        self._pieces = log.texts()
+        self._decode = json.JSONDecoder().raw_decode
+        self._text = ""
+        self._at = 0
+
+    @property
+    def now(self) -> str:
+        """The letter at this place; nothing at the end."""
+        return self._text[self._at : self._at + 1]
+
+    def take(self) -> None:
+        """Go one letter on."""
+        self._at += 1
+
+    def skip_blank(self) -> str:
+        """Go on to the next letter that is not blank, and return it; nothing at the end."""
+        while True:
+            begin = self._at
+            while self.now and self.now in _BLANK:
+                self._at += 1
+            self.line += self._text.count("\n", begin, self._at)
+            if self.now or not self._more():
+                return self.now
+
+    def value(self) -> object:
+        """Take the value that begins here."""
+        while True:
+            try:
+                value, end = self._decode(self._text, self._at)
+            except (ValueError, RecursionError) as problem:
+                if isinstance(problem, RecursionError) or not self._may_go_on(problem) or not self._more():
+                    raise self.error(f"is not JSON: {problem}") from None
+                continue
+            # A number at the end of a piece may have more digits in the next.
+            if end == len(self._text) and not isinstance(value, dict | list | str) and self._more():
+                continue
+            self.line += self._text.count("\n", self._at, end)
+            self._at = end
+            return value
+
+    def error(self, message: str) -> Exception:
+        """Return an error about this place, to be raised by the caller."""
+        return self._log.error(message if self.now else f"{message}: the file ends in the middle", self.line)
+
+    def _may_go_on(self, problem: ValueError) -> bool:
+        """Whether a value failed to parse only because its end has not been read yet."""
+        if len(self._text) - self._at > _LARGEST:
+            return False
+        place = getattr(problem, "pos", 0)
+        return "Unterminated" in str(problem) or place >= len(self._text) - 16
+
+    def _more(self) -> bool:
+        """Read on, and forget what was taken."""
+        piece = next(self._pieces, None)
+        if piece is None:
+            return False
+        self._text = self._text[self._at :] + piece
+        self._at = 0
+        return True

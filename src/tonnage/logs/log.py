@@ -1,0 +1,141 @@
+"""A log on its way through a reader: its text, what the user adds to it, and what a reader says about it."""
+
+import codecs
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, tzinfo
+from pathlib import Path
+from typing import TypeAlias
+
+from tonnage.errors import InputError
+from tonnage.files import MAX_LINE, Pieces, refuse_other_encodings, stem
+from tonnage.jobs import Attempt
+
+__all__ = ["Assumed", "Entry", "Hints", "Log", "Reader", "Skipped", "UnusableError"]
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A row that cannot be used, and why."""
+
+    line: int | None
+    reason: str
+    """The same words for the same kind of trouble, so that they can be counted."""
+    found: str = ""
+    """What stands there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """What the log does not say and the reader had to assume: units, a time zone."""
+
+    what: str
+
+
+Entry: TypeAlias = Attempt | Skipped | Assumed
+
+
+class UnusableError(Exception):
+    """A row cannot be used: readers raise it inside and yield Skipped."""
+
+    def __init__(self, reason: str, found: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.found = found
+
+    def at(self, line: int | None) -> Skipped:
+        """Return the row as skipped."""
+        return Skipped(line, self.reason, self.found)
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What the user knows about a log, and the log does not say."""
+
+    label: str | None = None
+    """A name for where it comes from; by default the file's stem, or for a cluster's log nothing."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """The log's columns by the names that they have here: ``{"memory": "peak_mem"}``."""
+    units: Mapping[str, str] = field(default_factory=dict)
+    """Units by the names that the columns have here: ``{"memory": "KiB"}``."""
+    zone: tzinfo = UTC
+    """Where times without a zone were written down."""
+
+
+Reader: TypeAlias = "Callable[[Log, Hints], Iterator[Entry]]"
+
+
+class Log:
+    """The text of one log: read once, from its beginning, a piece at a time."""
+
+    def __init__(self, pieces: Iterable[bytes], path: Path) -> None:
+        self.path = path
+        self._pieces = pieces
+        self._texts = self._decoded()
+        self.head = next(self._texts, "")
+        """The first piece of the text: a megabyte, or all of it."""
+
+    @classmethod
+    def open(cls, path: Path) -> "Log":
+        """Open a file; gzip is recognised by its content."""
+        return cls(Pieces(path), path)
+
+    @classmethod
+    def of(cls, text: str, path: Path | str = "log") -> "Log":
+        """Make a log of a text."""
+        return cls([text.encode("utf-8", "surrogatepass")], Path(path))
+
+    @property
+    def stem(self) -> str:
+        """The file's name without its endings."""
+        return stem(self.path)
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """How many bytes of the file have been read, of how many; 0 of 0 where nobody knows."""
+        if isinstance(self._pieces, Pieces):
+            return self._pieces.position, self._pieces.size
+        return 0, 0
+
+    def texts(self) -> Iterator[str]:
+        """Yield the text in pieces."""
+        head, self.head = self.head, ""
+        yield head
+        yield from self._texts
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines without their ends (LF or CR LF), refusing one above MAX_LINE."""
+        rest = ""
+        for text in self.texts():
+            first, *others = text.split("\n")
+            if not others:
+                rest += first
+                self._check(rest)
+                continue
+            yield (rest + first).removesuffix("\r")
+            *whole, rest = others
+            yield from (line.removesuffix("\r") for line in whole) if "\r" in text else whole
+            self._check(rest)
+        if rest:
+            yield rest.removesuffix("\r")
+
+    def error(self, message: str, line: int | None = None, *, hint: str | None = None) -> InputError:
+        """Return an error about this log, to be raised by the caller."""
+        return InputError(message, path=self.path, line=line, hint=hint)
+
+    def _check(self, line: str) -> None:
+        if len(line) > MAX_LINE:
+            raise self.error(f"a line is longer than {MAX_LINE // 2**20} MiB")
+
+    def _decoded(self) -> Iterator[str]:
+        """Decode UTF-8; a name in another encoding costs only its odd letters, not the job."""
+        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        first = True
+        for piece in self._pieces:
+            if first:
+                refuse_other_encodings(self.path, piece)
+            text = decoder.decode(piece)
+            yield text.removeprefix("\ufeff") if first else text
+            first = False
+        if end := decoder.decode(b"", final=True):
+            yield end

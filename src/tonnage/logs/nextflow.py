@@ -1,0 +1,159 @@
+"""Nextflow execution traces (trace.txt), raw or formatted, separated by tabs or commas.
+
+Raw traces hold bytes, milliseconds and milliseconds since 1970; formatted ones ``152.8 MB`` (in powers of 1024),
+``1m 30s`` and dates without a zone. Columns are found by their names; any subset with a status will do.
+"""
+
+import csv
+import re
+from collections.abc import Iterator, Mapping
+
+from tonnage.jobs import Amounts, Attempt, Outcome, Resource
+from tonnage.logs.amounts import binary_bytes, is_unknown, moment, number, whole
+from tonnage.logs.log import Assumed, Entry, Hints, Log, Skipped, UnusableError
+
+__all__ = ["read", "recognises"]
+
+_OWN = {"task_id", "hash", "name", "status"}
+_OUTCOMES = {"COMPLETED": Outcome.DONE, "FAILED": Outcome.FAILED, "ABORTED": Outcome.CANCELLED}
+_NAME_WITH_TAG = re.compile(r"(.+?) \((.*)\)")
+_PART = re.compile(r"([0-9.]+)\s*(ms|d|h|m|s)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+# What a typed column holds, or what says nothing about other runs.
+_TYPED = frozenset(
+    [
+        "task_id",
+        "native_id",
+        "process",
+        "name",
+        "status",
+        "exit",
+        "cpus",
+        "memory",
+        "time",
+        "disk",
+        "attempt",
+        "submit",
+        "start",
+        "complete",
+        "realtime",
+        "%cpu",
+        "peak_rss",
+        "hostname",
+    ]
+)
+_KILLED = 137  # with SIGKILL: by the kernel at a memory limit, as a rule
+
+
+def recognises(head: str, path: object) -> bool:  # noqa: ARG001
+    """Whether the first line names a trace's columns."""
+    return set(_cells(head.split("\n", 1)[0].rstrip("\r"))) >= _OWN
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip().strip('"') for cell in line.split("\t" if "\t" in line else ",")]
+
+
+def read(log: Log, hints: Hints) -> Iterator[Entry]:
+    """Yield an attempt for each task that ran."""
+    lines = log.lines()
+    first = next(lines, "")
+    header = _cells(first)
+    missing = _OWN - set(header)
+    if missing:
+        raise log.error(f"is not a Nextflow trace: no column {', '.join(sorted(missing))}", 1)
+    assumed = False
+    reader = csv.reader((f"{line}\n" for line in lines), delimiter="\t" if "\t" in first else ",")
+    label = hints.label or log.stem
+    for cells in reader:
+        line = reader.line_num + 1
+        if not cells:
+            continue
+        if len(cells) != len(header):
+            yield Skipped(line, f"{len(header)} columns were expected", f"{len(cells)} columns")
+            continue
+        row = {name: "" if is_unknown(cell) else cell.strip() for name, cell in zip(header, cells, strict=True)}
+        if not assumed and ":" in row.get("submit", ""):
+            assumed = True
+            yield Assumed(f"times in the zone {hints.zone}")
+        try:
+            yield _attempt(row, hints, label)
+        except UnusableError as problem:
+            yield problem.at(line)
+
+
+def _attempt(row: Mapping[str, str], hints: Hints, label: str) -> Attempt:
+    status = row["status"]
+    if status == "CACHED":
+        raise UnusableError("cached: it did not run")
+    if status not in _OUTCOMES:
+        raise UnusableError("it has not ended", status)
+    name = row["name"]
+    with_tag = _NAME_WITH_TAG.fullmatch(name)
+    exit_status = whole(row.get("exit"), "exit")
+    start, native = row.get("start") or row.get("submit", ""), row.get("native_id", "")
+    used = _used(row)
+    requested = Amounts.of(
+        cores=number(row.get("cpus", ""), "cpus"),
+        memory=binary_bytes(row.get("memory", ""), "memory"),
+        disk=binary_bytes(row.get("disk", ""), "disk"),
+        wall_time=_seconds(row.get("time", ""), "time"),
+    )
+    exhausted = status == "FAILED" and exit_status == _KILLED and not _had_plenty(used, requested)
+    return Attempt(
+        native_id=f"nextflow:{row['hash']}:{native}:{start}" if row["hash"] and start else None,
+        row="\t".join(row.values()),
+        run=label,
+        task=name or None,
+        number=whole(row.get("attempt"), "attempt") or 1,
+        category=row.get("process") or (with_tag[1] if with_tag else name) or None,
+        host=row.get("hostname") or None,
+        submitted=_moment(row.get("submit", ""), "submit", hints),
+        started=_moment(row.get("start", ""), "start", hints),
+        ended=_moment(row.get("complete", ""), "complete", hints),
+        outcome=Outcome.EXHAUSTED if exhausted else _OUTCOMES[status],
+        exhausted=Resource.MEMORY if exhausted else None,
+        exit_status=exit_status,
+        signal=exit_status - 128 if exit_status is not None and 128 < exit_status < 128 + 65 else None,
+        requested=requested,
+        used=used,
+        memory_method="rss" if row.get("peak_rss") else None,
+        raw={name: value for name, value in row.items() if value and name not in _TYPED},
+    )
+
+
+def _used(row: Mapping[str, str]) -> Amounts:
+    """Return what it used; the average load says how much CPU time that was."""
+    seconds = _seconds(row.get("realtime", ""), "realtime")
+    cores = number(row.get("%cpu", "").removesuffix("%"), "%cpu")
+    cores = None if cores is None else cores / 100
+    return Amounts.of(
+        memory=binary_bytes(row.get("peak_rss", ""), "peak_rss"),
+        wall_time=seconds,
+        cpu_time=None if cores is None or seconds is None else cores * seconds,
+    )
+
+
+def _had_plenty(used: Amounts, requested: Amounts) -> bool:
+    """Whether memory cannot have been what a killed task lacked."""
+    return used.memory is not None and requested.memory is not None and 2 * used.memory < requested.memory
+
+
+def _seconds(text: str, what: str) -> float | None:
+    """Return the seconds in ``1m 30s``, or in a bare number of milliseconds."""
+    if not text:
+        return None
+    if text.replace(".", "", 1).isdigit():
+        milliseconds = number(text, what)
+        return None if milliseconds is None else milliseconds / 1000
+    if _PART.sub("", text).strip():
+        raise UnusableError(f"{what} is not a time", text)
+    return sum((number(value, what) or 0.0) * _SECONDS[unit] for value, unit in _PART.findall(text))
+
+
+def _moment(text: str, what: str, hints: Hints) -> float | None:
+    """Return a date, or a bare number of milliseconds since 1970, in seconds."""
+    if text.isdigit():
+        milliseconds = number(text, what)
+        return None if milliseconds is None else milliseconds / 1000
+    return moment(text, what, hints.zone)
