@@ -3,10 +3,15 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from tonnage.units import Bytes, Cores, Seconds
 
-__all__ = ["NOTHING_KNOWN", "Amounts", "Attempt", "Outcome", "Resource"]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["NOTHING_KNOWN", "Amounts", "Attempt", "History", "Outcome", "Resource"]
 
 
 class Resource(StrEnum):
@@ -86,6 +91,8 @@ class Attempt:
     """What the system that ran it calls it, unique in the world as far as that system can: ``slurm:refs8:13:...``."""
     row: str = ""
     """The text that it was read from: tells attempts without a native id apart."""
+    identity: bytes | None = None
+    """What it is known by in the archive that it comes from."""
 
     run: str | None = None
     workflow: str | None = None
@@ -125,3 +132,18 @@ class Attempt:
     """What the user said about it: ``{"project": "atlas"}``."""
     raw: Mapping[str, object] = field(default_factory=dict)
     """What else the log says, under the log's own names."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class History:
+    """What past attempts of one kind used: arrays with one number an attempt, oldest first; NaN is unknown."""
+
+    used: "Mapping[Resource, NDArray[np.float64]]"
+    """The peak, or the seconds, of each resource."""
+    requested: "Mapping[Resource, NDArray[np.float64]]"
+    input_bytes: "NDArray[np.float64]"
+    finished: "NDArray[np.bool_]"
+    """Whether it got as much as it needed; the peaks of others are only as high as they were let."""
+
+    def __len__(self) -> int:
+        return len(self.finished)

@@ -7,9 +7,20 @@ import re
 from datetime import datetime, tzinfo
 from math import isfinite, isnan
 
+from tonnage.errors import InputError
 from tonnage.logs.log import UnusableError
+from tonnage.units import parse_bytes
 
-__all__ = ["binary_bytes", "clock_seconds", "is_unknown", "moment", "number", "whole"]
+__all__ = [
+    "binary_bytes",
+    "byte_unit",
+    "clock_seconds",
+    "is_unknown",
+    "moment",
+    "number",
+    "scaled",
+    "whole",
+]
 
 _UNKNOWN = frozenset(("", "-", "na", "n/a", "nan", "none", "null", "unknown", "undefined"))
 _LARGEST = 2.0**62  # what fits into a database column, and is more than any job ever used
@@ -65,6 +76,23 @@ def binary_bytes(text: str, what: str, unit: str = "") -> int | None:
     return round(value)
 
 
+def scaled(text: str, what: str, unit: float) -> float | None:
+    """Return the bytes or seconds in a bare number that counts so large units of them."""
+    count = number(text, what)
+    if count is None:
+        return None
+    if not count * unit < _LARGEST:
+        raise UnusableError(f"{what} is negative or not plausible", text)
+    return count * unit
+
+
+def byte_unit(name: str) -> int:
+    """Return the bytes in a unit that the user named: ``MB`` is 10^6, ``MiB`` 2^20."""
+    if not name.isalpha():
+        raise InputError(f'"{name}" is not a unit of bytes such as MB or MiB')
+    return parse_bytes(f"1{name}")
+
+
 def clock_seconds(text: str, what: str) -> float | None:
     """Return the seconds in ``[D-]HH:MM:SS[.fff]`` or ``MM:SS[.fff]``."""
     if is_unknown(text):
@@ -72,8 +100,11 @@ def clock_seconds(text: str, what: str) -> float | None:
     found = _CLOCK.fullmatch(text.strip())
     if not found:
         raise UnusableError(f"{what} is not a time", text)
-    days, hours, minutes, seconds = found.groups()
-    return int(days or 0) * 86400 + int(hours or 0) * 3600 + int(minutes) * 60 + float(seconds)
+    days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
+    total = days * 86400 + hours * 3600 + minutes * 60 + seconds
+    if not total < _LARGEST:
+        raise UnusableError(f"{what} is not plausible", text)
+    return total
 
 
 def moment(text: str, what: str, zone: tzinfo) -> float | None:

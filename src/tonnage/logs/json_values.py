@@ -5,14 +5,16 @@ the same here. Only one value at a time is in memory.
 """
 
 import json
+import re
 from collections.abc import Iterator
 
 from tonnage.logs.log import Log
 
-__all__ = ["values"]
+__all__ = ["parse", "values"]
 
 _BLANK = " \t\n\r"
-_LARGEST = 2**28  # letters: one job's record, not a damaged file that never ends
+_HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
+_LARGEST = 2**25  # letters: one job's record, not a damaged file that never ends
 
 
 def values(log: Log, *lists: str) -> Iterator[tuple[int, object]]:
@@ -31,6 +33,22 @@ def values(log: Log, *lists: str) -> Iterator[tuple[int, object]]:
         text.skip_blank()
         if text.now == ",":  # some tools separate records by commas, without a list around them
             text.take()
+
+
+def parse(text: str) -> object:
+    """Return the value that a text holds, such as a line of a log; raises ValueError where it holds none."""
+    try:
+        return _whole_characters(json.loads(text), text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _whole_characters(value: object, text: str) -> object:
+    """Return a value without halves of characters, which no file and no database takes."""
+    if not _HALF_CHARACTER.search(text):
+        return value
+    whole: object = json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+    return whole
 
 
 def _elements(text: "_Text") -> Iterator[tuple[int, object]]:
@@ -107,12 +125,13 @@ class _Text:
         while True:
             try:
                 value, end = self._decode(self._text, self._at)
+                value = _whole_characters(value, self._text[self._at : end])
             except (ValueError, RecursionError) as problem:
                 if isinstance(problem, RecursionError) or not self._may_go_on(problem) or not self._more():
                     raise self.error(f"is not JSON: {problem}") from None
                 continue
-            # A number at the end of a piece may have more digits in the next.
-            if end == len(self._text) and not isinstance(value, dict | list | str) and self._more():
+            # A number at the end of a piece may go on in the next: 1 could become 1.5 or 1e+5.
+            if end >= len(self._text) - 2 and not isinstance(value, dict | list | str) and self._more():
                 continue
             self.line += self._text.count("\n", self._at, end)
             self._at = end

@@ -129,13 +129,12 @@ class Log:
 
     def _decoded(self) -> Iterator[str]:
         """Decode UTF-8; a name in another encoding costs only its odd letters, not the job."""
-        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
         first = True
         for piece in self._pieces:
             if first:
                 refuse_other_encodings(self.path, piece)
-            text = decoder.decode(piece)
-            yield text.removeprefix("\ufeff") if first else text
-            first = False
+                first = False
+            yield decoder.decode(piece)
         if end := decoder.decode(b"", final=True):
             yield end

@@ -119,6 +119,11 @@ class Summary:
             raise InputError(f"is not JSON ({error})", line=getattr(error, "lineno", None)) from None
         if not isinstance(facts, dict):
             raise InputError("is not the summary of a command: a JSON object")
+        return cls.of(facts)
+
+    @classmethod
+    def of(cls, facts: Mapping[str, object]) -> "Summary":
+        """Return the summary that a JSON object holds."""
         names = {one.name for one in fields(cls)} - {"fields"}
         values = {name: _value(name, value) for name, value in facts.items() if name in names}
         values["fields"] = {

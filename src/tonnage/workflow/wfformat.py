@@ -39,8 +39,11 @@ def recognises(text: str) -> bool:
     return text.lstrip().startswith("{") and bool(_HINT.search(text[:1_000_000]))
 
 
-def read(document: Document) -> Workflow:
-    """Read a workflow instance; run times and memory are what its recorded run used."""
+def read(document: Document, *, memory_unit: int | None = None) -> Workflow:
+    """Read a workflow instance; run times and memory are what its recorded run used.
+
+    `memory_unit` is how many bytes one of `memoryInBytes` is, where that is known; otherwise it is judged by them.
+    """
     top = _load(document)
     if "workflow" not in top:
         message = 'is JSON, but neither WfFormat (key "workflow"), Makeflow ("rules") nor Pegasus ("pegasus", "jobs")'
@@ -52,7 +55,8 @@ def read(document: Document) -> Workflow:
         raise document.error("holds no task")
     producer = str(_optional(top, "runtimeSystem" if "runtimeSystem" in top else "wms").get("name", "")).lower()
     makeflow = producer == "makeflow"
-    factor, warnings = (1, []) if producer == "tonnage" else _memory_factor(entries)
+    unit = 1 if producer == "tonnage" and memory_unit is None else memory_unit
+    factor, warnings = _memory_factor(entries) if unit is None else (unit, [])
     warnings += _oddities(workflow, entries)
     names = _names(entries, document)
     tasks = [_task(entry, name, files, factor, makeflow, document) for entry, name in zip(entries, names, strict=True)]

@@ -1,0 +1,1 @@
+"""What past attempts used: the store, and nothing else."""

@@ -1,0 +1,141 @@
+"""Connections to the archive's database: how each kind is set up, and its errors in the user's words."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, text
+from sqlalchemy.exc import DBAPIError, OperationalError
+
+from tonnage.archive.url import shown
+from tonnage.errors import InputError, TonnageError
+
+__all__ = ["connect", "explained", "lost_connection", "make_engine", "write"]
+
+_PATIENCE = 120  # seconds to wait for another writer
+_CACHE = 256 * 1024  # KiB: identities are looked up all over their index
+_WRITERS = 0x746F6E6E  # the advisory lock that writers take turns with on PostgreSQL
+_NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "lustre", "gpfs", "beegfs", "ceph", "fuse.sshfs", "afs"}
+
+
+def make_engine(url: URL) -> Engine:
+    """Return an engine for the database; nothing is opened yet."""
+    if url.get_backend_name() == "sqlite":
+        engine = create_engine(url, connect_args={"timeout": _PATIENCE, "check_same_thread": False})
+        event.listen(engine, "connect", _set_up_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+        return engine
+    try:
+        return create_engine(url, connect_args={"connect_timeout": 10}, pool_pre_ping=True)
+    except ModuleNotFoundError:
+        raise InputError(
+            f"{shown(url)}: PostgreSQL needs the package psycopg", hint="pip install 'tonnage[postgres]'"
+        ) from None
+
+
+def _set_up_sqlite(driver: Any, record: Any) -> None:  # noqa: ANN401, ARG001 (SQLAlchemy's own signature)
+    driver.isolation_level = None  # transactions begin where _begin_sqlite says, not where Python guesses
+    file = driver.execute("PRAGMA database_list").fetchone()[2]
+    # Write-ahead logging lets readers go on while one writes; on a network its shared memory does not work.
+    mode = "DELETE" if _on_network(Path(file)) else "WAL"
+    if driver.execute("PRAGMA journal_mode").fetchone()[0].upper() != mode and os.access(file, os.W_OK):
+        driver.execute(f"PRAGMA journal_mode = {mode}")
+    driver.execute("PRAGMA synchronous = FULL")
+    driver.execute("PRAGMA foreign_keys = ON")
+    driver.execute(f"PRAGMA cache_size = -{_CACHE}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    writing = connection.get_execution_options().get("writing")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+def _on_network(file: Path) -> bool:
+    """Whether a file lies on a file system that other machines share."""
+    try:
+        mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return False
+    resolved = str(file.resolve())
+    best, kind = "", ""
+    for device_place_kind in (line.split() for line in mounts):
+        place = device_place_kind[1].replace("\\040", " ")
+        if len(place) >= len(best) and (resolved == place or resolved.startswith(f"{place.rstrip('/')}/")):
+            best, kind = place, device_place_kind[2]
+    return kind in _NETWORK
+
+
+@contextmanager
+def connect(engine: Engine) -> Iterator[Connection]:
+    """Read from the database, in one transaction: all that is read belongs together."""
+    with explained(engine), engine.connect() as connection, connection.begin():
+        yield connection
+
+
+@contextmanager
+def write(engine: Engine) -> Iterator[Connection]:
+    """Write to the database, all or nothing; writers take turns."""
+    writing = engine.execution_options(writing=True)
+    with explained(engine), writing.begin() as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _WRITERS})
+        yield connection
+
+
+@contextmanager
+def explained(engine: Engine) -> Iterator[None]:
+    """Say in the user's words what is wrong with the database."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise _in_words(error, engine) from error
+    except Exception as error:
+        # The bulk inserts of bulk.py speak to the driver itself.
+        if isinstance(error, _driver_errors(engine)):
+            raise _in_words(error, engine) from error
+        raise
+
+
+def lost_connection(error: TonnageError) -> bool:
+    """Whether the server went away, so that it may be worth while to try again."""
+    cause = error.__cause__
+    if isinstance(cause, DBAPIError):
+        if cause.connection_invalidated:
+            return True
+        cause = cause.orig
+    return type(cause).__name__ in ("OperationalError", "AdminShutdown", "CannotConnectNow", "CrashShutdown") and (
+        type(cause).__module__.startswith("psycopg")
+    )
+
+
+def _driver_errors(engine: Engine) -> tuple[type[Exception], ...]:
+    driver: Any = engine.dialect.loaded_dbapi
+    return (driver.Error,)
+
+
+def _in_words(error: Exception, engine: Engine) -> TonnageError:
+    place = shown(engine.url)
+    original = error.orig if isinstance(error, DBAPIError) else error
+    said = " ".join(str(original).split()) or type(original).__name__
+    known = {
+        "database or disk is full": "the disk is full",
+        "No space left": "the disk is full",
+        "attempt to write a readonly database": "it cannot be written: no permission, or a read-only file system",
+        "unable to open database file": "the file cannot be opened: no such folder, or no permission",
+        "database is locked": f"another process has been writing to it for more than {_PATIENCE} seconds",
+        "disk I/O error": "the disk failed, or is full",
+    }
+    for words, meaning in known.items():
+        if words in said:
+            return TonnageError(f"{place}: {meaning}", hint="what was stored before is intact; the same call goes on")
+    if "file is not a database" in said or "file is encrypted" in said:
+        return InputError("is not an archive: another kind of file", path=place)
+    if "malformed" in said:
+        repair = f"sqlite3 {place} .recover may save what is left"
+        return TonnageError(f"{place}: the file is damaged ({said})", hint=repair)
+    if isinstance(error, OperationalError) or not isinstance(error, DBAPIError):
+        hint = "is the server running, and may you connect to it?" if engine.dialect.name == "postgresql" else None
+        return TonnageError(f"{place}: {said}", hint=hint)
+    return TonnageError(f"{place}: {said}")

@@ -1,0 +1,9 @@
+"""What Alembic runs for each migration: it gets the archive's own connection."""
+
+from alembic import context
+
+from tonnage.archive.schema import METADATA
+
+context.configure(connection=context.config.attributes["connection"], target_metadata=METADATA, render_as_batch=True)
+with context.begin_transaction():
+    context.run_migrations()

@@ -1,0 +1,98 @@
+"""The first archive. This file stays as it is, whatever schema.py becomes."""
+
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy.dialects.postgresql import JSONB
+
+revision = "0001"
+down_revision = None
+
+_KEY = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+_INDEXED = (
+    "category",
+    "label",
+    "user",
+    "workflow",
+    "workflow_checksum",
+    "executable",
+    "run",
+    "task",
+    "ended",
+    "memory",
+    "disk",
+    "wall_time",
+)
+
+
+def upgrade() -> None:
+    """Take the step."""
+    op.create_table(
+        "sources",
+        sa.Column("id", _KEY, primary_key=True),
+        sa.Column("label", sa.Text, nullable=False),
+        sa.Column("format", sa.Text, nullable=False),
+        sa.Column("path", sa.Text),
+        sa.Column("imported", sa.Float, nullable=False),
+        sa.UniqueConstraint("label", "format", name="sources_label_format"),
+    )
+    op.create_table(
+        "runs",
+        sa.Column("id", _KEY, primary_key=True),
+        sa.Column("name", sa.Text, nullable=False),
+        *_columns(sa.Text, "workflow", "workflow_checksum"),
+        sa.UniqueConstraint("name", name="runs_name"),
+    )
+    op.create_table(
+        "tasks",
+        sa.Column("identity", sa.LargeBinary(16), primary_key=True),
+        *_columns(sa.Text, "workflow", "name", "command"),
+    )
+    op.create_index("tasks_name", "tasks", ["name"])
+    _create_attempts()
+    op.create_table(
+        "fields",
+        sa.Column("attempt", _KEY, sa.ForeignKey("attempts.id", ondelete="CASCADE"), primary_key=True),
+        sa.Column("key", sa.Text, primary_key=True),
+        sa.Column("value", sa.Text, primary_key=True),
+    )
+    op.create_index("fields_key_value", "fields", ["key", "value"])
+
+
+def _create_attempts() -> None:
+    op.create_table(
+        "attempts",
+        sa.Column("id", _KEY, primary_key=True),
+        sa.Column("identity", sa.LargeBinary(16), nullable=False),
+        sa.Column("native_id", sa.Text),
+        sa.Column("source", _KEY, sa.ForeignKey("sources.id"), nullable=False),
+        sa.Column("run", _KEY, sa.ForeignKey("runs.id")),
+        sa.Column("task", sa.LargeBinary(16), sa.ForeignKey("tasks.identity")),
+        sa.Column("number", sa.Integer, nullable=False),
+        *_columns(sa.Text, "category", "label", "user", "workflow", "workflow_checksum", "executable", "host"),
+        *_columns(sa.Float, "submitted", "started", "ended"),
+        *_columns(sa.Text, "outcome", "exhausted"),
+        *_columns(sa.Integer, "exit_status", "signal"),
+        *_amounts(""),
+        *_columns(sa.Float, "cpu_time"),
+        *_columns(sa.BigInteger, "processes"),
+        *_amounts("requested_"),
+        *_amounts("allocated_"),
+        *_columns(sa.BigInteger, "input_bytes"),
+        *_columns(sa.Text, "memory_method", "lower_bounds"),
+        sa.Column("raw", sa.JSON().with_variant(JSONB(), "postgresql")),
+        sa.UniqueConstraint("identity", name="attempts_identity"),
+    )
+    for name in _INDEXED:
+        known = sa.text(f'"{name}" IS NOT NULL')
+        op.create_index(f"attempts_{name}", "attempts", [name], sqlite_where=known, postgresql_where=known)
+
+
+def _columns(kind: Any, *names: str) -> list[sa.Column[Any]]:  # noqa: ANN401 (a type of SQLAlchemy's)
+    return [sa.Column(name, kind) for name in names]
+
+
+def _amounts(prefix: str) -> list[sa.Column[Any]]:
+    cores, *sizes, time = (f"{prefix}{name}" for name in ("cores", "memory", "disk", "wall_time"))
+    return [*_columns(sa.Float, cores), *_columns(sa.BigInteger, *sizes), *_columns(sa.Float, time)]

@@ -1,0 +1,138 @@
+"""Attempts out of the archive: one by one, or as arrays."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import ColumnElement, Connection, Select, case, func, literal, or_, select
+
+from tonnage.archive import schema
+from tonnage.archive.engine import connect
+from tonnage.archive.rows import attempt_values
+from tonnage.archive.schema import RESOURCES_OF, attempts, runs, tasks
+from tonnage.archive.search import EVERYTHING, Search
+from tonnage.archive.store import Archive
+from tonnage.errors import InputError
+from tonnage.jobs import Attempt, History, Outcome, Resource
+
+__all__ = ["SORTABLE", "columns_by_group", "find", "histories"]
+
+FloatArray: TypeAlias = NDArray[np.float64]
+
+_BATCH = 1_000
+_LARGE_BATCH = 50_000
+SORTABLE = [column.name for column in attempts.columns if column.name not in ("identity", "source", "task", "raw")]
+
+
+def find(
+    archive: Archive,
+    search: Search = EVERYTHING,
+    *,
+    sort: str | None = None,
+    reverse: bool = False,
+    limit: int | None = None,
+) -> Iterator[Attempt]:
+    """Yield the attempts that are searched for, by default in the order of their import.
+
+    Sorted by an amount, the largest come first; by a time, the newest; by a text, as in the alphabet. What is not known
+    comes last.
+    """
+    chosen = select(attempts, runs.c.name.label("run_name"), tasks.c.name.label("task_name"), tasks.c.command)
+    chosen = chosen.select_from(attempts.outerjoin(runs).outerjoin(tasks))
+    chosen = chosen.where(*search.conditions(archive.engine.dialect.name))
+    chosen = chosen.order_by(*_order(sort, reverse)).limit(limit)
+    with connect(archive.engine) as connection:
+        rows = connection.execution_options(yield_per=_BATCH).execute(chosen).mappings()
+        for batch in rows.partitions():
+            fields = _fields(connection, [row["id"] for row in batch])
+            for row in batch:
+                yield attempt_values(row, fields[row["id"]])
+
+
+def _order(sort: str | None, reverse: bool) -> list[ColumnElement[object]]:
+    if sort is None:
+        return [attempts.c.id.desc() if reverse else attempts.c.id]
+    if sort not in SORTABLE:
+        raise InputError(f'"{sort}" is not a column to sort by', hint=f"one of {', '.join(SORTABLE)}")
+    column = attempts.c[sort]
+    largest_first = column.type.python_type is not str
+    ordered = column.desc() if largest_first != reverse else column.asc()
+    return [ordered.nulls_last(), attempts.c.id]
+
+
+def _fields(connection: Connection, ids: Sequence[int]) -> dict[int, list[tuple[str, str]]]:
+    found: dict[int, list[tuple[str, str]]] = defaultdict(list)
+    table = schema.fields
+    chosen = select(table).where(table.c.attempt.in_(ids)).order_by(table.c.attempt, table.c.key, table.c.value)
+    for attempt, key, value in connection.execute(chosen):
+        found[attempt].append((key, value))
+    return found
+
+
+def histories(
+    archive: Archive,
+    search: Search = EVERYTHING,
+    *,
+    by: str | None = "category",
+    resources: Sequence[Resource] = tuple(Resource),
+) -> dict[str, History]:
+    """Return what past attempts used, in one query: a history for each category, each label, or with None for all.
+
+    The fewer resources, the faster. A category that is not known has an empty name.
+    """
+    requested = [resource for resource in resources if resource in RESOURCES_OF["requested"]]
+    finished = case((or_(attempts.c.outcome.is_(None), attempts.c.outcome == Outcome.DONE.value), 1), else_=0)
+    columns = [attempts.c[resource] for resource in resources]
+    columns += [attempts.c[f"requested_{resource}"] for resource in requested]
+    found = columns_by_group(archive, [*columns, attempts.c.input_bytes, finished], search, by=by)
+    return {group: _history(table, resources, requested) for group, table in found.items()}
+
+
+def _history(table: FloatArray, resources: Sequence[Resource], requested: Sequence[Resource]) -> History:
+    return History(
+        used={resource: table[place] for place, resource in enumerate(resources)},
+        requested={resource: table[place] for place, resource in enumerate(requested, len(resources))},
+        input_bytes=table[-2],
+        finished=table[-1] == 1,
+    )
+
+
+def columns_by_group(
+    archive: Archive, columns: Sequence[ColumnElement[Any]], search: Search, *, by: str | None = "category"
+) -> dict[str, FloatArray]:
+    """Return numbers for each group: an array a column, one number an attempt, oldest first; NaN is unknown.
+
+    Where nobody knows when an attempt ended, the order of the import counts; such attempts come first.
+    """
+    group = literal("all") if by is None else func.coalesce(attempts.c[by], literal(""))
+    when = func.coalesce(attempts.c.ended, attempts.c.started, attempts.c.submitted)
+    chosen = select(group, when, attempts.c.id, *columns).where(*search.conditions(archive.engine.dialect.name))
+    numbers: dict[str, int] = {}
+    tables = [_numbers(batch, numbers) for batch in _batches(archive, chosen)]
+    if not tables:
+        return {}
+    table = np.concatenate(tables, axis=1)
+    order = np.lexsort((table[2], np.where(np.isnan(table[1]), -np.inf, table[1]), table[0]))
+    table = table[:, order]
+    bounds = np.searchsorted(table[0], np.arange(len(numbers) + 1))
+    return {name: table[3:, bounds[number] : bounds[number + 1]] for name, number in numbers.items()}
+
+
+def _batches(archive: Archive, chosen: Select[Any]) -> Iterator[list[tuple[Any, ...]]]:
+    """Yield rows as the driver gives them: millions of them are only numbers on their way into an array."""
+    with connect(archive.engine) as connection:
+        cursor = connection.execution_options(stream_results=True).execute(chosen).cursor
+        while cursor is not None and (batch := cursor.fetchmany(_LARGE_BATCH)):
+            yield list(batch)
+
+
+def _numbers(batch: list[tuple[Any, ...]], numbers: dict[str, int]) -> FloatArray:
+    """Return a batch of rows as arrays, one a column; the text in front becomes the number of its group."""
+    groups, *columns = zip(*batch, strict=True)
+    table = np.empty((1 + len(columns), len(batch)))
+    table[0] = [numbers.setdefault(group, len(numbers)) for group in groups]
+    for place, column in enumerate(columns, 1):
+        table[place] = column
+    return table

@@ -1,0 +1,135 @@
+"""The archive's tables, the same on SQLite and PostgreSQL.
+
+A row of `attempts` is one execution of a task; its `identity` is the same wherever the same job is read again. What
+many of them share (the log it was read from, the run, the task with its command) has a table of its own; what users
+add is in `fields`. Amounts are bytes, seconds and cores, moments are seconds since 1970 in UTC, NULL is unknown.
+"""
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+__all__ = ["METADATA", "RESOURCES_OF", "VERSION", "attempts", "fields", "runs", "sources", "tasks"]
+
+VERSION = "0001"
+"""The newest migration, which these tables are the result of."""
+
+METADATA = MetaData()
+_KEY = BigInteger().with_variant(Integer, "sqlite")  # only INTEGER numbers rows by itself there
+_HASH = LargeBinary(16)
+
+RESOURCES_OF = {
+    "requested": ("cores", "memory", "disk", "wall_time"),
+    "allocated": ("cores", "memory", "disk", "wall_time"),
+    "used": ("cores", "memory", "disk", "wall_time", "cpu_time", "processes"),
+}
+"""The resources of which the archive keeps what was requested, what was allocated, and what was used."""
+
+sources = Table(
+    "sources",
+    METADATA,
+    Column("id", _KEY, primary_key=True),
+    Column("label", Text, nullable=False),
+    Column("format", Text, nullable=False),
+    Column("path", Text),
+    Column("imported", Float, nullable=False),
+    UniqueConstraint("label", "format", name="sources_label_format"),
+)
+
+runs = Table(
+    "runs",
+    METADATA,
+    Column("id", _KEY, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("workflow", Text),
+    Column("workflow_checksum", Text),
+    UniqueConstraint("name", name="runs_name"),
+)
+
+tasks = Table(
+    "tasks",
+    METADATA,
+    Column("identity", _HASH, primary_key=True),
+    Column("workflow", Text),
+    Column("name", Text),
+    Column("command", Text),
+    Index("tasks_name", "name"),
+)
+
+
+def _amount(resource: str) -> type[Float[float]] | type[BigInteger]:
+    return BigInteger if resource in ("memory", "disk", "processes") else Float
+
+
+attempts = Table(
+    "attempts",
+    METADATA,
+    Column("id", _KEY, primary_key=True),
+    Column("identity", _HASH, nullable=False),
+    Column("native_id", Text),
+    Column("source", _KEY, ForeignKey("sources.id"), nullable=False),
+    Column("run", _KEY, ForeignKey("runs.id")),
+    Column("task", _HASH, ForeignKey("tasks.identity")),
+    Column("number", Integer, nullable=False),
+    Column("category", Text),
+    Column("label", Text),
+    Column("user", Text),
+    Column("workflow", Text),
+    Column("workflow_checksum", Text),
+    Column("executable", Text),
+    Column("host", Text),
+    Column("submitted", Float),
+    Column("started", Float),
+    Column("ended", Float),
+    Column("outcome", Text),
+    Column("exhausted", Text),
+    Column("exit_status", Integer),
+    Column("signal", Integer),
+    *(Column(name, _amount(name)) for name in RESOURCES_OF["used"]),
+    *(Column(f"requested_{name}", _amount(name)) for name in RESOURCES_OF["requested"]),
+    *(Column(f"allocated_{name}", _amount(name)) for name in RESOURCES_OF["allocated"]),
+    Column("input_bytes", BigInteger),
+    Column("memory_method", Text),
+    Column("lower_bounds", Text),
+    Column("raw", JSON().with_variant(JSONB(), "postgresql")),
+    UniqueConstraint("identity", name="attempts_identity"),
+)
+
+fields = Table(
+    "fields",
+    METADATA,
+    Column("attempt", _KEY, ForeignKey("attempts.id", ondelete="CASCADE"), primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("value", Text, primary_key=True),
+    Index("fields_key_value", "key", "value"),
+)
+
+# Most logs leave most of these columns empty, and an empty cell costs nothing in such an index.
+for _name in (
+    "category",
+    "label",
+    "user",
+    "workflow",
+    "workflow_checksum",
+    "executable",
+    "run",
+    "task",
+    "ended",
+    "memory",
+    "disk",
+    "wall_time",
+):
+    _column = attempts.c[_name]
+    Index(f"attempts_{_name}", _column, sqlite_where=_column.is_not(None), postgresql_where=_column.is_not(None))

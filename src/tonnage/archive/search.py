@@ -1,0 +1,108 @@
+"""Which attempts are meant: a user's filters, as conditions of the database. No SQL is made from a user's text."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sqlalchemy import ColumnElement, func, or_, select
+
+from tonnage.archive.rows import INPUT, OUTPUT
+from tonnage.archive.schema import attempts, fields, runs, tasks
+from tonnage.jobs import Outcome
+from tonnage.logs.conditions import OPERATORS, Condition
+
+__all__ = ["EVERYTHING", "Search"]
+
+_GLOB = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """Filters that an attempt must all meet; None means any."""
+
+    workflow: str | None = None
+    """Name or checksum."""
+    run: str | None = None
+    user: str | None = None
+    category: str | None = None
+    label: str | None = None
+    task: str | None = None
+    command: str | None = None
+    """A part of the command, or with ``*``, ``?`` or ``[`` a pattern for all of it."""
+    executable: str | None = None
+    input: str | None = None
+    output: str | None = None
+    exit_status: int | None = None
+    outcome: Outcome | None = None
+    since: float | None = None
+    """It is known to have ended at this moment or later."""
+    until: float | None = None
+    where: tuple[Condition, ...] = ()
+    fields: Mapping[str, str] = field(default_factory=dict)
+
+    def conditions(self, dialect: str) -> list[ColumnElement[bool]]:
+        """Return the conditions on the rows of `attempts`, for ``sqlite`` or ``postgresql``."""
+        column = attempts.c
+        found: list[ColumnElement[bool]] = [
+            column[name] == value
+            for name in ("user", "category", "label", "executable", "exit_status", "outcome")
+            if (value := getattr(self, name)) is not None
+        ]
+        if self.workflow is not None:
+            found.append(or_(column.workflow == self.workflow, column.workflow_checksum == self.workflow))
+        if self.run is not None:
+            found.append(column.run == select(runs.c.id).where(runs.c.name == self.run).scalar_subquery())
+        if self.task is not None:
+            found.append(column.task.in_(select(tasks.c.identity).where(tasks.c.name == self.task)))
+        if self.command is not None:
+            matching = _matches(tasks.c.command, self.command, dialect)
+            found.append(column.task.in_(select(tasks.c.identity).where(matching)))
+        found += [_compared(condition) for condition in self.where]
+        found += [_has_field(key, value) for key, value in self._all_fields()]
+        if self.since is not None:
+            found.append(column.ended >= self.since)
+        if self.until is not None:
+            found.append(column.ended <= self.until)
+        return found
+
+    def _all_fields(self) -> list[tuple[str, str]]:
+        named = [(INPUT, self.input), (OUTPUT, self.output)]
+        return [*self.fields.items(), *((key, value) for key, value in named if value is not None)]
+
+
+EVERYTHING = Search()
+
+
+def _compared(condition: Condition) -> ColumnElement[bool]:
+    result: ColumnElement[bool] = OPERATORS[condition.operator](attempts.c[condition.name], condition.value)  # type: ignore[arg-type, assignment] # a column compares into a condition
+    return result
+
+
+def _has_field(key: str, value: str) -> ColumnElement[bool]:
+    return attempts.c.id.in_(select(fields.c.attempt).where(fields.c.key == key, fields.c.value == value))
+
+
+def _matches(column: ColumnElement[str], pattern: str, dialect: str) -> ColumnElement[bool]:
+    """Match with regard to capital letters, on both databases alike."""
+    if not _GLOB.search(pattern):
+        place = func.instr if dialect == "sqlite" else func.strpos
+        return place(column, pattern) > 0
+    if dialect == "sqlite":
+        return column.op("GLOB")(pattern.replace("[!", "[^"))
+    return column.op("~")(_as_regular_expression(pattern))
+
+
+def _as_regular_expression(pattern: str) -> str:
+    parts = re.split(r"(\*|\?|\[[!^]?\]?[^\]]*\])", pattern)
+    made = []
+    for part in parts:
+        if part == "*":
+            made.append("(.|\n)*")
+        elif part == "?":
+            made.append("(.|\n)")
+        elif part.startswith("[") and part.endswith("]"):
+            inside = part[1:-1].replace("\\", "\\\\")
+            made.append(f"[^{inside[1:]}]" if inside[:1] in "!^" else f"[{inside}]")
+        else:
+            made.append(re.sub(r"([.^$*+?()\[\]{}|\\])", r"\\\1", part))
+    return f"^{''.join(made)}$"

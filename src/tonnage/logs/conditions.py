@@ -1,0 +1,84 @@
+"""Conditions on attempts, as users write them: ``memory>4GB``, ``requested_cores>=8``, ``exit_status!=0``."""
+
+import operator
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from tonnage.errors import InputError
+from tonnage.jobs import Attempt
+from tonnage.units import parse_bytes, parse_cores, parse_seconds
+
+__all__ = ["OPERATORS", "Condition", "value_of"]
+
+OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    "!=": operator.ne,
+    ">": operator.gt,
+    "<": operator.lt,
+    "=": operator.eq,
+}
+_USED = ("cores", "memory", "disk", "wall_time", "cpu_time", "processes")
+_NAMES = (
+    *_USED,
+    *(f"{kind}_{name}" for kind in ("requested", "allocated") for name in _USED[:4]),
+    "input_bytes",
+    "exit_status",
+    "signal",
+    "number",
+)
+_FORM = re.compile(r"\s*(\w+)\s*(>=|<=|!=|==|>|<|=)\s*(.+?)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A bound on an amount; an attempt of which the amount is not known does not meet it."""
+
+    name: str
+    """What is compared, by the name of the archive's column."""
+    operator: str
+    value: float
+
+    @classmethod
+    def parse(cls, text: str) -> "Condition":
+        """Return the condition in a text such as ``memory>4GB``."""
+        found = _FORM.fullmatch(text)
+        if not found:
+            raise InputError(f'"{text}" is not a condition', hint="write one such as memory>4GB or exit_status!=0")
+        name, sign, amount = found.groups()
+        if name not in _NAMES:
+            close = get_close_matches(name, _NAMES, 1)
+            hint = f"did you mean {close[0]}?" if close else f"one of {', '.join(_NAMES)}"
+            raise InputError(f'"{name}" is not an amount that can be compared', hint=hint)
+        return cls(name, "=" if sign == "==" else sign, _amount(name, amount))
+
+    def holds(self, attempt: Attempt) -> bool:
+        """Whether an attempt meets the condition."""
+        value = value_of(attempt, self.name)
+        return value is not None and OPERATORS[self.operator](value, self.value)
+
+
+def value_of(attempt: Attempt, name: str) -> float | None:
+    """Return an attempt's amount by the name of the archive's column."""
+    kind, _, resource = name.partition("_")
+    holder: object = attempt.used if name in _USED else attempt
+    if kind in ("requested", "allocated"):
+        holder, name = getattr(attempt, kind), resource
+    value: float | None = getattr(holder, name)
+    return value
+
+
+def _amount(name: str, text: str) -> float:
+    kind = name.removeprefix("requested_").removeprefix("allocated_")
+    if kind in ("memory", "disk", "input_bytes"):
+        return float(parse_bytes(text))
+    if kind in ("wall_time", "cpu_time"):
+        return float(parse_seconds(text))
+    if kind == "cores":
+        return float(parse_cores(text))
+    try:
+        return float(int(text))
+    except ValueError:
+        raise InputError(f'"{text}" is not a whole number') from None

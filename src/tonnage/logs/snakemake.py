@@ -1,0 +1,196 @@
+"""Snakemake benchmarks: one small table, or one JSON object a line, for each job that has finished.
+
+Memory and I/O are in MiB. Memory is max_pss where it was measured, else max_rss, which counts what processes share
+more than once. Only extended benchmarks name the rule; otherwise it is the name of the folder (``align`` for
+``benchmarks/align/sample1.tsv``), or where that is a folder of all benchmarks the file's name up to its first dot
+(``align`` for ``benchmarks/align.sample1.tsv``, ``align_sample1`` for ``benchmarks/align_sample1.tsv``). The rows that
+``repeat()`` gives are attempts of their own. When a job ran, no benchmark says.
+"""
+
+import ast
+import json
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+from typing import TypeAlias
+
+from tonnage.files import stem
+from tonnage.jobs import Amounts, Attempt, Outcome
+from tonnage.logs.amounts import is_unknown, number, scaled
+from tonnage.logs.json_values import parse
+from tonnage.logs.log import Entry, Hints, Log, UnusableError
+from tonnage.units import Bytes
+
+__all__ = ["read", "recognises"]
+
+_Record: TypeAlias = Mapping[str, object]
+_Rows: TypeAlias = Iterator[tuple[int, _Record | UnusableError]]
+
+_FIRST = ("s", "h:m:s")
+_SHARED_FOLDERS = frozenset(("", "benchmark", "benchmarks", "bench", "log", "logs"))
+_MIB = 2**20
+# What a rule asks for, by the names that it may have, each with its unit; times are in minutes.
+_MEMORY = {"mem_mb": 10**6, "mem_mib": _MIB}
+_DISK = {"disk_mb": 10**6, "disk_mib": _MIB}
+_TIME = {"runtime": 60}
+_LONGEST = 2**16  # letters: a job's resources or input files, not something made to keep a parser busy
+_TYPED = frozenset(
+    ["s", "h:m:s", "max_rss", "max_pss", "cpu_time", "rule_name", "wildcards", "threads", "resources", "input_size_mb"]
+)
+
+
+def recognises(head: str, path: Path) -> bool:  # noqa: ARG001
+    """Whether the first line names a benchmark's columns, or is an object with these names."""
+    first = head.split("\n", 1)[0]
+    if not first.startswith("{"):
+        return _is_header(first)
+    record = _object(first)
+    return record is not None and all(name in record for name in _FIRST)
+
+
+def read(log: Log, hints: Hints) -> Iterator[Entry]:
+    """Yield an attempt for each row."""
+    lines = enumerate(log.lines(), start=1)
+    first = next(lines, (1, ""))
+    if first[1].startswith("{"):
+        rows = _objects(chain([first], lines))
+    elif _is_header(first[1]):
+        rows = _cells(first[1].split("\t"), lines)
+    else:
+        raise log.error(f"is not a Snakemake benchmark: its first columns are not {' and '.join(_FIRST)}", 1)
+    for line, row in rows:
+        try:
+            if isinstance(row, UnusableError):
+                raise row
+            yield _attempt(row, log.path, hints)
+        except UnusableError as problem:
+            yield problem.at(line)
+
+
+def _is_header(line: str) -> bool:
+    return line.rstrip("\r").startswith("\t".join(_FIRST))
+
+
+def _cells(header: list[str], lines: Iterable[tuple[int, str]]) -> _Rows:
+    for line, text in lines:
+        if not text.strip():
+            continue
+        cells = text.split("\t")
+        if len(cells) == len(header):
+            yield line, dict(zip(header, cells, strict=True))
+        else:
+            yield line, UnusableError(f"{len(header)} columns were expected", f"{len(cells)} columns")
+
+
+def _objects(lines: Iterable[tuple[int, str]]) -> _Rows:
+    for line, text in lines:
+        if text.strip():
+            yield line, _object(text) or UnusableError("it is not a JSON object", text[:80])
+
+
+def _object(text: str) -> _Record | None:
+    try:
+        found = parse(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _attempt(record: _Record, path: Path, hints: Hints) -> Attempt:
+    seconds = _number(record, "s")
+    if seconds is None:
+        raise UnusableError("its run time is not known")
+    rule = _text(record.get("rule_name"))
+    category = rule or _category(path)
+    pss, rss = _mebibytes(record, "max_pss"), _mebibytes(record, "max_rss")
+    memory = rss if pss is None else pss
+    resources, sizes = _mapping(record.get("resources")), record.get("input_size_mb")
+    return Attempt(
+        row=json.dumps(record, sort_keys=True),
+        run=hints.label,
+        task=_task(rule, record) or stem(path),
+        category=category,
+        outcome=Outcome.DONE,  # the benchmark of a job that fails is not written
+        requested=Amounts.of(
+            memory=_asked(resources, _MEMORY), disk=_asked(resources, _DISK), wall_time=_asked(resources, _TIME)
+        ),
+        allocated=Amounts.of(cores=_number(record, "threads")),
+        used=Amounts.of(
+            memory=memory,
+            wall_time=seconds,
+            cpu_time=_cpu_seconds(record, seconds, measured=memory is not None),
+        ),
+        memory_method=None if memory is None else "rss" if pss is None else "pss",
+        input_bytes=_input_bytes(sizes),
+        inputs=tuple(_mapping(sizes)),
+        raw={name: value for name, value in record.items() if name not in _TYPED and _text(value)},
+    )
+
+
+def _text(value: object) -> str:
+    """Return a value as text, without halves of characters; nothing where it is unknown."""
+    text = "" if value is None else str(value).strip().encode("utf-8", "replace").decode()
+    return "" if is_unknown(text) else text
+
+
+def _number(record: _Record, name: str) -> float | None:
+    return number(_text(record.get(name)), name)
+
+
+def _mebibytes(record: _Record, name: str) -> float | None:
+    return scaled(_text(record.get(name)), name, _MIB)
+
+
+def _mapping(value: object) -> dict[str, object]:
+    """Return ``{'mem_mb': 1000}`` as a value: tables hold it as Python prints it, objects as it is."""
+    if isinstance(value, str) and len(value) <= _LONGEST:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                value = ast.literal_eval(value.strip())
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            return {}
+    return {_text(name): one for name, one in value.items()} if isinstance(value, dict) else {}
+
+
+def _category(path: Path) -> str:
+    folder = path.parent.name
+    return path.name.split(".", 1)[0] or path.name if folder.lower() in _SHARED_FOLDERS else folder
+
+
+def _task(rule: str, record: _Record) -> str:
+    """Return a job's name: its rule, and the wildcards where it has some."""
+    wildcards = _mapping(record.get("wildcards"))
+    return " ".join([rule, *(f"{name}={_text(value)}" for name, value in wildcards.items())]).strip()
+
+
+def _cpu_seconds(record: _Record, seconds: float, *, measured: bool) -> float | None:
+    """Return the CPU time; benchmarks before Snakemake 6 only had the load, in percent of a core."""
+    if not measured:
+        return None  # a 0 there means that nobody looked
+    if "cpu_time" in record:
+        return _number(record, "cpu_time")
+    load = _number(record, "mean_load")
+    return None if load is None else load / 100 * seconds
+
+
+def _asked(resources: _Record, names: Mapping[str, int]) -> float | None:
+    """Return how much a rule asked for; what is no number (``<TBD>``) was not known when it was submitted."""
+    for name, unit in names.items():
+        with suppress(UnusableError):
+            amount = scaled(_text(resources.get(name)), name, unit)
+            if amount is not None:
+                return amount
+    return None
+
+
+def _input_bytes(value: object) -> Bytes | None:
+    """Return the size of all input files, which stand there one by one; None where one is not known."""
+    listed = list(_mapping(value).values()) or [value]
+    with suppress(UnusableError):
+        sizes = [scaled(_text(size), "input_size_mb", _MIB) for size in listed]
+        known = [size for size in sizes if size is not None]
+        return Bytes(round(sum(known))) if len(known) == len(listed) else None
+    return None

@@ -1,0 +1,150 @@
+"""Standard Workload Format: the logs of the Parallel Workloads Archive (and of many simulators).
+
+A job is a line of 18 numbers, of which -1 is unknown; comments begin with a semicolon. CPU time and memory stand there
+as the average over a job's processors. Moments are relative: without a UnixStartTime in the comments they stay in
+`raw`. A job that was suspended has lines for its parts (status 2 to 4) beside the one for all of it, which counts.
+Requested times are taken as run times, as nearly all logs mean them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from tonnage.jobs import NOTHING_KNOWN, Amounts, Attempt, Outcome
+from tonnage.logs.amounts import number, scaled
+from tonnage.logs.log import Assumed, Entry, Hints, Log, UnusableError
+
+__all__ = ["read", "recognises"]
+
+_COLUMNS = (
+    "job",
+    "submit",
+    "wait",
+    "run",
+    "processors",
+    "average CPU time",
+    "used memory",
+    "requested processors",
+    "requested time",
+    "requested memory",
+    "status",
+    "user",
+    "group",
+    "executable",
+    "queue",
+    "partition",
+    "preceding job",
+    "think time",
+)
+_RAW = ("group", "queue", "partition", "preceding job", "think time")
+_UNKNOWN = ("-1", "-1.0", "-1.00")
+_CANCELLED = 5
+_OUTCOMES = {0: Outcome.FAILED, 1: Outcome.DONE, _CANCELLED: Outcome.CANCELLED}
+_PARTS = (2, 3, 4)
+_KIB = 1024
+_START = "UnixStartTime:"
+
+
+def recognises(head: str, path: Path) -> bool:  # noqa: ARG001
+    """Whether the first line that is no comment has 18 numbers."""
+    for line in head.split("\n"):
+        cells = line.split()
+        if cells and not cells[0].startswith(";"):
+            return _are_numbers(cells)
+    return False
+
+
+def _are_numbers(cells: Sequence[str]) -> bool:
+    try:
+        return len([float(cell) for cell in cells]) == len(_COLUMNS)
+    except ValueError:
+        return False
+
+
+def read(log: Log, hints: Hints) -> Iterator[Entry]:
+    """Yield an attempt for each job that ran."""
+    label = hints.label or log.stem
+    begin: float | None = None
+    sure = assumed = False
+    for line, text in enumerate(log.lines(), start=1):
+        cells = text.split()
+        if not cells:
+            continue
+        if cells[0].startswith(";"):
+            begin = _start_time(text) or begin
+            sure = True
+            continue
+        if not sure and not _are_numbers(cells):
+            raise log.error(f"is not an SWF log: expected {len(_COLUMNS)} numbers", line)
+        sure = True
+        try:
+            attempt = _attempt(cells, label, begin)
+        except UnusableError as problem:
+            yield problem.at(line)
+            continue
+        if not assumed and (attempt.used.memory is not None or attempt.requested.memory is not None):
+            assumed = True
+            yield Assumed("memory in KiB for each processor")
+        yield attempt
+    if not sure:
+        raise log.error("is not an SWF log: it is empty")
+
+
+def _start_time(comment: str) -> float | None:
+    """Return the moment from which a log counts, where this comment names it; 0 is that of logs without one."""
+    words = comment.lstrip("; \t").split()
+    try:
+        return number(words[1], _START) if len(words) > 1 and words[0] == _START else None
+    except UnusableError:
+        return None
+
+
+def _attempt(cells: Sequence[str], label: str, begin: float | None) -> Attempt:
+    if len(cells) != len(_COLUMNS):
+        raise UnusableError(f"{len(_COLUMNS)} columns were expected", f"{len(cells)} columns")
+    texts = {name: "" if cell in _UNKNOWN else cell for name, cell in zip(_COLUMNS, cells, strict=True)}
+    row = {name: number(text, name) for name, text in texts.items()}
+    processors, asked = row["processors"] or None, row["requested processors"] or None
+    used = Amounts.of(
+        memory=_sum_of(texts, "used memory", processors, _KIB) or None,  # no job has used 0
+        wall_time=row["run"],
+        cpu_time=_sum_of(texts, "average CPU time", processors),
+    )
+    status = row["status"]
+    if status in _PARTS:
+        raise UnusableError("part of a job, which has a line of its own", cells[0])
+    if status == _CANCELLED and not row["run"]:
+        raise UnusableError("it never ran", cells[0])
+    if used == NOTHING_KNOWN:
+        raise UnusableError("nothing is known about its run", cells[0])
+    submitted = _later(begin, row["submit"])
+    started = _later(submitted, row["wait"])
+    unplaced = ("submit", "wait") if begin is None else ()
+    return Attempt(
+        native_id=f"swf:{label}:{texts['job']}" if texts["job"] else None,
+        row=" ".join(cells),
+        run=label,
+        task=texts["job"] or None,
+        category=f"executable {texts['executable']}" if texts["executable"] else None,
+        user=f"user {texts['user']}" if texts["user"] else None,
+        submitted=submitted,
+        started=started,
+        ended=_later(started, row["run"]),
+        outcome=None if status is None else _OUTCOMES.get(int(status)),
+        requested=Amounts.of(
+            cores=asked,
+            memory=_sum_of(texts, "requested memory", asked or processors, _KIB) or None,
+            wall_time=row["requested time"],
+        ),
+        allocated=Amounts.of(cores=processors),
+        used=used,
+        raw={name: texts[name] for name in (*_RAW, *unplaced) if texts[name]},
+    )
+
+
+def _sum_of(texts: Mapping[str, str], name: str, processors: float | None, unit: int = 1) -> float | None:
+    """Return the sum over all processors, of which the log holds the average."""
+    return None if processors is None else scaled(texts[name], name, processors * unit)
+
+
+def _later(moment: float | None, seconds: float | None) -> float | None:
+    return None if moment is None or seconds is None else moment + seconds
