@@ -1,1 +1,25 @@
 """What past attempts used: the store, and nothing else."""
+
+from tonnage.archive.export import export, record
+from tonnage.archive.importing import Report, import_entries
+from tonnage.archive.reading import find, histories
+from tonnage.archive.search import EVERYTHING, Search
+from tonnage.archive.stats import stats
+from tonnage.archive.store import Archive
+from tonnage.archive.upkeep import check, count_forgettable, forget
+
+__all__ = [
+    "EVERYTHING",
+    "Archive",
+    "Report",
+    "Search",
+    "check",
+    "count_forgettable",
+    "export",
+    "find",
+    "forget",
+    "histories",
+    "import_entries",
+    "record",
+    "stats",
+]

@@ -5,14 +5,34 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from tonnage.archive.engine import write
+from tonnage.archive.engine import make_engine, write
 from tonnage.archive.schema import VERSION
-from tonnage.archive.url import shown
+from tonnage.archive.url import archive_url, shown
 from tonnage.errors import InputError, TonnageError
 
-__all__ = ["migrate", "upgrade"]
+__all__ = ["bring_up_to_date", "migrate", "upgrade"]
 
 _STEPS = Path(__file__).parent / "migrations"
+
+
+def bring_up_to_date(url: str | None = None) -> str:
+    """Make or upgrade an archive, and say what was done."""
+    from tonnage.archive.store import Archive, stored_version
+
+    engine = make_engine(archive_url(url))
+    try:
+        found = stored_version(engine)
+        if found not in (None, VERSION):
+            _refuse_newer(engine, str(found))
+            if engine.dialect.name == "sqlite":
+                upgrade(engine, str(found))
+            else:
+                migrate(engine)
+            return f"{shown(engine.url)}: upgraded from version {found} to {VERSION}"
+    finally:
+        engine.dispose()
+    Archive.open(url, create=True).close()
+    return f"{shown(engine.url)}: {'is' if found else 'made with'} version {VERSION}"
 
 
 def upgrade(engine: Engine, found: str) -> None:

@@ -120,15 +120,13 @@ def columns_by_group(
     return {name: table[3:, bounds[number] : bounds[number + 1]] for name, number in numbers.items()}
 
 
-def _batches(archive: Archive, chosen: Select[Any]) -> Iterator[list[tuple[Any, ...]]]:
-    """Yield rows as the driver gives them: millions of them are only numbers on their way into an array."""
+def _batches(archive: Archive, chosen: Select[Any]) -> Iterator[Sequence[Sequence[Any]]]:
     with connect(archive.engine) as connection:
-        cursor = connection.execution_options(stream_results=True).execute(chosen).cursor
-        while cursor is not None and (batch := cursor.fetchmany(_LARGE_BATCH)):
-            yield list(batch)
+        result = connection.execution_options(stream_results=True, max_row_buffer=_LARGE_BATCH).execute(chosen)
+        yield from result.partitions(_LARGE_BATCH)
 
 
-def _numbers(batch: list[tuple[Any, ...]], numbers: dict[str, int]) -> FloatArray:
+def _numbers(batch: Sequence[Sequence[Any]], numbers: dict[str, int]) -> FloatArray:
     """Return a batch of rows as arrays, one a column; the text in front becomes the number of its group."""
     groups, *columns = zip(*batch, strict=True)
     table = np.empty((1 + len(columns), len(batch)))

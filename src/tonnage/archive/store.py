@@ -17,7 +17,7 @@ from tonnage.archive.url import archive_url, shown
 from tonnage.errors import InputError
 from tonnage.jobs import Attempt
 
-__all__ = ["Archive"]
+__all__ = ["Archive", "stored_version"]
 
 _ATTEMPT_COLUMNS = [column.name for column in schema.attempts.columns][1:]
 _TASK_COLUMNS = [column.name for column in schema.tasks.columns]
@@ -101,8 +101,7 @@ class Archive:
 
     def version(self) -> str | None:
         """Return the version of the archive's tables; None where there are none yet."""
-        with connect(self.engine) as connection:
-            return _version(connection)
+        return stored_version(self.engine)
 
     def _make_ready(self, create: bool) -> None:
         if self.on_sqlite:
@@ -128,6 +127,14 @@ class Archive:
             METADATA.create_all(connection)
             connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
             connection.execute(text("INSERT INTO alembic_version VALUES (:version)"), {"version": VERSION})
+
+
+def stored_version(engine: Engine) -> str | None:
+    """Return the version of the archive's tables in a database; None where there are none yet."""
+    if engine.dialect.name == "sqlite" and not Path(str(engine.url.database)).exists():
+        return None
+    with connect(engine) as connection:
+        return _version(connection)
 
 
 def _version(connection: Connection) -> str | None:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from tonnage.cli import tables
 from tonnage.cli.options import json_option, print_json, printable, read_workflow, workflow_arguments
 from tonnage.errors import InputError
-from tonnage.units import format_bytes, format_cores, format_seconds
+from tonnage.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -245,7 +246,7 @@ def _category_rows(
         ]
         memory = format_bytes(max(category.memory)) if category.memory else "unknown"
         yield (
-            name if len(name) <= room else f"…{name[1 - room :]}",  # what sets long names apart is their end
+            tables.cut(name, room),
             f"{category.tasks:,}",
             *(times if timed else []),
             *([memory] if measured else []),
@@ -256,14 +257,12 @@ def _category_rows(
 def _requests(category: _Category) -> Iterator[str]:
     """Say what a category asks for: the range where its tasks differ, and how many ask where not all do."""
     for resource, amounts in category.requests.items():
-        ends = " to ".join(dict.fromkeys(_amount(resource, amount) for amount in (min(amounts), max(amounts))))
+        ends = " to ".join(dict.fromkeys(_amount(resource, value) for value in (min(amounts), max(amounts))))
         name = resource.replace("_", " ") if resource != "cores" else "core" if ends == "1" else "cores"
         some = "" if len(amounts) == category.tasks else f" ({len(amounts):,} of {category.tasks:,})"
         yield f"{ends} {name}{some}"
 
 
-def _amount(resource: str, amount: float) -> str:
-    if resource in ("memory", "disk"):
-        # People ask in the units of their batch system, which are powers of 1024: say it as they did.
-        return format_bytes(amount, binary=amount % 2**20 == 0)
-    return format_seconds(amount) if resource.endswith("time") else format_cores(amount)
+def _amount(resource: str, value: float) -> str:
+    # People ask in the units of their batch system, which are powers of 1024: say it as they did.
+    return tables.amount(resource, value, binary=value % 2**20 == 0)

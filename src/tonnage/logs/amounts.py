@@ -24,7 +24,7 @@ __all__ = [
 
 _UNKNOWN = frozenset(("", "-", "na", "n/a", "nan", "none", "null", "unknown", "undefined"))
 _LARGEST = 2.0**62  # what fits into a database column, and is more than any job ever used
-_SIZE = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)\s*([KMGTPE]?)(i?B|bytes?)?", re.IGNORECASE)
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([KMGTPE]?)(i?B|bytes?)?", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5, "e": 6}
 _CLOCK = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)")
 

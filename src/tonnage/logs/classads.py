@@ -4,12 +4,11 @@ The long form is ``Name = value`` lines with a blank line between two ads. In it
 a line break is printed as it is.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 
 from tonnage.logs.amounts import number, whole
-from tonnage.logs.json_values import values
+from tonnage.logs.json_values import parse, values
 from tonnage.logs.log import Log, UnusableError
 
 __all__ = ["ClassAd", "read_ads", "value"]
@@ -93,8 +92,8 @@ def _json_lines(log: Log) -> Iterator[tuple[int, ClassAd | UnusableError]]:
         if not text.strip():
             continue
         try:
-            yield line, _ad(json.loads(text))
-        except (ValueError, RecursionError):
+            yield line, _ad(parse(text))
+        except ValueError:
             yield line, UnusableError("is not JSON", text[:80])
 
 
@@ -138,7 +137,7 @@ def _is_open(text: str) -> bool:
 def _until_quote(lines: Iterator[str]) -> Iterator[str]:
     for line in lines:
         yield line
-        if line.rstrip().endswith('"'):
+        if line.rstrip().endswith('"') and not line.rstrip().endswith('\\"'):
             return
 
 

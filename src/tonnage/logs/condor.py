@@ -15,7 +15,7 @@ from tonnage.logs.classads import ClassAd, read_ads
 from tonnage.logs.log import Entry, Hints, Log, Skipped, UnusableError
 from tonnage.units import Bytes
 
-__all__ = ["exhausted_by", "read", "recognises"]
+__all__ = ["exhausted_by", "native_id", "read", "recognises"]
 
 _KIB, _MIB = 2**10, 2**20
 _OWN = ("ClusterId", "ProcId", "JobStatus")
@@ -80,6 +80,13 @@ def exhausted_by(code: int | None, subcode: int | None) -> Resource | None:
     return Resource.MEMORY if code == _OUT_OF_RESOURCES else None
 
 
+def native_id(global_id: str | None, run: int | None) -> str | None:
+    """Return HTCondor's name for the job; one that exhausted a resource may be released and run again: name the run."""
+    if global_id is None:
+        return None
+    return f"htcondor:{global_id}" if run is None else f"htcondor:{global_id}:{run}"
+
+
 def _attempt(ad: ClassAd) -> Attempt:
     status, starts = _status(ad), ad.whole("NumJobStarts")
     started, used = ad.positive("JobCurrentStartDate", "JobStartDate"), _used(ad)
@@ -94,7 +101,7 @@ def _attempt(ad: ClassAd) -> Attempt:
     attempt_number = max(starts or 1, 1)
     input_bytes = ad.positive("TransferInputSizeMB", unit=_MIB)
     return Attempt(
-        native_id=_native_id(global_id, attempt_number if exhausted else None),
+        native_id=native_id(global_id, attempt_number if exhausted else None),
         row=json.dumps(ad.attributes, sort_keys=True),
         run=None if dagman is None else f"{dagman}@{schedd}" if schedd else str(dagman),
         workflow=_workflow(ad, dagman),
@@ -214,13 +221,6 @@ def _outcome(ad: ClassAd, status: int, exhausted: Resource | None) -> Outcome | 
     if exit_code is None:
         return None
     return Outcome.DONE if exit_code == (ad.whole("JobSuccessExitCode") or 0) else Outcome.FAILED
-
-
-def _native_id(global_id: str | None, run: int | None) -> str | None:
-    """Return HTCondor's name for the job; one that exhausted a resource may be released and run again: name the run."""
-    if global_id is None:
-        return None
-    return f"htcondor:{global_id}" if run is None else f"htcondor:{global_id}:{run}"
 
 
 def _workflow(ad: ClassAd, dagman: int | None) -> str | None:

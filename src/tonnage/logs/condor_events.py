@@ -1,79 +1,281 @@
 """HTCondor's job event log, the file that a submit description names with ``log = ...``, in its plain form.
 
-Each execution of a job is an attempt: what was evicted and started again is two of them. An execution ends with the
-event that says so, but why it ended may stand in the next one: an eviction is followed by the hold that caused it. So
-an execution that was stopped is kept until the job's next event. Of a job only what its next attempt needs is kept,
-and nothing once it has left the queue.
+Each execution of a job is an attempt: what was evicted and started again is two of them. Why an execution ended may
+stand in the event after the one that ended it: an eviction is followed by the hold that caused it. So an execution
+that was stopped waits for what comes next. A job is forgotten when it leaves the queue.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, tzinfo
+from datetime import tzinfo
 
-from tonnage.jobs import Amounts, Attempt, Outcome, Resource
-from tonnage.logs.amounts import clock_seconds, moment, number
-from tonnage.logs.classads import ClassAd, value
-from tonnage.logs.condor import exhausted_by
+from tonnage.jobs import Amounts, Attempt, Outcome
+from tonnage.logs.classads import ClassAd
+from tonnage.logs.condor import exhausted_by, native_id
+from tonnage.logs.condor_event import HEADER, Event, JobName, Moment, events
 from tonnage.logs.log import Assumed, Entry, Hints, Log, Skipped, UnusableError
 
 __all__ = ["read", "recognises"]
 
 _KIB, _MIB = 2**10, 2**20
-_HEADER = re.compile(
-    r"(?P<kind>\d{3}) \((?P<cluster>-?\d+)\.(?P<proc>-?\d+)\.(?P<subproc>-?\d+)\) "
-    r"(?P<date>\d\d/\d\d|\d{4}-\d\d-\d\d)[ T](?P<time>\d\d:\d\d:\d\d\S*) ?(?P<title>.*)",
-    re.ASCII,
-)
 _OTHER_FORMS = {"<": "XML", "{": "JSON", "[": "JSON"}
-_END = "..."
-_LONGEST = 2**20  # letters of one event that are kept: what no real event has
+_MOST_ENDS = 4  # events that are kept of how an execution ended
 
 _SUBMITTED, _STARTED, _EVICTED, _TERMINATED, _GREW, _SHADOW_FAILED = "000", "001", "004", "005", "006", "007"
-_ABORTED, _HELD, _RECONNECT_FAILED, _AD = "009", "012", "024", "028"
-_STOPPED = {_EVICTED: Outcome.PREEMPTED, _SHADOW_FAILED: Outcome.LOST, _RECONNECT_FAILED: Outcome.LOST}
-_HELD_BY_USER = 1
+_ABORTED, _HELD, _RELEASED, _RECONNECT_FAILED, _AD = "009", "012", "013", "024", "028"
+_STOPS = (_EVICTED, _SHADOW_FAILED, _RECONNECT_FAILED)
+_LEAVES = {_TERMINATED, _ABORTED}
+_BY_USER = 1  # the code of a hold that the user asked for
 
-_ATTRIBUTE = re.compile(r"^\s*([A-Za-z_]\w*) = (.*)$", re.MULTILINE)
-_NOTE = re.compile(r"(\w+) = (\"(?:[^\"\\]|\\.)*\")")
-_BATCH = re.compile(r"(.+)\+(\d+)")
-_ADDRESS = re.compile(r"<\[?([^\s>?]+?)\]?(?::\d+)?(?:\?[^\s>]*?alias=([^\s>&]+)[^\s>]*|\?[^\s>]*)?>")
-_SLOT = re.compile(r"^\s*SlotName: \"?(?:\S*@)?([^\s@\"]+)", re.MULTILINE)
-_CODES = re.compile(r"\bCode (\d{1,9}) Subcode (-?\d{1,9})")
-_EXIT = re.compile(r"\) Normal termination \(return value (-?\d{1,9})\)|\) Abnormal termination \(signal (\d{1,9})\)")
-_CPU = re.compile(r"Usr (\d+) (\d+:\d+:\d+), Sys (\d+) (\d+:\d+:\d+)  -  Run Remote Usage", re.ASCII)
-_GROWN = re.compile(r"^\s*(\d+)  -  (MemoryUsage|ResidentSetSize) of job", re.MULTILINE | re.ASCII)
-_LIMIT = re.compile(r"memory limit of (\d+) megabytes", re.ASCII)
-_TABLE = re.compile(r"\s*Partitionable Resources\s*:(.*)")
-_TYPED = ("Cpus", "Memory", "Disk")
+_ZONE = re.compile(r"(?:Z|[+-]\d\d:?\d\d)$")
+_BATCH = re.compile(r"(.+)\+(\d+)", re.ASCII)
+_TYPED = frozenset(name for one in ("Cpus", "Memory", "Disk") for name in (one, f"Request{one}"))
+_TYPED |= {"MemoryUsage", "DiskUsage", "CondorScratchDir", "DAGNodeName"}
 
 
 def recognises(head: str, path: object) -> bool:  # noqa: ARG001
-    """Whether the text begins with an event; those of the other forms are recognised so that the reader can say so."""
-    start = head.lstrip()[:1]
-    if start in _OTHER_FORMS:
-        return "EventTypeNumber" in head
-    return _HEADER.fullmatch(head.lstrip().split("\n", 1)[0].rstrip("\r")) is not None
+    """Whether the text begins with an event; in a form that is not read, too, so that the reader can say so."""
+    text = head.lstrip()
+    return "EventTypeNumber" in head if text[:1] in _OTHER_FORMS else bool(HEADER.match(text))
 
 
-@dataclass(frozen=True, slots=True)
-class _Event:
-    """One event: its kind, its job and all of its text."""
+def read(log: Log, hints: Hints) -> Iterator[Entry]:
+    """Yield an attempt for each execution that has ended."""
+    if other := _OTHER_FORMS.get(log.head.lstrip()[:1]):
+        raise log.error(f"is {other}: of HTCondor's event logs only the plain form is read")
+    if not HEADER.search(log.head):
+        raise log.error("is not an HTCondor job event log: no line like 005 (123.000.000) 2024-01-05 10:11:12")
+    queue = _Queue(hints.zone)
+    for event in events(log):
+        if isinstance(event, Skipped):
+            yield event
+            continue
+        try:
+            yield from queue.take(event)
+        except UnusableError as problem:
+            yield problem.at(event.line)
+    yield from queue.rest()
+
+
+@dataclass(slots=True)
+class _Run:
+    """An execution: what started it, what it grew to, and what ended it."""
+
+    start: Event | None = None
+    started: Moment | None = None
+    memory: float | None = None
+    ends: list[Event] = field(default_factory=list)
+    ended: Moment | None = None
+
+    def end(self, event: Event, now: Moment) -> None:
+        """Note an event that ended it, or says why."""
+        self.ended = self.ended or now
+        if len(self.ends) < _MOST_ENDS:
+            self.ends.append(event)
+
+
+@dataclass(slots=True)
+class _Job:
+    """A job in the queue."""
 
     line: int
-    kind: str
-    job: tuple[int, int, int]
-    date: str
-    text: str
+    submitted: Moment | None = None
+    notes: dict[str, str] = field(default_factory=dict)
+    schedd: str | None = None
+    global_id: str | None = None
+    runs: int = 0
+    run: _Run | None = None
 
-    @property
-    def title(self) -> str:
-        return self.text.split("\n", 1)[0]
+    def finish(self) -> Iterator[Entry]:
+        """Yield the execution that is over, and wait for the next."""
+        run, self.run = self.run, None
+        if run is None:
+            return
+        try:
+            yield _attempt(self, run)
+        except UnusableError as problem:
+            yield problem.at(run.ends[-1].line if run.ends else self.line)
 
-    def codes(self) -> tuple[int | None, int | None]:
-        found = _CODES.search(self.text)
-        return (int(found[1]), int(found[2])) if found else (None, None)
 
-    def when(self, zone: tzinfo) -> float | None:
-        """Return the moment; a date without a year is in the year that `_Clock` gives it."""
-        return moment(self.date, "the date", zone)
+class _Queue:
+    """The jobs that have been submitted and have not left the queue."""
+
+    def __init__(self, zone: tzinfo) -> None:
+        self._zone = zone
+        self._jobs: dict[JobName, _Job] = {}
+        self._assumed: set[str] = set()
+
+    def take(self, event: Event) -> Iterator[Entry]:
+        """Let an event happen, and yield the executions of which it says that they are over."""
+        now = event.moment(self._zone)
+        yield from self._assume(event, now)
+        if event.kind == _SUBMITTED:
+            yield from self._forget(event.job)
+            self._jobs[event.job] = _Job(event.line, now, event.notes(), event.alias())
+        elif event.kind == _STARTED:
+            yield from self._start(event, now)
+        elif event.kind in _STOPS:
+            yield from self._stop(event, now)
+        elif event.kind == _TERMINATED:
+            yield from self._terminate(event, now)
+        elif event.kind == _ABORTED:
+            yield from self._abort(event, now)
+        elif job := self._jobs.get(event.job):
+            yield from _go_on(job, event, now)
+        elif event.kind == _HELD:
+            yield _without_start(event)
+
+    def rest(self) -> Iterator[Entry]:
+        """Yield what is left when the log ends."""
+        for name in list(self._jobs):
+            yield from self._forget(name)
+
+    def _assume(self, event: Event, now: Moment) -> Iterator[Assumed]:
+        if not now.has_year:
+            what = "dates have no year: how long jobs took is known, when they ran is not"
+        elif not _ZONE.search(event.date):
+            what = f"times in the zone {self._zone}"
+        else:
+            return
+        if what not in self._assumed:
+            self._assumed.add(what)
+            yield Assumed(what)
+
+    def _start(self, event: Event, now: Moment) -> Iterator[Entry]:
+        job = self._jobs.setdefault(event.job, _Job(event.line))
+        yield from job.finish()
+        job.runs, job.run = job.runs + 1, _Run(event, now)
+
+    def _stop(self, event: Event, now: Moment) -> Iterator[Entry]:
+        job = self._jobs.get(event.job)
+        if job is None:
+            yield _without_start(event)
+        elif job.run:
+            job.run.end(event, now)
+        else:
+            yield Skipped(event.line, "it was stopped before it ran", _name(event))
+
+    def _terminate(self, event: Event, now: Moment) -> Iterator[Entry]:
+        job = self._jobs.pop(event.job, None) or _Job(event.line)
+        if not job.run:  # its start is not in this log, but how it ended and what it used is
+            job.runs, job.run = job.runs + 1, _Run()
+        job.run.end(event, now)
+        yield from job.finish()
+
+    def _abort(self, event: Event, now: Moment) -> Iterator[Entry]:
+        job = self._jobs.pop(event.job, None)
+        if job and job.run:
+            if not job.run.ends:  # else it was stopped before, and for another reason
+                job.run.end(event, now)
+            yield from job.finish()
+        elif job is None:
+            yield _without_start(event)
+        elif not job.runs:
+            yield Skipped(event.line, "it was removed before it ran", _name(event))
+
+    def _forget(self, name: JobName) -> Iterator[Entry]:
+        """Forget a job of which the log does not say that it left the queue."""
+        job = self._jobs.pop(name, None)
+        if job and job.run and job.run.ends:
+            yield from job.finish()
+        elif job and job.run and job.run.start:
+            yield Skipped(job.run.start.line, "it has not ended", "running")
+        elif job and not job.runs:
+            yield Skipped(job.line, "it has not ended", "waiting")
+
+
+def _go_on(job: _Job, event: Event, now: Moment) -> Iterator[Entry]:
+    """Note what an event says about a job that stays in the queue."""
+    if event.kind == _AD:
+        job.global_id = ClassAd(event.attributes()).text("GlobalJobId") or job.global_id
+    elif job.run and event.kind == _GREW:
+        job.run.memory = max(event.grown_to(), job.run.memory or 0.0) or None
+    elif job.run and event.kind == _HELD:
+        job.run.end(event, now)
+        yield from job.finish()
+    elif job.run and event.kind == _RELEASED and job.run.ends:
+        yield from job.finish()
+
+
+def _without_start(event: Event) -> Skipped:
+    return Skipped(event.line, "its start is not in this log", _name(event))
+
+
+def _name(event: Event) -> str:
+    return f"job {event.job[0]}.{event.job[1]}"
+
+
+def _attempt(job: _Job, run: _Run) -> Attempt:
+    kinds = {event.kind for event in run.ends}
+    exit_status, signal = next((found for event in run.ends if (found := event.exit())), (None, None))
+    if _TERMINATED in kinds and exit_status is None and signal is None:
+        raise UnusableError("it does not say how it ended")
+    exhausted = next(filter(None, (exhausted_by(*event.codes()) for event in run.ends)), None)
+    facts = run.start.attributes() if run.start else {}
+    for event in run.ends:
+        facts |= event.resources()
+    ad = ClassAd(facts)
+    memory = ad.positive("MemoryUsage", unit=_MIB) or run.memory
+    workflow, dagman = _workflow(job.notes.get("JobBatchName"))
+    return Attempt(
+        native_id=native_id(job.global_id, None if kinds & _LEAVES else job.runs),
+        row="\n".join(event.text for event in (run.start, *run.ends) if event),
+        run=f"{dagman}@{job.schedd}" if dagman and job.schedd else dagman,
+        workflow=workflow,
+        task=job.notes.get("DAGNodeName"),
+        number=job.runs,
+        host=run.start.host() if run.start else None,
+        submitted=job.submitted.known if job.submitted else None,
+        started=run.started.known if run.started else None,
+        ended=run.ended.known if run.ended else None,
+        outcome=Outcome.EXHAUSTED if exhausted else _outcome(run, kinds, exit_status, signal),
+        exhausted=exhausted,
+        exit_status=exit_status,
+        signal=signal,
+        requested=Amounts.of(
+            cores=ad.number("RequestCpus"),
+            memory=ad.number("RequestMemory", unit=_MIB),
+            disk=ad.number("RequestDisk", unit=_KIB),
+        ),
+        allocated=Amounts.of(
+            cores=ad.number("Cpus"),
+            memory=ad.number("Memory", unit=_MIB) or _first(event.memory_limit() for event in run.ends),
+            disk=ad.number("Disk", unit=_KIB),
+        ),
+        used=Amounts.of(
+            memory=memory,
+            disk=ad.number("DiskUsage", unit=_KIB),
+            wall_time=_wall_time(run, ad),
+            cpu_time=_first(event.cpu_seconds() for event in run.ends),
+        ),
+        memory_method=None if memory is None else "rss",
+        lower_bounds=() if exhausted is None else (exhausted.value,),
+        raw={name: value for name, value in (job.notes | facts).items() if value is not None and name not in _TYPED},
+    )
+
+
+def _first(found: Iterator[float | None]) -> float | None:
+    return next((one for one in found if one is not None), None)
+
+
+def _workflow(batch: str | None) -> tuple[str | None, str | None]:
+    """Return the workflow and the number of DAGMan's own job, which stands behind it: ``all.dag+123``."""
+    found = _BATCH.fullmatch(batch or "")
+    return (found[1], found[2]) if found else (batch, None)
+
+
+def _wall_time(run: _Run, ad: ClassAd) -> float | None:
+    if run.started and run.ended:
+        return run.started.until(run.ended)
+    return ad.number("TimeExecuteUsage")
+
+
+def _outcome(run: _Run, kinds: set[str], exit_status: int | None, signal: int | None) -> Outcome:
+    if exit_status is not None or signal is not None:
+        return Outcome.DONE if exit_status == 0 else Outcome.FAILED
+    if not kinds or kinds & {_SHADOW_FAILED, _RECONNECT_FAILED}:
+        return Outcome.LOST
+    if _HELD in kinds:
+        return Outcome.CANCELLED if run.ends[-1].codes()[0] == _BY_USER else Outcome.FAILED
+    return Outcome.CANCELLED if _ABORTED in kinds else Outcome.PREEMPTED

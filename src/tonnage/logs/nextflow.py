@@ -16,8 +16,8 @@ __all__ = ["read", "recognises"]
 
 _OWN = {"task_id", "hash", "name", "status"}
 _OUTCOMES = {"COMPLETED": Outcome.DONE, "FAILED": Outcome.FAILED, "ABORTED": Outcome.CANCELLED}
-_NAME_WITH_TAG = re.compile(r"(.+?) \((.*)\)")
-_PART = re.compile(r"([0-9.]+)\s*(ms|d|h|m|s)")
+_TIME = re.compile(r"(?:[0-9.]+\s*(?:ms|[dhms])\s*)+")
+_PART = re.compile(r"([0-9.]+)\s*(ms|[dhms])")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 # What a typed column holds, or what says nothing about other runs.
 _TYPED = frozenset(
@@ -63,11 +63,10 @@ def read(log: Log, hints: Hints) -> Iterator[Entry]:
     if missing:
         raise log.error(f"is not a Nextflow trace: no column {', '.join(sorted(missing))}", 1)
     assumed = False
-    reader = csv.reader((f"{line}\n" for line in lines), delimiter="\t" if "\t" in first else ",")
     label = hints.label or log.stem
-    for cells in reader:
-        line = reader.line_num + 1
-        if not cells:
+    for line, cells in _rows(lines, "\t" if "\t" in first else ","):
+        if isinstance(cells, UnusableError):
+            yield cells.at(line)
             continue
         if len(cells) != len(header):
             yield Skipped(line, f"{len(header)} columns were expected", f"{len(cells)} columns")
@@ -82,6 +81,20 @@ def read(log: Log, hints: Hints) -> Iterator[Entry]:
             yield problem.at(line)
 
 
+def _rows(lines: Iterator[str], separator: str) -> Iterator[tuple[int, list[str] | UnusableError]]:
+    """Yield the cells of each row that is not empty, and the line on which it ends."""
+    reader = csv.reader((f"{line}\n" for line in lines), delimiter=separator)
+    while True:
+        try:
+            cells: list[str] | UnusableError = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as problem:  # a cell of 128 KiB, or a line break of its own kind within one
+            cells = UnusableError("its cells cannot be told apart", str(problem))
+        if cells:
+            yield reader.line_num + 1, cells
+
+
 def _attempt(row: Mapping[str, str], hints: Hints, label: str) -> Attempt:
     status = row["status"]
     if status == "CACHED":
@@ -89,7 +102,6 @@ def _attempt(row: Mapping[str, str], hints: Hints, label: str) -> Attempt:
     if status not in _OUTCOMES:
         raise UnusableError("it has not ended", status)
     name = row["name"]
-    with_tag = _NAME_WITH_TAG.fullmatch(name)
     exit_status = whole(row.get("exit"), "exit")
     start, native = row.get("start") or row.get("submit", ""), row.get("native_id", "")
     used = _used(row)
@@ -105,8 +117,8 @@ def _attempt(row: Mapping[str, str], hints: Hints, label: str) -> Attempt:
         row="\t".join(row.values()),
         run=label,
         task=name or None,
-        number=whole(row.get("attempt"), "attempt") or 1,
-        category=row.get("process") or (with_tag[1] if with_tag else name) or None,
+        number=max(1, whole(row.get("attempt"), "attempt") or 1),
+        category=row.get("process") or _process(name) or None,
         host=row.get("hostname") or None,
         submitted=_moment(row.get("submit", ""), "submit", hints),
         started=_moment(row.get("start", ""), "start", hints),
@@ -120,6 +132,12 @@ def _attempt(row: Mapping[str, str], hints: Hints, label: str) -> Attempt:
         memory_method="rss" if row.get("peak_rss") else None,
         raw={name: value for name, value in row.items() if value and name not in _TYPED},
     )
+
+
+def _process(name: str) -> str:
+    """Return ``ALIGN`` for a task of the name ``ALIGN (sample 1)``."""
+    process, opening, _ = name.partition(" (")
+    return process if process and opening and name.endswith(")") else name
 
 
 def _used(row: Mapping[str, str]) -> Amounts:
@@ -146,7 +164,7 @@ def _seconds(text: str, what: str) -> float | None:
     if text.replace(".", "", 1).isdigit():
         milliseconds = number(text, what)
         return None if milliseconds is None else milliseconds / 1000
-    if _PART.sub("", text).strip():
+    if not _TIME.fullmatch(text):
         raise UnusableError(f"{what} is not a time", text)
     return sum((number(value, what) or 0.0) * _SECONDS[unit] for value, unit in _PART.findall(text))
 

@@ -74,7 +74,7 @@ def _job(job: Mapping[str, object]) -> Record:
         requested=Amounts.of(
             cores=requested.get("cpu") or _number(_in(job, "required", "CPUs"), "required.CPUs") or None,
             memory=_required_memory(job) if memory is None else memory,
-            wall_time=None if limit is None else limit * 60,
+            wall_time=None if limit is None else scaled(str(limit), "time.limit", 60),
         ),
         allocated=Amounts.of(cores=allocated.get("cpu") or None, memory=_bytes(allocated.get("mem"), _MIB)),
         used=_times(job),

@@ -164,26 +164,43 @@ class Steps:
             self._out_of_memory |= memory > limit
 
 
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    number: int
+    restart: int
+    submitted: float | None
+    row: int
+
+
 class Copies:
     """Counts the copies of jobs: one that was requeued has a record for each time that it ran, one after the other."""
 
     def __init__(self) -> None:
-        self._last: dict[tuple[str, str], tuple[int, float | None, int]] = {}
+        self._last: dict[tuple[str, str], _Copy] = {}
 
     def count(self, job: Record) -> tuple[int, int]:
         """Return the attempt's number from 1, and its restart: what tells copies of one submission apart.
 
-        Being requeued is a submission of its own, so where Slurm does not say how often that was, the restart stays
-        the same whether or not the earlier copies are in the log, too.
+        To be requeued is to be submitted again. So where Slurm does not say how often that was, the restart does not
+        depend on whether the earlier copies are in the log, too.
         """
         key = job.cluster, job.id
-        number, submitted, restart = self._last.pop(key, (0, None, -1))
-        number = number + 1 if job.restarts is None else job.restarts + 1
-        restart = restart + 1 if job.submitted == submitted else 0
-        self._last[key] = number, job.submitted, restart
+        copy = _next(self._last.pop(key, None), job)
+        self._last[key] = copy
         if len(self._last) > WINDOW:
             del self._last[next(iter(self._last))]
-        return number, restart if job.restarts is None else job.restarts
+        return copy.number, copy.restart
+
+
+def _next(last: _Copy | None, job: Record) -> _Copy:
+    row = hash(job.row)
+    if job.restarts is not None:
+        return _Copy(job.restarts + 1, job.restarts, job.submitted, row)
+    if last is None:
+        return _Copy(1, 0, job.submitted, row)
+    if last.row == row:  # the same once more: logs that overlap were put together
+        return last
+    return _Copy(last.number + 1, last.restart + 1 if job.submitted == last.submitted else 0, job.submitted, row)
 
 
 def attempt(job: Record | None, steps: Steps, copies: Copies, label: str | None) -> Attempt:
@@ -257,7 +274,7 @@ def _disk(job: Record, steps: Steps) -> dict[str, object]:
         "MaxDiskRead": _of(max, steps.disk_read, job.disk_read),
         "MaxDiskWrite": _of(max, steps.disk_written, job.disk_written),
     }
-    return {name: amount for name, amount in most.items() if amount is not None}
+    return {name: round(amount) for name, amount in most.items() if amount is not None}
 
 
 def _says_more(step: Record) -> int:

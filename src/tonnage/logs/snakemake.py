@@ -54,13 +54,10 @@ def read(log: Log, hints: Hints) -> Iterator[Entry]:
     """Yield an attempt for each row."""
     lines = enumerate(log.lines(), start=1)
     first = next(lines, (1, ""))
-    if first[1].startswith("{"):
-        rows = _objects(chain([first], lines))
-    elif _is_header(first[1]):
-        rows = _cells(first[1].split("\t"), lines)
-    else:
-        raise log.error(f"is not a Snakemake benchmark: its first columns are not {' and '.join(_FIRST)}", 1)
-    for line, row in rows:
+    if not recognises(first[1], log.path):
+        raise log.error(f"is not a Snakemake benchmark: its first line does not name {' and '.join(_FIRST)}", 1)
+    is_table = _is_header(first[1])
+    for line, row in _cells(first[1].split("\t"), lines) if is_table else _objects(chain([first], lines)):
         try:
             if isinstance(row, UnusableError):
                 raise row
@@ -161,9 +158,9 @@ def _category(path: Path) -> str:
 
 
 def _task(rule: str, record: _Record) -> str:
-    """Return a job's name: its rule, and the wildcards where it has some."""
-    wildcards = _mapping(record.get("wildcards"))
-    return " ".join([rule, *(f"{name}={_text(value)}" for name, value in wildcards.items())]).strip()
+    """Return a job's name: its rule, and the wildcards where it has some; JSON sorts them, so here they are too."""
+    wildcards = sorted(_mapping(record.get("wildcards")).items())
+    return " ".join([rule, *(f"{name}={_text(value)}" for name, value in wildcards)]).strip()
 
 
 def _cpu_seconds(record: _Record, seconds: float, *, measured: bool) -> float | None:

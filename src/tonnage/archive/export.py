@@ -1,0 +1,191 @@
+"""Attempts for other programs: CSV, JSON lines and Parquet, in bytes, seconds and cores."""
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tonnage.archive.schema import RESOURCES_OF
+from tonnage.errors import InputError
+from tonnage.jobs import Amounts, Attempt
+from tonnage.whole import WholeFile
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+__all__ = ["EXPORTERS", "csv_lines", "export", "record"]
+
+_BATCH = 10_000
+_BYTES = [*(f"{kind}{name}" for kind in ("", "requested_", "allocated_") for name in ("memory", "disk")), "input_bytes"]
+_WHOLE = (*_BYTES, "processes", "number", "exit_status", "signal")
+_SECONDS = [*(f"{kind}wall_time" for kind in ("", "requested_", "allocated_")), "cpu_time"]
+_MOMENTS = ("submitted", "started", "ended")
+_CORES = [f"{kind}cores" for kind in ("", "requested_", "allocated_")]
+
+
+def record(attempt: Attempt) -> dict[str, object]:
+    """Return an attempt as plain values under the names of the archive's columns."""
+    return {
+        "identity": attempt.identity.hex() if attempt.identity else None,
+        "native_id": attempt.native_id,
+        "run": attempt.run,
+        "workflow": attempt.workflow,
+        "workflow_checksum": attempt.workflow_checksum,
+        "task": attempt.task,
+        "number": attempt.number,
+        "category": attempt.category,
+        "label": attempt.label,
+        "command": attempt.command,
+        "executable": attempt.executable,
+        "user": attempt.user,
+        "host": attempt.host,
+        "submitted": attempt.submitted,
+        "started": attempt.started,
+        "ended": attempt.ended,
+        "outcome": attempt.outcome and attempt.outcome.value,
+        "exhausted": attempt.exhausted and attempt.exhausted.value,
+        "exit_status": attempt.exit_status,
+        "signal": attempt.signal,
+        **_amounts("", attempt.used, "used"),
+        **_amounts("requested_", attempt.requested, "requested"),
+        **_amounts("allocated_", attempt.allocated, "allocated"),
+        "input_bytes": attempt.input_bytes,
+        "memory_method": attempt.memory_method,
+        "lower_bounds": list(attempt.lower_bounds),
+        "inputs": list(attempt.inputs),
+        "outputs": list(attempt.outputs),
+        "fields": dict(attempt.fields),
+        "raw": dict(attempt.raw),
+    }
+
+
+def _amounts(prefix: str, amounts: Amounts, kind: str) -> dict[str, object]:
+    return {f"{prefix}{name}": getattr(amounts, name) for name in RESOURCES_OF[kind]}
+
+
+def export(attempts: Iterable[Attempt], path: Path, format: str) -> int:
+    """Write attempts into a file, whole or not at all; return how many there were."""
+    counted = _Counted(attempts)
+    if format == "parquet":
+        _need_parquet()
+    file = WholeFile(path)
+    try:
+        for data in EXPORTERS[format](counted):
+            file.write(data)
+        file.commit()
+    except BaseException:
+        file.discard()
+        raise
+    return counted.count
+
+
+class _Counted:
+    def __init__(self, attempts: Iterable[Attempt]) -> None:
+        self.count = 0
+        self._attempts = attempts
+
+    def __iter__(self) -> Iterator[Attempt]:
+        for attempt in self._attempts:
+            self.count += 1
+            yield attempt
+
+
+def csv_lines(attempts: Iterable[Attempt]) -> Iterator[bytes]:
+    """Yield a table as CSV; the header names the unit of bytes, so that it can be imported again."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    names = list(record(Attempt()))
+    writer.writerow(f"{name} (B)" if name in _BYTES else name for name in names)
+    for number, attempt in enumerate(attempts, start=1):
+        writer.writerow(map(_cell, record(attempt).values()))
+        if number % _BATCH == 0:
+            yield buffer.getvalue().encode()
+            buffer.seek(0)
+            buffer.truncate()
+    yield buffer.getvalue().encode()
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, list | dict):
+        return json.dumps(value) if value else None
+    return value
+
+
+def _json_lines(attempts: Iterable[Attempt]) -> Iterator[bytes]:
+    for attempt in attempts:
+        yield json.dumps(record(attempt)).encode() + b"\n"
+
+
+def _parquet(attempts: Iterable[Attempt]) -> Iterator[bytes]:
+    import pyarrow as arrow
+    from pyarrow import parquet
+
+    schema = arrow.schema([(name, _arrow_type(name)) for name in record(Attempt())])
+    sink = _Sink()
+    remaining = iter(attempts)
+    with parquet.ParquetWriter(sink, schema) as writer:
+        while batch := list(islice(remaining, _BATCH)):
+            rows = [{name: _json_text(value) for name, value in record(one).items()} for one in batch]
+            writer.write_table(arrow.Table.from_pylist(rows, schema=schema))
+            yield sink.taken()
+    yield sink.taken()
+
+
+class _Sink(io.RawIOBase):
+    """A file to write into, whose bytes are taken away piece by piece."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._length = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._length
+
+    def write(self, data: "ReadableBuffer") -> int:
+        piece = bytes(data)
+        self._pieces.append(piece)
+        self._length += len(piece)
+        return len(piece)
+
+    def taken(self) -> bytes:
+        """Return what was written since the last call."""
+        pieces, self._pieces = self._pieces, []
+        return b"".join(pieces)
+
+
+def _arrow_type(name: str) -> object:
+    import pyarrow as arrow
+
+    if name in _WHOLE:
+        return arrow.int64()
+    if name in (*_SECONDS, *_MOMENTS, *_CORES):
+        return arrow.float64()
+    if name in ("lower_bounds", "inputs", "outputs"):
+        return arrow.list_(arrow.string())
+    return arrow.string()
+
+
+def _json_text(value: object) -> object:
+    """Objects of any shape have no type in Parquet: they become JSON."""
+    return json.dumps(value) if isinstance(value, dict) else value
+
+
+def _need_parquet() -> None:
+    try:
+        import pyarrow  # noqa: F401
+    except ModuleNotFoundError:
+        hint = "pip install 'tonnage[parquet]'"
+        raise InputError("Parquet needs the package pyarrow", hint=hint) from None
+
+
+EXPORTERS: dict[str, Callable[[Iterable[Attempt]], Iterator[bytes]]] = {
+    "csv": csv_lines,
+    "jsonl": _json_lines,
+    "parquet": _parquet,
+}

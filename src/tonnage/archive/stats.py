@@ -1,0 +1,92 @@
+"""What the jobs of each category use, and how much of what they asked for they waste."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tonnage.archive.reading import FloatArray, columns_by_group
+from tonnage.archive.schema import RESOURCES_OF, attempts
+from tonnage.archive.search import EVERYTHING, Search
+from tonnage.archive.store import Archive
+from tonnage.jobs import Resource
+
+__all__ = ["CategoryStats", "ResourceStats", "Waste", "stats"]
+
+_BINS = 12
+_USED = tuple(Resource(name) for name in RESOURCES_OF["used"])
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceStats:
+    """How a resource's use is spread over attempts."""
+
+    count: int
+    """Of how many attempts it is known."""
+    p50: float
+    p95: float
+    max: float
+    histogram: tuple[int, ...]
+    """Attempts in equally wide ranges from 0 to the largest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waste:
+    """Memory that was asked for and not used, while the attempt ran."""
+
+    attempts: int
+    """Of how many attempts request, peak and run time are known."""
+    byte_seconds: float
+    requested_byte_seconds: float
+    savings_byte_seconds: float
+    """What would have been saved had each asked for the largest peak of its category."""
+
+    @property
+    def fraction(self) -> float | None:
+        """The part of what was asked for that was not used."""
+        return self.byte_seconds / self.requested_byte_seconds if self.requested_byte_seconds else None
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryStats:
+    """What is known about the attempts of one category."""
+
+    category: str
+    jobs: int
+    resources: dict[Resource, ResourceStats]
+    waste: Waste | None
+
+
+def stats(archive: Archive, search: Search = EVERYTHING, *, by: str | None = "category") -> list[CategoryStats]:
+    """Return the statistics of each category: those that waste most memory first, then the largest."""
+    columns = [attempts.c[resource] for resource in _USED] + [attempts.c.requested_memory]
+    groups = columns_by_group(archive, columns, search, by=by)
+    found = [_category(name, dict(zip((*_USED, "requested"), table, strict=True))) for name, table in groups.items()]
+    return sorted(found, key=lambda one: (-(one.waste.byte_seconds if one.waste else 0), -one.jobs, one.category))
+
+
+def _category(name: str, columns: dict[str, FloatArray]) -> CategoryStats:
+    spreads = {resource: _spread(columns[resource]) for resource in _USED}
+    waste = _waste(columns["requested"], columns[Resource.MEMORY], columns[Resource.WALL_TIME])
+    known = {resource: spread for resource, spread in spreads.items() if spread is not None}
+    return CategoryStats(name, len(columns["requested"]), known, waste)
+
+
+def _spread(values: FloatArray) -> ResourceStats | None:
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return None
+    p50, p95 = np.percentile(known, (50, 95))
+    largest = float(known.max())
+    counts: Sequence[int] = np.histogram(known, bins=_BINS, range=(0, largest or 1))[0].tolist()
+    return ResourceStats(len(known), float(p50), float(p95), largest, tuple(counts))
+
+
+def _waste(requested: FloatArray, used: FloatArray, seconds: FloatArray) -> Waste | None:
+    known = ~(np.isnan(requested) | np.isnan(used) | np.isnan(seconds))
+    if not known.any():
+        return None
+    asked, peaks, times = requested[known], used[known], seconds[known]
+    unused = np.maximum(asked - peaks, 0)
+    saved = np.maximum(asked - peaks.max(), 0)
+    return Waste(int(known.sum()), float(unused @ times), float(asked @ times), float(saved @ times))

@@ -1,0 +1,37 @@
+"""``tonnage archive export``: jobs for other programs."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tonnage.cli.archive.options import archive_option, search_options
+from tonnage.errors import InputError
+
+if TYPE_CHECKING:
+    from tonnage.archive import Search
+
+__all__ = ["command"]
+
+_ENDINGS = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".pq": "parquet"}
+
+
+@click.command("export")
+@archive_option
+@search_options
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), metavar="FILE", help="Write here.")
+@click.option("--format", type=click.Choice(["csv", "jsonl", "parquet"]), help="[default: by the ending of FILE]")
+def command(url: str | None, search: "Search", output: Path, format: str | None) -> None:
+    """Write jobs as CSV, JSON lines or Parquet, in bytes and seconds.
+
+    \b
+    Example: tonnage archive export --since 365d -o jobs.parquet
+    """
+    from tonnage.archive import Archive, export, find
+
+    chosen = format or _ENDINGS.get(output.suffix.lower())
+    if chosen is None:
+        raise InputError(f"{output}: the ending names no format", hint=f"one of {', '.join(_ENDINGS)}, or --format")
+    with Archive.open(url) as archive:
+        count = export(find(archive, search), output, chosen)
+    click.echo(f"{output}: {count:,} jobs", err=True)

@@ -1,0 +1,43 @@
+"""``tonnage archive forget``: remove what is no longer wanted."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from tonnage.cli.archive.options import archive_option, moment, search_options
+from tonnage.cli.options import json_option, print_json
+
+if TYPE_CHECKING:
+    from tonnage.archive import Search
+
+__all__ = ["command"]
+
+
+@click.command("forget")
+@archive_option
+@search_options
+@click.option("--older-than", metavar="WHEN", help="That ended before a date, or more than 2y or 90d ago.")
+@click.option("--keep", type=click.IntRange(0), metavar="N", help="But not the newest N of each category.")
+@click.option("--yes", is_flag=True, help="Remove them; without it, only say how many there are.")
+@json_option
+def command(
+    url: str | None, search: "Search", older_than: str | None, keep: int | None, yes: bool, as_json: bool
+) -> None:
+    """Remove jobs from the archive.
+
+    \b
+    Example: tonnage archive forget --older-than 730d --keep 1000 --yes
+    """
+    from tonnage.archive import EVERYTHING, Archive, count_forgettable, forget
+
+    if search == EVERYTHING and older_than is None and keep is None:
+        raise click.UsageError("this would remove everything: say what, with --older-than, --keep or a filter")
+    before = moment(older_than) if older_than else None
+    with Archive.open(url) as archive:
+        act = forget if yes else count_forgettable
+        count = act(archive, search, before=before, keep=keep)
+        left = archive.count()
+    if as_json:
+        print_json({"jobs": count, "removed": yes, "left": left})
+    else:
+        click.echo(f"{count:,} jobs removed, {left:,} left" if yes else f"{count:,} jobs would go; --yes removes them")

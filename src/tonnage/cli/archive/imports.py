@@ -1,0 +1,148 @@
+"""``tonnage archive import``: what other tools wrote down, into the archive."""
+
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
+
+import click
+
+from tonnage.cli.archive.options import archive_option
+from tonnage.cli.options import json_option, print_json, printable
+from tonnage.cli.sources import Reading, pairs, source_options
+
+if TYPE_CHECKING:
+    from tonnage.archive import Archive, Report
+    from tonnage.logs.sources import Source
+
+__all__ = ["command"]
+
+_SHOWN_REASONS = 8
+_LONGEST = 100
+
+
+@click.command("import")
+@click.argument("texts", metavar="SOURCE...", nargs=-1, required=True)
+@archive_option
+@source_options
+@click.option("--field", multiple=True, metavar="KEY=VALUE", help="A custom field for all jobs.")
+@click.option("--strict", is_flag=True, help="End at the first row that cannot be used.")
+@json_option
+def command(
+    texts: tuple[str, ...], url: str | None, reading: Reading, field: tuple[str, ...], strict: bool, as_json: bool
+) -> None:
+    """Store the jobs of logs: each once, however often it is imported.
+
+    A SOURCE is a file (plain or gzip), a folder, "-" for standard input, or another archive's URL. Read are Nextflow
+    traces, Snakemake benchmarks, Slurm's sacct (-P and --json), HTCondor's history and event logs, summaries of tonnage
+    watch and cctools, WfFormat and DAX with run times, SWF, and tables (CSV).
+
+    \b
+    Example: tonnage archive import results/pipeline_info/execution_trace.txt
+             sacct -P -a -S now-30days -o ALL | tonnage archive import -
+             tonnage archive import jobs.csv --columns memory=peak_kb --units memory=KiB
+    """
+    from tonnage.archive import Archive
+
+    reports: list[Report] = []
+    fields = pairs(field, "--field")
+    with Archive.open(url, create=True) as archive:
+        try:
+            for source in reading.sources(texts):
+                reports.append(_import(archive, source, fields, strict))
+                if not as_json:
+                    _print(reports[-1])
+        except KeyboardInterrupt:
+            click.echo("tonnage: interrupted; what was stored stays, and the same call goes on", err=True)
+            raise
+        if as_json:
+            print_json({"archive": str(archive), "sources": [_facts(report) for report in reports]})
+        else:
+            click.echo(f"{archive}: {archive.count():,} jobs")
+
+
+def _import(archive: "Archive", source: "Source", fields: dict[str, str], strict: bool) -> "Report":
+    from tonnage.archive import Report, import_entries
+
+    report = Report(source.name, source.format)
+    with _progress(source) as update:
+        import_entries(
+            archive,
+            source.entries,
+            report,
+            label=source.label,
+            path=source.name,
+            fields=fields,
+            strict=strict,
+            progress=update,
+        )
+    return report
+
+
+def _progress(source: "Source") -> "AbstractContextManager[Callable[[Report], None] | None]":
+    """Show how far a long import is, where somebody is looking."""
+    return _Bar(source) if sys.stderr.isatty() else nullcontext()
+
+
+class _Bar:
+    def __init__(self, source: "Source") -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[jobs]:,} jobs"))
+        self._progress = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True)
+        self._task = self._progress.add_task(printable(source.name), total=None, jobs=0)
+        self._source = source
+
+    def __enter__(self) -> "Callable[[Report], None]":
+        self._progress.start()
+        return self._update
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def _update(self, report: "Report") -> None:
+        done, total = self._source.progress()
+        self._progress.update(self._task, completed=done, total=total or None, jobs=report.read)
+
+
+def _print(report: "Report") -> None:
+    done = f"{report.read:,} rows read, {report.stored:,} stored, {report.duplicates:,} already there"
+    click.echo(printable(f"{report.source} ({report.format}): {done}, {report.skipped:,} skipped"))
+    for reason, count in report.reasons.most_common(_SHOWN_REASONS):
+        examples = ", ".join(_place(example.line, example.found) for example in report.examples[reason])
+        click.echo(
+            printable(f"  skipped {count:,}: {reason} ({examples})" if examples else f"  skipped {count:,}: {reason}")
+        )
+    if len(report.reasons) > _SHOWN_REASONS:
+        click.echo(f"  and for {len(report.reasons) - _SHOWN_REASONS} more reasons")
+    attempts = report.stored + report.duplicates
+    if attempts:
+        known = ", ".join(f"{name} {count / attempts:.0%}" for name, count in report.known.items() if count)
+        click.echo(f"  known: {known or 'no use of any resource'}")
+    for what in report.assumed:
+        click.echo(printable(f"  assumed: {what}"))
+
+
+def _place(line: int | None, found: str) -> str:
+    shown = found if len(found) <= _LONGEST else f"{found[:_LONGEST]}..."
+    return " ".join(part for part in (f"line {line}" if line else "", f'"{shown}"' if shown else "") if part)
+
+
+def _facts(report: "Report") -> dict[str, object]:
+    attempts = report.stored + report.duplicates
+    return {
+        "source": report.source,
+        "format": report.format,
+        "read": report.read,
+        "stored": report.stored,
+        "duplicates": report.duplicates,
+        "skipped": report.skipped,
+        "reasons": dict(report.reasons),
+        "examples": {
+            reason: [{"line": example.line, "found": example.found} for example in examples]
+            for reason, examples in report.examples.items()
+        },
+        "known": {name: count / attempts if attempts else 0.0 for name, count in report.known.items()},
+        "assumed": report.assumed,
+    }

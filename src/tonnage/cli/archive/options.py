@@ -1,0 +1,101 @@
+"""Options that several subcommands of ``tonnage archive`` share."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tonnage.cli.sources import pairs
+from tonnage.errors import InputError
+
+if TYPE_CHECKING:
+    from tonnage.archive import Search
+
+__all__ = ["archive_option", "moment", "search_options"]
+
+archive_option = click.option(
+    "--archive", "url", metavar="URL", help="The archive.  [default: $TONNAGE_ARCHIVE, else a file of yours]"
+)
+
+_OUTCOMES = ("done", "failed", "exhausted", "preempted", "lost", "cancelled")
+_TEXTS = {
+    "workflow": "Of this workflow: its name or checksum.",
+    "run": "Of this run.",
+    "user": "Of this user.",
+    "category": "Of this category.",
+    "task": "Of the task with this name.",
+    "command": "With this in the command, or matching a pattern such as '*/bwa mem*'.",
+    "executable": "Of this program.",
+    "input": "That read this file.",
+    "output": "That wrote this file.",
+}
+
+
+def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the filters; the command gets them as one value, `search`."""
+
+    @wraps(command)
+    def with_search(*arguments: object, **options: Any) -> object:  # noqa: ANN401 (click's options are of any type)
+        names = (*_TEXTS, "exit_status", "outcome", "since", "until", "where", "field")
+        chosen = {name: options.pop(name) for name in names}
+        return command(*arguments, search=_search(**chosen), **options)
+
+    decorated = with_search
+    options = [
+        *(click.option(f"--{name}", metavar="TEXT", help=explanation) for name, explanation in _TEXTS.items()),
+        click.option("--exit", "exit_status", type=int, metavar="N", help="That ended with this exit status."),
+        click.option("--outcome", type=click.Choice(_OUTCOMES), help="That ended this way."),
+        click.option("--since", metavar="WHEN", help="That ended since a date, or within 30d."),
+        click.option("--until", metavar="WHEN", help="That ended before."),
+        click.option("--where", multiple=True, metavar="CONDITION", help="Such as memory>4GB or requested_cores>=8."),
+        click.option("--field", multiple=True, metavar="KEY=VALUE", help="With this custom field."),
+    ]
+    for option in reversed(options):
+        decorated = option(decorated)
+    return decorated
+
+
+def _search(
+    *,
+    outcome: str | None,
+    since: str | None,
+    until: str | None,
+    where: tuple[str, ...],
+    field: tuple[str, ...],
+    **others: Any,  # noqa: ANN401
+) -> "Search":
+    from tonnage.archive import Search
+    from tonnage.jobs import Outcome
+    from tonnage.logs.conditions import Condition
+
+    return Search(
+        outcome=Outcome(outcome) if outcome else None,
+        since=moment(since) if since else None,
+        until=moment(until) if until else None,
+        where=tuple(Condition.parse(text) for text in where),
+        fields=pairs(field, "--field"),
+        **others,
+    )
+
+
+def moment(text: str) -> float:
+    """Return a date such as ``2026-11-15``, or how long ago something was, ``30d``, as seconds since 1970."""
+    import time
+
+    from tonnage.logs import amounts
+    from tonnage.logs.log import UnusableError
+    from tonnage.logs.zones import zone
+    from tonnage.units import parse_seconds
+
+    try:
+        found = amounts.moment(text, "it", zone())
+    except UnusableError:
+        try:
+            return time.time() - parse_seconds(text)
+        except InputError:
+            hint = "write one such as 2026-11-15, 2026-11-15T12:30 or 30d"
+            raise InputError(f'"{text}" is neither a date nor a time span', hint=hint) from None
+    if found is None:
+        raise InputError(f'"{text}" is not a date')
+    return found

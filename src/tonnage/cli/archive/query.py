@@ -1,0 +1,101 @@
+"""``tonnage archive query``: the jobs that meet some conditions."""
+
+import sys
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from tonnage.cli.archive.options import archive_option, search_options
+from tonnage.cli.options import json_option, print_json, printable
+from tonnage.cli.tables import amount, cut, print_table
+
+if TYPE_CHECKING:
+    from tonnage.archive import Search
+    from tonnage.jobs import Attempt
+
+__all__ = ["command"]
+
+_LONGEST_NAME = 40
+
+
+@click.command("query")
+@archive_option
+@search_options
+@click.option("--sort", metavar="COLUMN", help="Largest or newest first; names as in the alphabet.")
+@click.option("--reverse", is_flag=True, help="The other way round.")
+@click.option("--limit", type=click.IntRange(0), default=50, show_default=True, help="At most so many; 0 for all.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV with all columns.")
+@json_option
+def command(
+    url: str | None, search: "Search", sort: str | None, reverse: bool, limit: int, as_csv: bool, as_json: bool
+) -> None:
+    """Print the jobs that meet all conditions.
+
+    \b
+    Example: tonnage archive query --category align --where 'memory>4GB' --sort memory
+             tonnage archive query --outcome exhausted --since 30d --csv --limit 0 > exhausted.csv
+    """
+    from tonnage.archive import Archive, find, record
+    from tonnage.archive.export import csv_lines
+
+    if as_csv and as_json:
+        raise click.UsageError("--csv and --json both say how to print; give one of them")
+    with Archive.open(url) as archive:
+        # One more than is shown tells whether there are more.
+        found = find(
+            archive, search, sort=sort, reverse=reverse, limit=limit + 1 if limit and not as_csv else limit or None
+        )
+        if as_csv:
+            for data in csv_lines(found):
+                sys.stdout.write(data.decode())
+            return
+        attempts = list(found)
+    more = bool(limit) and len(attempts) > limit
+    attempts = attempts[:limit] if limit else attempts
+    if as_json:
+        print_json({"attempts": [record(attempt) for attempt in attempts], "more": more})
+    elif not attempts:
+        click.echo("no job meets these conditions")
+    else:
+        _print(attempts)
+        if more:
+            click.echo(f"the first {limit:,}; --limit 0 shows all")
+
+
+def _print(attempts: "list[Attempt]") -> None:
+    """Print a table; columns in which nothing is known are left out."""
+    columns = {name: cells for name, show in _COLUMNS.items() if any(cells := [show(attempt) for attempt in attempts])}
+    print_table(list(columns), zip(*columns.values(), strict=True), right=("memory", "asked", "disk", "cores", "time"))
+
+
+def _shown(resource: str, value: float | None) -> str:
+    return "" if value is None else amount(resource, value)
+
+
+def _outcome(attempt: "Attempt") -> str:
+    if attempt.outcome is None:
+        return ""
+    return f"{attempt.outcome} ({attempt.exhausted})" if attempt.exhausted else str(attempt.outcome)
+
+
+def _date(moment: float) -> str:
+    try:
+        return datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError, OSError):
+        return f"{moment:.0f} s"
+
+
+_COLUMNS: "dict[str, Callable[[Attempt], str]]" = {
+    "category": lambda attempt: printable(attempt.category or ""),
+    "task": lambda attempt: cut(printable(attempt.task or attempt.executable or ""), _LONGEST_NAME),
+    "user": lambda attempt: printable(attempt.user or ""),
+    "outcome": _outcome,
+    "memory": lambda attempt: _shown("memory", attempt.used.memory),
+    "asked": lambda attempt: _shown("memory", attempt.requested.memory),
+    "disk": lambda attempt: _shown("disk", attempt.used.disk),
+    "cores": lambda attempt: _shown("cores", attempt.used.cores),
+    "time": lambda attempt: _shown("wall_time", attempt.used.wall_time),
+    "ended": lambda attempt: "" if attempt.ended is None else _date(attempt.ended),
+}

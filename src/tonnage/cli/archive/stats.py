@@ -1,0 +1,107 @@
+"""``tonnage archive stats``: what the jobs of each category use and waste."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from tonnage.cli.archive.options import archive_option, search_options
+from tonnage.cli.options import json_option, print_json, printable
+from tonnage.cli.tables import amount, print_table
+
+if TYPE_CHECKING:
+    from tonnage.archive import Search
+    from tonnage.archive.stats import CategoryStats
+    from tonnage.jobs import Resource
+
+__all__ = ["command"]
+
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+_GB_HOUR = 1e9 * 3600
+_MOST_CATEGORIES = 40
+_RESOURCES = ("memory", "disk", "cores", "wall_time", "cpu_time", "processes")
+
+
+@click.command("stats")
+@archive_option
+@search_options
+@click.option("--by", type=click.Choice(["category", "label", "none"]), default="category", show_default=True)
+@click.option("--resource", type=click.Choice(_RESOURCES), default="memory", show_default=True, help="What to show.")
+@json_option
+def command(url: str | None, search: "Search", by: str, resource: str, as_json: bool) -> None:
+    """Print what the jobs of each category use.
+
+    Categories that waste most memory come first: what was asked for and not used, times the run time. "to save" is
+    what would have been saved had each job asked for the largest peak of its category.
+
+    \b
+    Example: tonnage archive stats --since 90d
+    """
+    from tonnage.archive import Archive, stats
+    from tonnage.jobs import Resource
+
+    with Archive.open(url) as archive:
+        found = stats(archive, search, by=None if by == "none" else by)
+    if as_json:
+        print_json({"categories": [_facts(one) for one in found]})
+    elif not found:
+        click.echo("no job meets these conditions")
+    else:
+        _print(found, Resource(resource))
+
+
+def _print(found: "list[CategoryStats]", resource: "Resource") -> None:
+    wasted = any(one.waste for one in found) and resource == "memory"
+    header = ["category", "jobs", "known", "median", "95 %", "most", "0 to most"]
+    header += ["wasted GB*h", "to save"] if wasted else []
+    rows = (_row(one, resource, wasted) for one in found[:_MOST_CATEGORIES])
+    print_table(header, rows, right=[name for name in header if name not in ("category", "0 to most")])
+    if len(found) > _MOST_CATEGORIES:
+        click.echo(f"and {len(found) - _MOST_CATEGORIES:,} more categories; --json prints all")
+
+
+def _row(one: "CategoryStats", resource: "Resource", wasted: bool) -> list[str]:
+    spread = one.resources.get(resource)
+    cells = ["0", "", "", "", ""]
+    if spread is not None:
+        shown = [amount(resource, value) for value in (spread.p50, spread.p95, spread.max)]
+        cells = [f"{spread.count:,}", *shown, _bars(spread.histogram)]
+    return [printable(one.category) or "(none)", f"{one.jobs:,}", *cells, *(_waste(one) if wasted else [])]
+
+
+def _waste(one: "CategoryStats") -> list[str]:
+    if one.waste is None:
+        return ["", ""]
+    fraction = f" ({one.waste.fraction:.0%})" if one.waste.fraction is not None else ""
+    return [f"{one.waste.byte_seconds / _GB_HOUR:,.1f}{fraction}", f"{one.waste.savings_byte_seconds / _GB_HOUR:,.1f}"]
+
+
+def _bars(counts: tuple[int, ...]) -> str:
+    """Draw a histogram; what is not empty is never drawn as empty."""
+    most = max(counts)
+    return "".join(_BLOCKS[-(-count * (len(_BLOCKS) - 1) // most) if count else 0] for count in counts)
+
+
+def _facts(one: "CategoryStats") -> dict[str, object]:
+    waste = one.waste
+    return {
+        "category": one.category,
+        "jobs": one.jobs,
+        "resources": {
+            str(resource): {
+                "count": spread.count,
+                "p50": spread.p50,
+                "p95": spread.p95,
+                "max": spread.max,
+                "histogram": list(spread.histogram),
+            }
+            for resource, spread in one.resources.items()
+        },
+        "waste": waste
+        and {
+            "jobs": waste.attempts,
+            "gbh": waste.byte_seconds / _GB_HOUR,
+            "requested_gbh": waste.requested_byte_seconds / _GB_HOUR,
+            "savings_gbh": waste.savings_byte_seconds / _GB_HOUR,
+            "fraction": waste.fraction,
+        },
+    }

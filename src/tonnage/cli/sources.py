@@ -1,0 +1,129 @@
+"""The options of every verb that takes a SOURCE, and what they name."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tonnage.errors import InputError
+
+if TYPE_CHECKING:
+    from tonnage.logs.conditions import Condition
+    from tonnage.logs.log import Entry, Hints
+    from tonnage.logs.sources import Source
+
+__all__ = ["Reading", "pairs", "source_options"]
+
+_FORMATS = (
+    "sacct-json",
+    "workflow",
+    "summary",
+    "htcondor",
+    "htcondor-log",
+    "swf",
+    "nextflow",
+    "snakemake",
+    "phung",
+    "sacct",
+    "csv",
+)
+
+
+def pairs(values: Sequence[str], option: str) -> dict[str, str]:
+    """Return what ``NAME=VALUE,NAME=VALUE`` says, given once or more often."""
+    found: dict[str, str] = {}
+    for part in (part for value in values for part in value.split(",")):
+        name, equals, value = part.partition("=")
+        if not name.strip() or not equals:
+            raise InputError(f'{option}: "{part}" is not of the form NAME=VALUE')
+        found[name.strip()] = value.strip()
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How sources are to be read: what the options say."""
+
+    format: str | None
+    columns: tuple[str, ...]
+    units: tuple[str, ...]
+    timezone: str | None
+    label: str | None
+    where: tuple[str, ...]
+
+    def sources(self, texts: Sequence[str]) -> "Iterator[Source]":
+        """Yield all that the arguments name: files, folders, standard input, archives."""
+        from tonnage.archive.url import is_archive_url
+        from tonnage.logs.conditions import Condition
+        from tonnage.logs.sources import open_source
+
+        conditions = [Condition.parse(text) for text in self.where]
+        hints = self._hints()
+        for text in texts:
+            found = _from_archive(text) if is_archive_url(text) else open_source(text, hints, self.format)
+            for source in found:
+                yield replace(source, entries=_chosen(source.entries, conditions)) if conditions else source
+
+    def _hints(self) -> "Hints":
+        from tonnage.logs.log import Hints
+        from tonnage.logs.zones import zone
+
+        return Hints(
+            label=self.label,
+            columns=pairs(self.columns, "--columns"),
+            units=pairs(self.units, "--units"),
+            zone=zone(self.timezone),
+        )
+
+
+def _chosen(entries: "Iterator[Entry]", conditions: "Sequence[Condition]") -> "Iterator[Entry]":
+    from tonnage.jobs import Attempt
+
+    for entry in entries:
+        if not isinstance(entry, Attempt) or all(condition.holds(entry) for condition in conditions):
+            yield entry
+
+
+def _from_archive(text: str) -> "Iterator[Source]":
+    from tonnage.archive import Archive, find
+    from tonnage.archive.url import archive_url, shown
+    from tonnage.files import stem
+    from tonnage.logs.sources import Source
+
+    with Archive.open(text) as archive:
+        name = shown(archive_url(text))
+        from pathlib import Path
+
+        yield Source(name, stem(Path(name)), "archive", find(archive))
+
+
+def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say how a SOURCE is read; the command gets them as one value, `reading`."""
+    from functools import wraps
+
+    @click.option(
+        "--from", "format", type=click.Choice(_FORMATS), metavar="FORMAT", help="Their format.  [default: recognised]"
+    )
+    @click.option(
+        "--columns", multiple=True, metavar="OURS=THEIRS,...", help="What a table's columns are called: memory=rss."
+    )
+    @click.option("--units", multiple=True, metavar="NAME=UNIT,...", help="Units of a table's columns: memory=KiB.")
+    @click.option("--timezone", metavar="ZONE", help="Zone of times that have none.  [default: this machine's]")
+    @click.option("--label", metavar="NAME", help="A name for where the jobs come from.  [default: the file's stem]")
+    @click.option("--where", multiple=True, metavar="CONDITION", help="Only jobs such as memory>4GB.")
+    @wraps(command)
+    def with_reading(
+        *arguments: object,
+        format: str | None,
+        columns: tuple[str, ...],
+        units: tuple[str, ...],
+        timezone: str | None,
+        label: str | None,
+        where: tuple[str, ...],
+        **options: object,
+    ) -> object:
+        reading = Reading(format, columns, units, timezone, label, where)
+        return command(*arguments, reading=reading, **options)
+
+    return with_reading

@@ -1,0 +1,67 @@
+"""Every log format by its name: recognising a log and reading it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tonnage.errors import InputError
+from tonnage.logs import (
+    condor,
+    condor_events,
+    nextflow,
+    phung,
+    sacct,
+    sacct_json,
+    snakemake,
+    summaries,
+    swf,
+    table,
+    workflows,
+)
+from tonnage.logs.log import Log, Reader
+
+__all__ = ["READERS", "Format", "reader_of", "recognise"]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How a log format is recognised and read."""
+
+    description: str
+    recognises: Callable[[str, Path], bool]
+    """Whether the beginning of a text, in a file of this name, can only be this format."""
+    read: Reader
+
+
+# In this order a log's beginning is tried: the most particular first, tables with any columns last.
+READERS = {
+    "sacct-json": Format("Slurm: sacct --json", sacct_json.recognises, sacct_json.read),
+    "workflow": Format("WfFormat, DAX and Pegasus with run times", workflows.recognises, workflows.read),
+    "summary": Format("tonnage watch and cctools resource_monitor", summaries.recognises, summaries.read),
+    "htcondor": Format("HTCondor: condor_history -json, -jsonl or -long", condor.recognises, condor.read),
+    "htcondor-log": Format("HTCondor: job event logs", condor_events.recognises, condor_events.read),
+    "swf": Format("Standard Workload Format", swf.recognises, swf.read),
+    "nextflow": Format("Nextflow traces", nextflow.recognises, nextflow.read),
+    "snakemake": Format("Snakemake benchmarks (TSV or JSON lines)", snakemake.recognises, snakemake.read),
+    "phung": Format("text files with ' -- ' between the columns", phung.recognises, phung.read),
+    "sacct": Format("Slurm: sacct -P", sacct.recognises, sacct.read),
+    "csv": Format("tables with a header", table.recognises, table.read),
+}
+
+
+def recognise(log: Log) -> str | None:
+    """Return the name of the format that a log is in; None where it is none that is known."""
+    return next((name for name, format in READERS.items() if format.recognises(log.head, log.path)), None)
+
+
+def reader_of(log: Log, name: str | None = None) -> tuple[str, Reader]:
+    """Return the name and the reader of a log's format, which is recognised unless `name` gives it."""
+    found = name or recognise(log)
+    if found is None:
+        if not log.head.strip():
+            raise log.error("is empty")
+        known = "; ".join(f"{name}: {format.description}" for name, format in READERS.items())
+        raise log.error("is not a job log that is known here", hint=f"--from names a format: {known}")
+    if found not in READERS:
+        raise InputError(f'"{found}" is not a format of job logs', hint=f"one of {', '.join(READERS)}")
+    return found, READERS[found].read

@@ -1,0 +1,96 @@
+"""Where logs come from: a file, standard input, or a folder of files."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from tonnage.errors import InputError
+from tonnage.logs.formats import reader_of, recognise
+from tonnage.logs.log import Entry, Hints, Log, Skipped
+
+__all__ = ["Source", "open_source"]
+
+_STANDARD_INPUT = Path("/dev/stdin")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One log, or all the logs of one format below a folder."""
+
+    name: str
+    label: str
+    format: str
+    entries: Iterator[Entry]
+    """What a reader makes of it: attempts, rows that were skipped, and what was assumed."""
+    progress: Callable[[], tuple[int, int]] = field(default=lambda: (0, 0))
+    """How much of it has been read, of how much: bytes, or files of a folder; 0 of 0 where nobody knows."""
+
+
+def open_source(text: str, hints: Hints, format: str | None = None) -> Iterator[Source]:
+    """Yield what a user's SOURCE names: a file, ``-`` for standard input, or a folder with all that is below it."""
+    path = _STANDARD_INPUT if text == "-" else Path(text)
+    if path.is_dir():
+        yield from _folder(path, hints, format)
+        return
+    log = Log.open(path)
+    name, read = reader_of(log, format)
+    label = hints.label or ("stdin" if text == "-" else log.stem)
+    yield Source(text, label, name, read(log, hints), lambda: log.progress)
+
+
+def _folder(folder: Path, hints: Hints, format: str | None) -> Iterator[Source]:
+    """Yield a source for each format that files below a folder have; other files are one more, of skipped entries."""
+    by_format: dict[str | None, list[Path]] = defaultdict(list)
+    for path in _files(folder):
+        by_format[format or _format_of(path)].append(path)
+    others = by_format.pop(None, [])
+    if not by_format:
+        raise InputError("there is no job log in this folder", path=folder)
+    label = hints.label or folder.resolve().name
+    for name, paths in sorted(by_format.items(), key=lambda item: str(item[0])):
+        files = _Files(paths, hints, str(name))
+        yield Source(str(folder), label, str(name), files.entries(), lambda files=files: files.progress)  # type: ignore[misc]
+    if others:
+        skipped = (Skipped(None, "not a job log", str(path)) for path in others)
+        yield Source(str(folder), label, "other", skipped)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield the files below a folder in order; hidden ones are left out, and links, which may lead out of it."""
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(".") or path.is_symlink():
+            continue
+        if path.is_dir():
+            yield from _files(path)
+        elif path.is_file():
+            yield path
+
+
+def _format_of(path: Path) -> str | None:
+    try:
+        return recognise(Log.open(path))
+    except InputError:
+        return None
+
+
+class _Files:
+    """Many files read as one log."""
+
+    def __init__(self, paths: list[Path], hints: Hints, format: str) -> None:
+        self.progress = (0, len(paths))
+        self._paths = paths
+        self._hints = hints
+        self._format = format
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield the entries of all files; one that cannot be read is skipped as a whole."""
+        for number, path in enumerate(self._paths, start=1):
+            try:
+                log = Log.open(path)
+                _, read = reader_of(log, self._format)
+                for entry in read(log, self._hints):
+                    yield replace(entry, found=f"{path}: {entry.found}") if isinstance(entry, Skipped) else entry
+            except InputError as error:
+                yield Skipped(error.line, "the file cannot be read", str(error))
+            self.progress = (number, len(self._paths))
