@@ -96,10 +96,14 @@ def test_a_job_is_read() -> None:
     assert (attempt.host, attempt.number, attempt.exit_status) == ("node7.example.org", 2, 0)
     assert (attempt.submitted, attempt.started, attempt.ended) == (1704449472, 1704449600, 1704453200)
     assert attempt.outcome is Outcome.DONE
-    assert (attempt.requested.cores, attempt.requested.memory, attempt.requested.disk) == (1, 2048 * MIB, 2**30)
-    assert (attempt.allocated.cores, attempt.allocated.memory, attempt.allocated.disk) == (1, 2176 * MIB, 1050000 * KIB)
+    assert (attempt.requested.cores, attempt.requested.memory, attempt.requested.disk) == (1.0, 2048 * MIB, 2**30)
+    assert (attempt.allocated.cores, attempt.allocated.memory, attempt.allocated.disk) == (
+        1.0,
+        2176 * MIB,
+        1050000 * KIB,
+    )
     assert (attempt.used.memory, attempt.used.disk) == (1000004 * KIB, 19321 * KIB)
-    assert (attempt.used.wall_time, attempt.used.cpu_time) == (3600, 3021.5)
+    assert (attempt.used.wall_time, attempt.used.cpu_time) == (3600.0, 3021.5)
     assert attempt.memory_method == "rss"
     assert attempt.raw["NumJobStarts"] == 2
     assert attempt.raw["RemoteWallClockTime"] == 4321.0
@@ -327,10 +331,15 @@ def test_no_jobs_are_no_error() -> None:
     assert said(condor, "[\n]\n") == Said([], [], [])
 
 
-_strings = st.text(st.sampled_from("ab \"\\'=é\t\n/;[{("), max_size=12).filter(
-    # These cannot be told apart from the end of an ad or of a string.
-    lambda text: "\n" not in text or (all(map(str.strip, text.split("\n"))) and not text.endswith("\\"))
-)
+def _can_be_told_apart(text: str) -> bool:
+    """Whether a string with line breaks cannot be taken for the end of an ad or a string, as HTCondor itself does."""
+    first, *others = text.split("\n")
+    return not others or not (
+        first.endswith('"') or text.endswith("\\") or any(not line.strip() for line in (first, *others))
+    )
+
+
+_strings = st.text(st.sampled_from("ab \"\\'=é\t\n/;[{("), max_size=12).filter(_can_be_told_apart)
 _values = st.one_of(
     st.none(),
     st.booleans(),
@@ -417,20 +426,21 @@ def test_damage_never_stops_the_reader(form: str) -> None:
         "text": "\n".join(map(long_form, ads)),
     }[form]
     for letters, found in survives(condor, text, "history"):
-        if form == "lines" and letters.lstrip().split("\n", 1)[0].rstrip().endswith("}"):
+        first = letters.lstrip().split("\n", 1)[0].rstrip()
+        if form == "lines" and first.startswith("{") and first.endswith("}"):
             lines = sum(1 for line in letters.split("\n") if line.strip())
             assert len(found.attempts) + len(found.skipped) == lines
 
 
 def test_memory_does_not_grow_with_the_log() -> None:
     ad = (long_form(JOB) + "\n").encode()
-    log = Log((ad * 50 for _ in range(60)), Path("history"))
+    log = Log((ad * 50 for _ in range(20)), Path("history"))
     tracemalloc.start()
     count = sum(1 for _ in condor.read(log, Hints()))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert count == 3000
-    assert peak < 2 * MIB < 3000 * len(ad)
+    assert count == 1000
+    assert peak < 600_000 < 1000 * len(ad)
 
 
 def test_the_line_is_where_the_job_begins() -> None:

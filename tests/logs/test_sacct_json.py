@@ -87,7 +87,7 @@ def job(*steps: Json, state: object = "COMPLETED", **changes: Any) -> Json:
 
 
 def modern(old: Json) -> Json:
-    """The same job as Slurm 24.05 writes it."""
+    """The same job as Slurm writes it since about 24.11."""
     time, exit_code = old["time"], old["exit_code"]
     signal = exit_code.get("signal", {}).get("signal_id")
     return old | {

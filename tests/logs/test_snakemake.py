@@ -80,12 +80,12 @@ def test_repeats_are_attempts_of_their_own() -> None:
     assert [attempt.used.wall_time for attempt in found.attempts] == [62.51, 62.51, 50]
 
 
-@pytest.mark.parametrize("unknown", ["NA", "-"])
+@pytest.mark.parametrize("unknown", ["NA", "-", "0.00"])
 def test_what_was_not_measured_is_unknown(unknown: str) -> None:
     attempt = said(snakemake, table(ROW | dict.fromkeys(PLAIN[2:], unknown))).only
     assert list(attempt.used.known()) == [("wall_time", 62.51)]
     assert attempt.memory_method is None
-    assert attempt.raw == {}
+    assert unknown == "0.00" or attempt.raw == {}
 
 
 def test_a_cpu_time_of_0_beside_unknown_memory_was_not_measured() -> None:
@@ -226,7 +226,7 @@ def test_what_was_written_is_read_back(
     found = said(snakemake, table(*rows) if rows else "\t".join(EXTENDED))
     assert found.skipped == []
     for attempt, (seconds, rss, pss, cpu, threads, sample) in zip(found.attempts, jobs, strict=True):
-        memory = rss if pss is None else pss
+        memory = pss or rss or None
         assert attempt.used.wall_time == pytest.approx(seconds, abs=0.006)
         assert attempt.used.memory == (None if memory is None else round(memory * MIB))
         assert attempt.used.cpu_time == (None if memory is None else cpu)

@@ -80,5 +80,5 @@ def _amount(name: str, text: str) -> float:
         return float(parse_cores(text))
     try:
         return float(int(text))
-    except ValueError:
+    except (ValueError, OverflowError):
         raise InputError(f'"{text}" is not a whole number') from None

@@ -6,7 +6,7 @@ that was stopped waits for what comes next. A job is forgotten when it leaves th
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import tzinfo
 
@@ -240,7 +240,7 @@ def _attempt(job: _Job, run: _Run) -> Attempt:
         ),
         allocated=Amounts.of(
             cores=ad.number("Cpus"),
-            memory=ad.number("Memory", unit=_MIB) or _first(event.memory_limit() for event in run.ends),
+            memory=_first([ad.number("Memory", unit=_MIB), *(event.memory_limit() for event in run.ends)]),
             disk=ad.number("Disk", unit=_KIB),
         ),
         used=Amounts.of(
@@ -255,7 +255,7 @@ def _attempt(job: _Job, run: _Run) -> Attempt:
     )
 
 
-def _first(found: Iterator[float | None]) -> float | None:
+def _first(found: Iterable[float | None]) -> float | None:
     return next((one for one in found if one is not None), None)
 
 

@@ -129,7 +129,7 @@ def _attempt(row: Mapping[str, str], hints: Hints, label: str) -> Attempt:
         signal=exit_status - 128 if exit_status is not None and 128 < exit_status < 128 + 65 else None,
         requested=requested,
         used=used,
-        memory_method="rss" if row.get("peak_rss") else None,
+        memory_method=None if used.memory is None else "rss",
         raw={name: value for name, value in row.items() if value and name not in _TYPED},
     )
 
@@ -141,12 +141,15 @@ def _process(name: str) -> str:
 
 
 def _used(row: Mapping[str, str]) -> Amounts:
-    """Return what it used; the average load says how much CPU time that was."""
+    """Return what it used; the average load says how much CPU time that was.
+
+    A memory of 0 is that of a task which was over before anyone looked.
+    """
     seconds = _seconds(row.get("realtime", ""), "realtime")
     cores = number(row.get("%cpu", "").removesuffix("%"), "%cpu")
     cores = None if cores is None else cores / 100
     return Amounts.of(
-        memory=binary_bytes(row.get("peak_rss", ""), "peak_rss"),
+        memory=binary_bytes(row.get("peak_rss", ""), "peak_rss") or None,
         wall_time=seconds,
         cpu_time=None if cores is None or seconds is None else cores * seconds,
     )

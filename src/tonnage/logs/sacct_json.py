@@ -107,7 +107,7 @@ def _step(step: Mapping[str, object]) -> Record:
     status, signal = _exit(step)
     return Record(
         id="",
-        step=str(_in(step, "step", "id")).rpartition(".")[2],
+        step=_text(_in(step, "step", "name")) or "",
         state=_state(step.get("state")),
         killed_by=_text(step.get("kill_request_user")) or "",
         exit_status=status,

@@ -67,7 +67,7 @@ def read(log: Log, hints: Hints) -> Iterator[Entry]:
 
 
 def _is_header(line: str) -> bool:
-    return line.rstrip("\r").startswith("\t".join(_FIRST))
+    return tuple(line.rstrip("\r").split("\t")[:2]) == _FIRST
 
 
 def _cells(header: list[str], lines: Iterable[tuple[int, str]]) -> _Rows:
@@ -137,7 +137,8 @@ def _number(record: _Record, name: str) -> float | None:
 
 
 def _mebibytes(record: _Record, name: str) -> float | None:
-    return scaled(_text(record.get(name)), name, _MIB)
+    """Return a peak of memory; one of 0 is that of a job which was over before anyone looked."""
+    return scaled(_text(record.get(name)), name, _MIB) or None
 
 
 def _mapping(value: object) -> dict[str, object]:

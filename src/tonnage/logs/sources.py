@@ -1,5 +1,6 @@
 """Where logs come from: a file, standard input, or a folder of files."""
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -30,7 +31,7 @@ class Source:
 def open_source(text: str, hints: Hints, format: str | None = None) -> Iterator[Source]:
     """Yield what a user's SOURCE names: a file, ``-`` for standard input, or a folder with all that is below it."""
     path = _STANDARD_INPUT if text == "-" else Path(text)
-    if path.is_dir():
+    if os.path.isdir(path):  # noqa: PTH112 (unlike that of a Path, it never raises)
         yield from _folder(path, hints, format)
         return
     log = Log.open(path)
@@ -41,37 +42,50 @@ def open_source(text: str, hints: Hints, format: str | None = None) -> Iterator[
 
 def _folder(folder: Path, hints: Hints, format: str | None) -> Iterator[Source]:
     """Yield a source for each format that files below a folder have; other files are one more, of skipped entries."""
-    by_format: dict[str | None, list[Path]] = defaultdict(list)
+    by_format: dict[str, list[Path]] = defaultdict(list)
+    others: list[Skipped] = []
     for path in _files(folder):
-        by_format[format or _format_of(path)].append(path)
-    others = by_format.pop(None, [])
+        try:
+            name = format or recognise(Log.open(path))
+        except InputError as error:
+            others.append(_unreadable(error))
+            continue
+        if name is None:
+            others.append(Skipped(None, "not a job log", str(path)))
+        else:
+            by_format[name].append(path)
     if not by_format:
         raise InputError("there is no job log in this folder", path=folder)
     label = hints.label or folder.resolve().name
-    for name, paths in sorted(by_format.items(), key=lambda item: str(item[0])):
-        files = _Files(paths, hints, str(name))
-        yield Source(str(folder), label, str(name), files.entries(), lambda files=files: files.progress)  # type: ignore[misc]
+    for name, paths in sorted(by_format.items()):
+        files = _Files(paths, hints, name)
+        yield Source(str(folder), label, name, files.entries(), lambda files=files: files.progress)  # type: ignore[misc]
     if others:
-        skipped = (Skipped(None, "not a job log", str(path)) for path in others)
-        yield Source(str(folder), label, "other", skipped)
+        yield Source(str(folder), label, "other", iter(others))
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yield the files below a folder in order; hidden ones are left out, and links, which may lead out of it."""
-    for path in sorted(folder.iterdir()):
-        if path.name.startswith(".") or path.is_symlink():
-            continue
-        if path.is_dir():
-            yield from _files(path)
-        elif path.is_file():
-            yield path
+    """Yield the files below a folder in order; hidden ones are left out, and links, which may lead out of it.
 
-
-def _format_of(path: Path) -> str | None:
+    A folder that cannot be opened is yielded as if it were a file: opening that will say why.
+    """
     try:
-        return recognise(Log.open(path))
-    except InputError:
-        return None
+        with os.scandir(folder) as found:
+            inside = sorted(found, key=lambda entry: entry.name)
+    except OSError:
+        yield folder
+        return
+    for entry in inside:
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            yield from _files(Path(entry))
+        elif entry.is_file(follow_symlinks=False):
+            yield Path(entry)
+
+
+def _unreadable(error: InputError) -> Skipped:
+    return Skipped(error.line, "the file cannot be read", str(error))
 
 
 class _Files:
@@ -92,5 +106,5 @@ class _Files:
                 for entry in read(log, self._hints):
                     yield replace(entry, found=f"{path}: {entry.found}") if isinstance(entry, Skipped) else entry
             except InputError as error:
-                yield Skipped(error.line, "the file cannot be read", str(error))
+                yield _unreadable(error)
             self.progress = (number, len(self._paths))

@@ -10,10 +10,11 @@ import csv
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import tzinfo
+from itertools import chain
 
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts, Attempt, Outcome, Resource
-from tonnage.logs.amounts import is_unknown, moment, number, whole
+from tonnage.logs.amounts import byte_unit, is_unknown, moment, number, scaled, whole
 from tonnage.logs.log import Assumed, Entry, Hints, Log, Skipped, UnusableError
 from tonnage.units import parse_bytes, parse_seconds
 
@@ -22,10 +23,12 @@ __all__ = ["NAMES", "read", "recognises"]
 _AMOUNTS = ("cores", "memory", "disk", "wall_time", "cpu_time", "processes")
 _TEXTS = ("category", "label", "task", "run", "workflow", "user", "host", "command", "executable", "memory_method")
 _MOMENTS = ("submitted", "started", "ended")
-_BYTES = ("memory", "disk")
-_SECONDS = ("wall_time", "cpu_time")
+_WHOLE = ("exit_status", "signal", "number")
 _INPUT = "input_size"
+_BYTES = ("memory", "disk", _INPUT)
+_SECONDS = ("wall_time", "cpu_time")
 _MB = 10**6
+_YEAR_10000 = 253_402_300_800.0  # in seconds since 1970: later, there are only milliseconds
 
 NAMES = (
     *_AMOUNTS,
@@ -35,9 +38,7 @@ NAMES = (
     *_MOMENTS,
     "outcome",
     "exhausted",
-    "exit_status",
-    "signal",
-    "number",
+    *_WHOLE,
     "native_id",
 )
 """The names that columns have here."""
@@ -54,7 +55,10 @@ _OTHER_NAMES = {
     "name": "task",
     "exit_code": "exit_status",
 }
-_HEADER_UNIT = re.compile(r"(.+?)\s*[\[(]\s*([A-Za-z]+)\s*[\])]")
+# A row of what `tonnage watch --series` writes is a moment of a job, not a job.
+_SERIES = {"time", "virtual_memory", "bytes_read", "bytes_written"}
+_HEADER_UNIT = re.compile(r"[\[(]\s*([A-Za-z]+)\s*[\])]$")
+_OWN_UNIT = re.compile(r"[0-9.]\s*[A-Za-z]+\s*$|:")  # as in 1.5 GB, 1h30m and 00:01:30
 _DELIMITERS = ",\t;"
 _CLOSED_LISTS: dict[str, type[Outcome] | type[Resource]] = {"outcome": Outcome, "exhausted": Resource}
 _Cell = Callable[[str], object]
@@ -63,31 +67,49 @@ _Cell = Callable[[str], object]
 def recognises(head: str, path: object) -> bool:  # noqa: ARG001
     """Whether the first line names columns of a table of jobs: the use of a resource among them."""
     first = head.split("\n", 1)[0].rstrip("\r")
-    names = {_plain_name(cell)[0] for cell in _split(first)}
-    return len(names) > 1 and bool(names & set(_AMOUNTS))
+    names = {_name_and_unit(cell)[0] for cell in _split(first)}
+    if names >= _SERIES:
+        return False
+    ours = {_OTHER_NAMES.get(name, name) for name in names}
+    return len(ours) > 1 and not ours.isdisjoint(_AMOUNTS)
 
 
 def read(log: Log, hints: Hints) -> Iterator[Entry]:
     """Yield an attempt for each row."""
     lines = log.lines()
     first = next(lines, "")
-    header = _split(first)
+    rows = _rows(chain([first], lines), _delimiter(first))
+    _, cells = next(rows, (1, []))
+    header = [] if isinstance(cells, UnusableError) else [cell.strip() for cell in cells]
     columns = _Columns(log, header, hints)
     yield from (Assumed(what) for what in columns.assumed)
-    reader = csv.reader((f"{line}\n" for line in lines), delimiter=_delimiter(first))
-    try:
-        for cells in reader:
-            if not cells:
-                continue
-            if len(cells) != len(header):
-                yield Skipped(reader.line_num + 1, f"{len(header)} columns were expected", f"{len(cells)} columns")
-                continue
+    for line, cells in rows:
+        if isinstance(cells, UnusableError):
+            yield cells.at(line)
+        elif len(cells) != len(header):
+            yield Skipped(line, f"{len(header)} columns were expected", f"{len(cells)} columns")
+        else:
             try:
                 yield columns.attempt(cells)
             except UnusableError as problem:
-                yield problem.at(reader.line_num + 1)
-    except csv.Error as error:
-        raise log.error(f"is not a table: {error}", reader.line_num + 1) from None
+                yield problem.at(line)
+
+
+def _rows(lines: Iterator[str], delimiter: str) -> Iterator[tuple[int, list[str] | UnusableError]]:
+    """Yield the cells of each row that is not blank, and the line on which it begins."""
+    # Strict, since a quote that nobody closes would hide all rows after it in one cell.
+    reader = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, strict=True)
+    while True:
+        begin = reader.line_num + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as problem:
+            yield begin, UnusableError("its cells cannot be told apart", str(problem))
+            continue
+        if any(map(str.strip, cells)):
+            yield begin, cells
 
 
 def _delimiter(line: str) -> str:
@@ -101,45 +123,32 @@ def _split(line: str) -> list[str]:
         return []
 
 
-def _plain_name(cell: str) -> tuple[str, str | None]:
-    """Return the name that a column has here, and the unit that stands behind it: ``Memory (KiB)``."""
-    found = _HEADER_UNIT.fullmatch(cell)
-    name, unit = (found[1], found[2]) if found else (cell, None)
-    name = name.strip().lower().replace(" ", "_")
-    if name in ("input_bytes", "input_size_bytes"):
-        unit = unit or "B"
-    return _OTHER_NAMES.get(name, name), unit
+def _name_and_unit(cell: str) -> tuple[str, str | None]:
+    """Return a column's name in small letters, and the unit that stands behind it: ``Memory (KiB)``."""
+    found = _HEADER_UNIT.search(cell)
+    name = "_".join((cell[: found.start()] if found else cell).lower().split())
+    if found:
+        return name, found[1]
+    return name, "B" if name in ("input_bytes", "input_size_bytes") else None
 
 
 class _Columns:
     """Which column holds what, and how its cells are read."""
 
     def __init__(self, log: Log, header: list[str], hints: Hints) -> None:
-        self.assumed: list[str] = []
         self._header = header
-        self._readers: dict[str, _Cell] = {}
-        self._places: dict[str, int] = {}
-        units = dict(hints.units)
-        theirs = {name: ours for ours, name in hints.columns.items()}
-        self._check(log, hints, header)
-        for place, cell in enumerate(header):
-            name, unit = _plain_name(cell)
-            name = theirs.get(cell, name if name not in hints.columns else "")
-            if name in NAMES and name not in self._places:
-                self._places[name] = place
-                if unit:
-                    units.setdefault(name, unit)
+        self._places = _places(log, header, hints)
         if not any(name in self._places for name in _AMOUNTS):
             expected = f"expected one of {', '.join(_AMOUNTS)} among the columns, or --columns memory=THEIR_NAME"
             raise log.error("is not a table of jobs: no column says what a job used", line=1, hint=expected)
-        for name in self._places:
-            self._readers[name] = _reader(name, units.get(name), hints.zone)
-        self._note_assumed(units, hints)
+        units = _units(header, self._places, hints)
+        self.assumed = _assumed(self._places, units, hints)
+        self._readers = {name: _reader(log, name, units.get(name), hints.zone) for name in self._places}
         self._others = [place for place in range(len(header)) if place not in self._places.values()]
         self._used = self._amounts("")
         self._requested = self._amounts("requested_")
         self._allocated = self._amounts("allocated_")
-        plain = (*_TEXTS, *_MOMENTS, "outcome", "exhausted", "exit_status", "signal", "number", "native_id")
+        plain = (*_TEXTS, *_MOMENTS, *_CLOSED_LISTS, *_WHOLE, "native_id")
         self._plain = [(name, self._places[name], self._readers[name]) for name in plain if name in self._places]
 
     def attempt(self, cells: list[str]) -> Attempt:
@@ -157,88 +166,152 @@ class _Columns:
             values["allocated"] = _read_amounts(self._allocated, cells)
         return Attempt(row="\x1f".join(cells), used=_read_amounts(self._used, cells), **values)  # type: ignore[arg-type]
 
-    def _check(self, log: Log, hints: Hints, header: list[str]) -> None:
-        for ours, theirs in hints.columns.items():
-            if ours not in NAMES:
-                raise InputError(f'--columns: "{ours}" is not a column here', hint=f"one of {', '.join(NAMES)}")
-            if theirs not in header:
-                raise log.error(f'there is no column "{theirs}"', 1, hint=f"there are {', '.join(header)}")
-
     def _amounts(self, prefix: str) -> list[tuple[str, int, _Cell]]:
         names = [(name, f"{prefix}{name}") for name in _AMOUNTS]
         return [(name, self._places[full], self._readers[full]) for name, full in names if full in self._places]
 
-    def _note_assumed(self, units: Mapping[str, str], hints: Hints) -> None:
-        sizes = [name for name in self._places if name.endswith((*_BYTES, _INPUT)) and name not in units]
-        times = [name for name in self._places if name.endswith(_SECONDS) and name not in units]
-        if sizes:
-            self.assumed.append(f"{', '.join(sizes)} in MB (10^6 bytes)")
-        if times:
-            self.assumed.append(f"{', '.join(times)} in seconds")
-        if any(name in _MOMENTS for name in self._places):
-            self.assumed.append(f"times without a zone in {hints.zone}")
+
+def _places(log: Log, header: list[str], hints: Hints) -> dict[str, int]:
+    """Return which column holds what: as the user says, else by its own name, else by another that people use."""
+    places: dict[str, int] = {}
+    for ours, theirs in hints.columns.items():
+        if ours not in NAMES:
+            raise InputError(f'--columns: "{ours}" is not a column here', hint=f"one of {', '.join(NAMES)}")
+        if theirs not in header:
+            raise log.error(f'there is no column "{theirs}"', 1, hint=f"there are {', '.join(header)}")
+        places[ours] = header.index(theirs)
+    taken = frozenset(places.values())
+    names = [_name_and_unit(cell)[0] for cell in header]
+    if not taken and _SERIES.issubset(names):
+        raise log.error("is not a table of jobs: its rows are the moments of one job", line=1)
+    for candidates in (names, [_OTHER_NAMES.get(name, "") for name in names]):
+        for place, name in enumerate(candidates):
+            if name in NAMES and place not in taken:
+                places.setdefault(name, place)
+    return places
 
 
-def _reader(name: str, unit: str | None, zone: tzinfo) -> _Cell:
+def _units(header: list[str], places: Mapping[str, int], hints: Hints) -> dict[str, str]:
+    """Return the units of the columns: those that the user gives, else those in the header."""
+    possible = [name for name in NAMES if _kind(name) in (*_BYTES, *_SECONDS, *_MOMENTS)]
+    for name in hints.units:
+        if name not in possible:
+            raise InputError(f'--units: "{name}" is not a column with a unit', hint=f"one of {', '.join(possible)}")
+    units = {name: unit for name, place in places.items() if (unit := _name_and_unit(header[place])[1])}
+    return units | dict(hints.units)
+
+
+def _assumed(places: Mapping[str, int], units: Mapping[str, str], hints: Hints) -> list[str]:
+    """Return what the table does not say."""
+    assumed = []
+    sizes = [name for name in places if _kind(name) in _BYTES and name not in units]
+    times = [name for name in places if _kind(name) in _SECONDS and name not in units]
+    if sizes:
+        assumed.append(f"{', '.join(sizes)} in MB (10^6 bytes)")
+    if times:
+        assumed.append(f"{', '.join(times)} in seconds")
+    if any(name in _MOMENTS for name in places):
+        assumed.append(f"times without a zone in {hints.zone}")
+    return assumed
+
+
+def _kind(name: str) -> str:
+    """Return the resource for what was requested or allocated of it, too."""
+    return name.removeprefix("requested_").removeprefix("allocated_")
+
+
+def _reader(log: Log, name: str, unit: str | None, zone: tzinfo) -> _Cell:
     """Return what reads the cells of a column."""
-    kind = name.removeprefix("requested_").removeprefix("allocated_")
-    if kind in (*_BYTES, _INPUT):
-        return _scaled(name, _byte_factor(unit), parse_bytes, round)
+    kind = _kind(name)
+    if kind in _BYTES:
+        return _amount_reader(name, _factor(log, name, unit, _bytes_in, _MB), parse_bytes, round)
     if kind in _SECONDS:
-        return _scaled(name, _second_factor(unit), parse_seconds, float)
-    if kind in _AMOUNTS:
-        return _scaled(name, 1.0, None, int if kind == "processes" else float)
-    return _plain_reader(name, zone)
-
-
-def _plain_reader(name: str, zone: tzinfo) -> _Cell:
+        return _amount_reader(name, _factor(log, name, unit, _seconds_in, 1.0), parse_seconds, float)
     if name in _MOMENTS:
-        return lambda cell: _moment(cell, name, zone)
+        factor = _factor(log, name, unit, _seconds_in, 1.0)
+        return lambda cell: _moment(cell, name, factor, zone)
+    if kind in _AMOUNTS:
+        return lambda cell: _count(cell, name) if name == "processes" else number(cell, name)
+    return _plain_reader(name)
+
+
+def _plain_reader(name: str) -> _Cell:
     if name in _CLOSED_LISTS:
         return lambda cell: _member(_CLOSED_LISTS[name], cell, name)
-    if name in ("exit_status", "signal", "number"):
-        return lambda cell: whole(cell, name)
-    return lambda cell: cell.strip() or None
+    if name == "number":
+        return lambda cell: max(1, _whole(cell, name) or 1)
+    if name in _WHOLE:
+        return lambda cell: _whole(cell, name)
+    return lambda cell: None if is_unknown(cell) else cell.strip()
+
+
+def _factor(log: Log, name: str, unit: str | None, size: Callable[[str], float], default: float) -> float:
+    """Return how many bytes or seconds a bare number in a column counts."""
+    if unit is None:
+        return default
+    try:
+        return size(unit)
+    except InputError as error:
+        raise log.error(f'"{unit}" is not a unit of {name}', 1, hint=error.hint or str(error)) from None
+
+
+def _bytes_in(unit: str) -> float:
+    return float(byte_unit("B" if unit.lower() in ("byte", "bytes") else unit))
+
+
+def _seconds_in(unit: str) -> float:
+    if not unit.isalpha():
+        raise InputError(f'"{unit}" is not a unit of time such as s, ms, min or h')
+    return float(parse_seconds(f"1{unit}"))
 
 
 def _read_amounts(columns: list[tuple[str, int, _Cell]], cells: list[str]) -> Amounts:
     return Amounts(**{name: read(cells[place]) for name, place, read in columns})  # type: ignore[arg-type]
 
 
-def _scaled(
-    what: str, factor: float, with_unit: Callable[[str], float] | None, kind: Callable[[float], float]
+def _amount_reader(
+    what: str, factor: float, with_unit: Callable[[str], float], kind: Callable[[float], float]
 ) -> _Cell:
     """Return what reads a cell: a bare number in the column's unit, or one with a unit of its own."""
 
     def read(cell: str) -> float | None:
         try:
-            value = number(cell, what)
+            amount = scaled(cell, what, factor)
+            return None if amount is None else kind(amount)
         except UnusableError:
-            if with_unit is None or not cell[:1].isdigit():
+            if not _OWN_UNIT.search(cell):
                 raise
-            try:
-                value = with_unit(cell) / factor
-            except InputError as error:
-                raise UnusableError(f"{what} is not an amount", str(error)) from None
-        return None if value is None else kind(value * factor)
+        try:
+            return kind(with_unit(cell))
+        except InputError as error:
+            raise UnusableError(f"{what} is not an amount", str(error)) from None
 
     return read
 
 
-def _byte_factor(unit: str | None) -> float:
-    return _MB if unit is None else float(parse_bytes(f"1{unit}"))
+def _count(cell: str, what: str) -> int | None:
+    value = number(cell, what)
+    if value is None:
+        return None
+    if not value.is_integer():
+        raise UnusableError(f"{what} is not a whole number", cell)
+    return int(value)
 
 
-def _second_factor(unit: str | None) -> float:
-    return 1.0 if unit is None else float(parse_seconds(f"1{unit}"))
+def _whole(cell: str, what: str) -> int | None:
+    """Return a whole number; where some are unknown, many a program writes the others as 1.0."""
+    return whole(cell.strip().removesuffix(".0"), what)
 
 
-def _moment(cell: str, what: str, zone: tzinfo) -> float | None:
+def _moment(cell: str, what: str, factor: float, zone: tzinfo) -> float | None:
     """Return a date and time, or a number of seconds since 1970."""
     try:
-        return number(cell, what)
+        seconds = scaled(cell, what, factor)
     except UnusableError:
         return moment(cell, what, zone)
+    if seconds is not None and seconds >= _YEAR_10000:
+        raise UnusableError(f"{what} is not plausible", cell)
+    return seconds
 
 
 def _member(kind: type[Outcome] | type[Resource], cell: str, what: str) -> object:

@@ -1,0 +1,47 @@
+"""Archives on both databases, and attempts to fill them with."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from archive.servers import Postgres
+from tonnage.archive import Archive, Report, import_entries
+from tonnage.jobs import Attempt
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Postgres]:
+    postgres = Postgres()
+    yield postgres
+    postgres.close()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of an archive that does not exist yet."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/archive.db"
+    server: Postgres = request.getfixturevalue("server")
+    return server.new_database()
+
+
+@pytest.fixture
+def archive(url: str) -> Iterator[Archive]:
+    with Archive.open(url, create=True) as opened:
+        yield opened
+
+
+Store = Callable[..., Report]
+
+
+@pytest.fixture
+def store(archive: Archive) -> Store:
+    """Store attempts as an import would."""
+
+    def stored(attempts: Sequence[Attempt], label: str = "test") -> Report:
+        report = Report("test", "csv")
+        import_entries(archive, iter(attempts), report, label=label)
+        return report
+
+    return stored

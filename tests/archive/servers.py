@@ -1,0 +1,65 @@
+"""A PostgreSQL server of the tests' own: on a socket in a folder of its own, started and stopped by them."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+__all__ = ["Postgres"]
+
+
+class Postgres:
+    """One server; each test gets a new database."""
+
+    def __init__(self) -> None:
+        self._bin = _programs()
+        self._folder = Path(tempfile.mkdtemp(prefix="tonnage-pg-", dir="/tmp"))
+        self._folder.chmod(0o755)
+        self._data = self._folder / "data"
+        self._count = 0
+        self._as = []
+        if os.geteuid() == 0:  # the server refuses to run as root
+            shutil.chown(self._folder, "postgres", "postgres")
+            self._as = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
+        self._run("initdb", "-D", str(self._data), "-A", "trust", "-U", "tester", "-E", "UTF8", "--no-sync")
+        self.start()
+
+    def start(self) -> None:
+        options = f"-k {self._folder} -c listen_addresses='' -c fsync=off -c max_connections=60"
+        log = str(self._folder / "log")
+        self._run("pg_ctl", "-D", str(self._data), "-l", log, "-o", options, "-w", "start")
+
+    def stop(self, mode: str = "fast") -> None:
+        self._run("pg_ctl", "-D", str(self._data), "-m", mode, "-w", "stop")
+
+    def new_database(self) -> str:
+        """Return the URL of an empty database."""
+        self._count += 1
+        name = f"test{self._count}"
+        command = f"CREATE DATABASE {name} TEMPLATE template0"
+        self._run("psql", "-h", str(self._folder), "-U", "tester", "-d", "postgres", "-q", "-c", command)
+        return f"postgresql://tester@/{name}?host={self._folder}"
+
+    def close(self) -> None:
+        self.stop("immediate")
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _run(self, program: str, *arguments: str) -> None:
+        command = [*self._as, str(self._bin / program), *arguments]
+        with (self._folder / "output").open("w") as output:  # a server that keeps a pipe open would make us wait
+            done = subprocess.run(command, stdout=output, stderr=output, cwd="/", check=False)
+        if done.returncode:
+            raise RuntimeError(f"{program}: {(self._folder / 'output').read_text()}")
+
+
+def _programs() -> Path:
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    if found:
+        return found[-1].parent
+    message = "PostgreSQL is not installed (Debian package postgresql)"
+    if os.environ.get("TONNAGE_CI"):
+        pytest.fail(message)
+    pytest.skip(message)

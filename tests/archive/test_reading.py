@@ -1,0 +1,89 @@
+"""Arrays out of the archive: every number in its place, oldest first."""
+
+import math
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from archive.attempts import attempts
+from archive.conftest import Store
+from tonnage.archive import Archive, Search, histories, stats
+from tonnage.jobs import Amounts, Attempt, Outcome, Resource
+
+
+def same(left: float, right: float | None) -> bool:
+    return math.isnan(left) if right is None else left == right
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(made=st.lists(attempts, max_size=8), marker=st.uuids())
+def test_a_history_holds_what_each_attempt_used(
+    archive: Archive, store: Store, made: list[Attempt], marker: object
+) -> None:
+    from dataclasses import replace
+
+    made = [replace(one, user=f"{marker}", native_id=f"{marker}:{number}") for number, one in enumerate(made)]
+    store(made)
+    found = histories(archive, Search(user=f"{marker}"))
+    assert set(found) == {one.category or "" for one in made}
+    for category, history in found.items():
+        mine = [one for one in made if (one.category or "") == category]
+        ordered = sorted(mine, key=_when)
+        assert len(history) == len(mine)
+        for resource in Resource:
+            pairs = zip(history.used[resource], ordered, strict=True)
+            assert all(same(value, getattr(one.used, resource)) for value, one in pairs)
+        pairs = zip(history.requested[Resource.MEMORY], ordered, strict=True)
+        assert all(same(value, one.requested.memory) for value, one in pairs)
+        assert [bool(value) for value in history.finished] == [one.outcome in (None, Outcome.DONE) for one in ordered]
+
+
+def _when(attempt: Attempt) -> float:
+    moments = (attempt.ended, attempt.started, attempt.submitted)
+    return next((moment for moment in moments if moment is not None), -math.inf)
+
+
+def test_histories_of_labels_and_of_all(archive: Archive, store: Store) -> None:
+    store([Attempt(row=f"{n}", category="c", label=f"l{n % 2}", used=Amounts.of(memory=n)) for n in range(10)])
+    by_label = histories(archive, by="label", resources=[Resource.MEMORY])
+    assert {name: history.used[Resource.MEMORY].tolist() for name, history in by_label.items()} == {
+        "l0": [0, 2, 4, 6, 8],
+        "l1": [1, 3, 5, 7, 9],
+    }
+    (together,) = histories(archive, by=None).values()
+    assert together.used[Resource.MEMORY].tolist() == list(range(10))
+
+
+def test_no_attempt_is_lost_between_two_batches(archive: Archive, store: Store) -> None:
+    count = 60_003
+    store([Attempt(row=f"{n}", category=f"{n % 3}", used=Amounts.of(memory=n)) for n in range(count)])
+    found = histories(archive, resources=[Resource.MEMORY])
+    peaks = np.concatenate([history.used[Resource.MEMORY] for history in found.values()])
+    assert sorted(peaks.tolist()) == list(range(count))
+
+
+def test_stats_are_those_of_numpy(archive: Archive, store: Store) -> None:
+    rng = np.random.default_rng(1)
+    peaks = rng.integers(10**8, 10**10, 501)
+    seconds = rng.uniform(1, 5000, 501).round(3)
+    request = 12 * 10**9
+    made = [
+        Attempt(
+            row=f"{n}",
+            category="a",
+            used=Amounts.of(memory=int(peak), wall_time=float(time)),
+            requested=Amounts.of(memory=request if n else None),
+        )
+        for n, (peak, time) in enumerate(zip(peaks, seconds, strict=True))
+    ]
+    store([*made, Attempt(row="x", category="nothing known")])
+    largest, other = stats(archive)
+    memory = largest.resources[Resource.MEMORY]
+    assert (memory.p50, memory.p95) == tuple(np.percentile(peaks, (50, 95)))
+    assert (memory.count, memory.max, sum(memory.histogram)) == (501, peaks.max(), 501)
+    assert largest.waste is not None
+    assert math.isclose(largest.waste.byte_seconds, float(((request - peaks) * seconds)[1:].sum()))
+    assert math.isclose(largest.waste.savings_byte_seconds, float((request - peaks[1:].max()) * seconds[1:].sum()))
+    assert math.isclose(largest.waste.requested_byte_seconds, float(request * seconds[1:].sum()))
+    assert (other.category, other.jobs, other.resources, other.waste) == ("nothing known", 1, {}, None)
