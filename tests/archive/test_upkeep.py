@@ -3,6 +3,7 @@
 import csv
 import json
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -215,7 +216,7 @@ def test_parquet_holds_every_fact(archive: Archive, store: Store, tmp_path: Path
 
 
 def test_an_export_that_fails_leaves_no_file(archive: Archive, tmp_path: Path) -> None:
-    def broken():  # type: ignore[no-untyped-def] # noqa: ANN202
+    def broken() -> Iterator[Attempt]:
         yield Attempt()
         raise ValueError("stop")
 

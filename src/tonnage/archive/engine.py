@@ -1,6 +1,7 @@
 """Connections to the archive's database: how each kind is set up, and its errors in the user's words."""
 
 import os
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ def make_engine(url: URL) -> Engine:
     """Return an engine for the database; nothing is opened yet."""
     if url.get_backend_name() == "sqlite":
         engine = create_engine(url, connect_args={"timeout": _PATIENCE, "check_same_thread": False})
+        event.listen(engine, "do_connect", _open_read_only)
         event.listen(engine, "connect", _set_up_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         return engine
@@ -33,6 +35,16 @@ def make_engine(url: URL) -> Engine:
         raise InputError(
             f"{shown(url)}: PostgreSQL needs the package psycopg", hint="pip install 'tonnage[postgres]'"
         ) from None
+
+
+def _open_read_only(dialect: Any, record: Any, arguments: Any, options: Any) -> Any:  # noqa: ANN401, ARG001
+    """Open a file that this user may only read: without its folder, SQLite cannot make the files it wants beside it."""
+    file = Path(arguments[0])
+    if not file.exists() or (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)):
+        return None  # SQLAlchemy opens it
+    beside = file.with_name(f"{file.name}-wal").exists()
+    mode = "mode=ro" if beside else "mode=ro&immutable=1"
+    return sqlite3.connect(f"{file.as_uri()}?{mode}", uri=True, timeout=_PATIENCE, check_same_thread=False)
 
 
 def _set_up_sqlite(driver: Any, record: Any) -> None:  # noqa: ANN401, ARG001 (SQLAlchemy's own signature)

@@ -13,7 +13,7 @@ from tonnage.logs.conditions import OPERATORS, Condition
 
 __all__ = ["EVERYTHING", "Search"]
 
-_GLOB = re.compile(r"[*?\[]")
+_GLOB = re.compile(r"[*?]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Search:
     label: str | None = None
     task: str | None = None
     command: str | None = None
-    """A part of the command, or with ``*``, ``?`` or ``[`` a pattern for all of it."""
+    """A part of the command, or with ``*`` or ``?`` a pattern for all of it."""
     executable: str | None = None
     input: str | None = None
     output: str | None = None
@@ -74,7 +74,9 @@ EVERYTHING = Search()
 
 
 def _compared(condition: Condition) -> ColumnElement[bool]:
-    result: ColumnElement[bool] = OPERATORS[condition.operator](attempts.c[condition.name], condition.value)  # type: ignore[arg-type, assignment] # a column compares into a condition
+    # PostgreSQL would turn whole numbers into fractions to compare them with one, and then no index fits.
+    value = int(condition.value) if condition.value.is_integer() else condition.value
+    result: ColumnElement[bool] = OPERATORS[condition.operator](attempts.c[condition.name], value)  # type: ignore[arg-type, assignment] # a column compares into a condition
     return result
 
 
@@ -88,21 +90,6 @@ def _matches(column: ColumnElement[str], pattern: str, dialect: str) -> ColumnEl
         place = func.instr if dialect == "sqlite" else func.strpos
         return place(column, pattern) > 0
     if dialect == "sqlite":
-        return column.op("GLOB")(pattern.replace("[!", "[^"))
-    return column.op("~")(_as_regular_expression(pattern))
-
-
-def _as_regular_expression(pattern: str) -> str:
-    parts = re.split(r"(\*|\?|\[[!^]?\]?[^\]]*\])", pattern)
-    made = []
-    for part in parts:
-        if part == "*":
-            made.append("(.|\n)*")
-        elif part == "?":
-            made.append("(.|\n)")
-        elif part.startswith("[") and part.endswith("]"):
-            inside = part[1:-1].replace("\\", "\\\\")
-            made.append(f"[^{inside[1:]}]" if inside[:1] in "!^" else f"[{inside}]")
-        else:
-            made.append(re.sub(r"([.^$*+?()\[\]{}|\\])", r"\\\1", part))
-    return f"^{''.join(made)}$"
+        return column.op("GLOB")(pattern.replace("[", "[[]"))
+    escaped = re.sub(r"([\\%_])", r"\\\1", pattern)
+    return column.like(escaped.replace("*", "%").replace("?", "_"), escape="\\")
