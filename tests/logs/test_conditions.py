@@ -4,10 +4,10 @@ import operator
 from collections.abc import Callable
 
 import pytest
-from archive.attempts import attempts
 from hypothesis import given
 from hypothesis import strategies as st
 
+from archive.attempts import attempts
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts, Attempt, Resource
 from tonnage.logs.conditions import OPERATORS, Condition, value_of

@@ -325,9 +325,9 @@ def test_a_verb_gets_its_options_as_one_value(tmp_path: Path) -> None:
     def verb(reading: Reading) -> None:
         click.echo(repr(reading))
 
-    arguments = "--from csv --columns a=b --columns c=d --units a=KiB --timezone UTC --label x --where cores>1".split()
+    options = ["--from=csv", "--columns=a=b", "--columns=c=d", "--units=a=KiB", "--timezone=UTC", "--label=x"]
     expected = Reading("csv", ("a=b", "c=d"), ("a=KiB",), "UTC", "x", ("cores>1",))
-    assert CliRunner().invoke(verb, arguments).output == f"{expected!r}\n"
+    assert CliRunner().invoke(verb, [*options, "--where=cores>1"]).output == f"{expected!r}\n"
     assert CliRunner().invoke(verb, ["--from", "exel"]).exit_code == 2
 
 

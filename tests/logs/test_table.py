@@ -11,20 +11,22 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from time import process_time
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from archive.attempts import attempts
 from damage import Said, said, said_of, survives
 from hypothesis import given
 from hypothesis import strategies as st
 
+from archive.attempts import attempts
 from tonnage.archive.export import csv_lines
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts, Attempt, Outcome, Resource
 from tonnage.logs import table
 from tonnage.logs.log import Hints, Log, Skipped
 from tonnage.logs.synthetic import PEAKS, generate, render
+from tonnage.units import Bytes
 
 MB = 10**6
 PUBLIC = "category,cores,memory,disk,cpu_time,wall_time\nalign,2,277,670,1.5,3\n"
@@ -420,6 +422,13 @@ def test_one_column_is_a_table_only_where_the_user_says_so() -> None:
     assert said(table, "memory\n5\n").only.used.memory == 5 * MB
 
 
+@pytest.mark.parametrize("header", ["time,value", "name,time", "Time (s);temperature"])
+def test_a_time_alone_does_not_make_a_table_of_jobs_unless_the_user_says_so(header: str) -> None:
+    assert not table.recognises(f"{header}\n", Path("x"))
+    assert table.recognises(f"{header},memory\n".replace(";", ","), Path("x"))
+    assert said(table, f"{header}\n").skipped == []
+
+
 def test_a_time_series_of_one_job_is_no_table_of_jobs(tmp_path: Path) -> None:
     path = tmp_path / "series.csv"
     subprocess.run([sys.executable, "-m", "tonnage", "watch", "--series", path, "--", "true"], check=True)
@@ -454,17 +463,17 @@ def as_read(attempt: Attempt) -> Attempt:
     """Return what a table says of an attempt: texts without blanks around them, and no words for unknown."""
     names = ("run", "workflow", "task", "category", "label", "command", "executable", "user", "host")
     texts = {name: (getattr(attempt, name) or "").strip() for name in names}
-    known = {name: None if text.lower() in ("", "-", "null") else text for name, text in texts.items()}
-    return replace(
-        attempt, **known, row="", workflow_checksum=None, lower_bounds=(), inputs=(), outputs=(), fields={}, raw={}
-    )  # type: ignore[arg-type]
+    known: dict[str, Any] = {name: None if text.lower() in ("", "-", "null") else text for name, text in texts.items()}
+    left_out: dict[str, Any] = {"row": "", "workflow_checksum": None, "fields": {}, "raw": {}}
+    return replace(attempt, **known, **left_out, lower_bounds=(), inputs=(), outputs=())
 
 
-@given(st.lists(attempts, min_size=1, max_size=5))
+# Above 2^53 bytes numbers in tables are not exact.
+_exportable = attempts.map(lambda one: replace(one, input_bytes=one.input_bytes and Bytes(one.input_bytes >> 10)))
+
+
+@given(st.lists(_exportable, min_size=1, max_size=5))
 def test_what_the_archive_exports_is_read_back(exported: list[Attempt]) -> None:
-    exported = [
-        replace(one, input_bytes=None if one.input_bytes is None else one.input_bytes >> 10) for one in exported
-    ]
     text = b"".join(csv_lines(exported)).decode()
     assert table.recognises(text, Path("jobs.csv"))
     found = said(table, text)

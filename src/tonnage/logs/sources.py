@@ -31,6 +31,7 @@ class Source:
 def open_source(text: str, hints: Hints, format: str | None = None) -> Iterator[Source]:
     """Yield what a user's SOURCE names: a file, ``-`` for standard input, or a folder with all that is below it."""
     path = _STANDARD_INPUT if text == "-" else Path(text)
+    format = format or ("csv" if hints.columns else None)  # only tables have columns of any name
     if os.path.isdir(path):  # noqa: PTH112 (unlike that of a Path, it never raises)
         yield from _folder(path, hints, format)
         return

@@ -70,8 +70,8 @@ def recognises(head: str, path: object) -> bool:  # noqa: ARG001
     names = {_name_and_unit(cell)[0] for cell in _split(first)}
     if names >= _SERIES:
         return False
-    ours = {_OTHER_NAMES.get(name, name) for name in names}
-    return len(ours) > 1 and not ours.isdisjoint(_AMOUNTS)
+    ours = {_OTHER_NAMES.get(name, name) for name in names - {"time"}}  # in many a table of other things, a moment
+    return len(names) > 1 and not ours.isdisjoint(_AMOUNTS)
 
 
 def read(log: Log, hints: Hints) -> Iterator[Entry]:

@@ -27,8 +27,6 @@ _TEXTS = {
     "task": "Of the task with this name.",
     "command": "With this in the command, or matching a pattern such as '*/bwa mem*'.",
     "executable": "Of this program.",
-    "input": "That read this file.",
-    "output": "That wrote this file.",
 }
 
 
@@ -37,13 +35,15 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def with_search(*arguments: object, **options: Any) -> object:  # noqa: ANN401 (click's options are of any type)
-        names = (*_TEXTS, "exit_status", "outcome", "since", "until", "where", "field")
+        names = (*_TEXTS, "input", "output_file", "exit_status", "outcome", "since", "until", "where", "field")
         chosen = {name: options.pop(name) for name in names}
         return command(*arguments, search=_search(**chosen), **options)
 
     decorated = with_search
     options = [
         *(click.option(f"--{name}", metavar="TEXT", help=explanation) for name, explanation in _TEXTS.items()),
+        click.option("--input-file", "input", metavar="NAME", help="That read this file."),
+        click.option("--output-file", "output_file", metavar="NAME", help="That wrote this file."),
         click.option("--exit", "exit_status", type=int, metavar="N", help="That ended with this exit status."),
         click.option("--outcome", type=click.Choice(_OUTCOMES), help="That ended this way."),
         click.option("--since", metavar="WHEN", help="That ended since a date, or within 30d."),
@@ -58,6 +58,7 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def _search(
     *,
+    output_file: str | None,
     outcome: str | None,
     since: str | None,
     until: str | None,
@@ -70,6 +71,7 @@ def _search(
     from tonnage.logs.conditions import Condition
 
     return Search(
+        output=output_file,
         outcome=Outcome(outcome) if outcome else None,
         since=moment(since) if since else None,
         until=moment(until) if until else None,

@@ -1,0 +1,208 @@
+"""``tonnage archive`` as its users call it."""
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TABLE = """category,user,memory,wall_time,exit_status,requested_memory
+align,ada,3000,100,0,8000
+align,ada,5000,200,0,8000
+align,bob,4500,150,137,4500
+sort,bob,800,20,0,8000
+sort,bob,NA,20,0,8000
+sort,bob,lots,20,0,8000
+"""
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Call the command line with an archive of the test's own."""
+    environment = {**os.environ, "TONNAGE_ARCHIVE": str(tmp_path / "archive.db"), "TZ": "UTC"}
+
+    def called(*words: str, stdin: str | None = None, status: int = 0) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, "-m", "tonnage", "archive", *words]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, input=stdin, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == status, done.stderr
+        assert "Traceback" not in done.stderr
+        return done
+
+    return called
+
+
+@pytest.fixture
+def filled(run: Run, tmp_path: Path) -> Run:
+    (tmp_path / "jobs.csv").write_text(TABLE)
+    run("import", "jobs.csv", "--field", "project=atlas")
+    return run
+
+
+def facts(done: "subprocess.CompletedProcess[str]") -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert found["schema"] == 1
+    return found
+
+
+def test_an_import_says_what_it_did(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text(TABLE)
+    said = run("import", "jobs.csv").stdout
+    assert "6 rows read, 5 stored, 0 already there, 1 skipped" in said
+    assert 'skipped 1: memory is not a number (line 7 "lots")' in said
+    assert "known: memory 80%, wall_time 100%" in said
+    assert "assumed: memory, requested_memory in MB" in said
+    assert "5 jobs" in said
+
+
+def test_an_import_in_json_has_the_same_facts(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text(TABLE)
+    (source,) = facts(run("import", "jobs.csv", "--json"))["sources"]
+    counts = {name: source[name] for name in ("read", "stored", "duplicates", "skipped")}
+    assert counts == {"read": 6, "stored": 5, "duplicates": 0, "skipped": 1}
+    assert (source["source"], source["format"]) == ("jobs.csv", "csv")
+    assert source["reasons"] == {"memory is not a number": 1}
+    (again,) = facts(run("import", "jobs.csv", "--json"))["sources"]
+    assert (again["stored"], again["duplicates"]) == (0, 5)
+
+
+def test_a_strict_import_ends_at_the_first_bad_row(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text(TABLE)
+    done = run("import", "jobs.csv", "--strict", status=2)
+    assert "jobs.csv:7: memory is not a number: lots" in done.stderr
+
+
+def test_standard_input_is_a_source(run: Run) -> None:
+    assert "5 stored" in run("import", "-", stdin=TABLE).stdout
+
+
+def test_columns_and_units_of_others(run: Run) -> None:
+    options = [
+        "--columns",
+        "memory=peak,wall_time=took",
+        "--units",
+        "memory=KiB,wall_time=min",
+        "--where",
+        "memory>1MB",
+    ]
+    run("import", "-", *options, stdin="peak;took\n2048;2\n1;1\n")
+    (job,) = facts(run("query", "--json"))["attempts"]
+    assert (job["memory"], job["wall_time"]) == (2 * 2**20, 120)
+
+
+def test_a_folder_of_mixed_logs(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    (folder / "benchmarks" / "align").mkdir(parents=True)
+    (folder / "jobs.csv").write_text(TABLE)
+    header = "s\th:m:s\tmax_rss\tmax_vms\tmax_uss\tmax_pss\tio_in\tio_out\tmean_load\tcpu_time\n"
+    row = "12.5\t0:00:12\t100.5\t200\t90\t95.25\t0\t0\t99.0\t12.1\n"
+    (folder / "benchmarks" / "align" / "one.tsv").write_text(header + row)
+    (folder / "README").write_text("about these logs\n")
+    sources = facts(run("import", "logs", "--json"))["sources"]
+    assert {one["format"]: one["stored"] for one in sources} == {"csv": 5, "snakemake": 1, "other": 0}
+    (job,) = facts(run("query", "--where", "wall_time=12.5s", "--json"))["attempts"]
+    assert (job["category"], job["memory"], job["memory_method"]) == ("align", round(95.25 * 2**20), "pss")
+
+
+def test_another_archive_is_a_source(filled: Run, tmp_path: Path) -> None:
+    said = filled("import", f"sqlite:///{tmp_path}/archive.db", "--archive", str(tmp_path / "copy.db")).stdout
+    assert "5 stored" in said
+    copied = facts(filled("query", "--archive", str(tmp_path / "copy.db"), "--json"))["attempts"]
+    assert copied == facts(filled("query", "--json"))["attempts"]
+
+
+def test_a_wrong_file_says_what_was_expected(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "poem.txt").write_text("Shall I compare thee\nto a summer's day?\n")
+    said = run("import", "poem.txt", status=2).stderr
+    assert "poem.txt: is not a job log" in said
+    assert "nextflow" in said
+
+
+def test_a_query_finds_sorts_and_limits(filled: Run) -> None:
+    found = facts(filled("query", "--category", "align", "--sort", "memory", "--limit", "2", "--json"))
+    assert [job["memory"] for job in found["attempts"]] == [5 * 10**9, 4500 * 10**6]
+    assert found["more"] is True
+    assert [job["user"] for job in facts(filled("query", "--exit", "137", "--json"))["attempts"]] == ["bob"]
+    assert len(facts(filled("query", "--field", "project=atlas", "--json"))["attempts"]) == 5
+    assert facts(filled("query", "--field", "project=other", "--json"))["attempts"] == []
+    assert len(facts(filled("query", "--where", "memory>1GB", "--where", "wall_time<2m", "--json"))["attempts"]) == 1
+
+
+def test_a_query_is_a_table_for_people(filled: Run) -> None:
+    said = filled("query", "--sort", "memory", "--limit", "2").stdout
+    assert said.splitlines()[0].split() == ["category", "user", "memory", "asked", "time"]
+    assert said.splitlines()[1].split() == ["align", "ada", "5", "GB", "8", "GB", "3m20s"]
+    assert "--limit 0 shows all" in said
+    assert "no job meets" in filled("query", "--user", "nobody").stdout
+
+
+def test_a_query_prints_csv(filled: Run) -> None:
+    rows = list(csv.DictReader(io.StringIO(filled("query", "--csv", "--limit", "3").stdout)))
+    assert [row["memory (B)"] for row in rows] == ["3000000000", "5000000000", "4500000000"]
+
+
+def test_stats_rank_what_is_wasted(filled: Run) -> None:
+    categories = facts(filled("stats", "--json"))["categories"]
+    assert [(one["category"], one["jobs"]) for one in categories] == [("align", 3), ("sort", 2)]
+    memory = categories[0]["resources"]["memory"]
+    assert (memory["count"], memory["p50"], memory["max"]) == (3, 4.5e9, 5e9)
+    # (8 - 3) GB for 100 s, (8 - 5) GB for 200 s
+    assert categories[0]["waste"]["gbh"] == pytest.approx((5 * 100 + 3 * 200) / 3600)
+    said = filled("stats").stdout
+    assert "wasted GB*h" in said
+    assert said.splitlines()[1].startswith("align")
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_an_export_names_its_format_by_its_ending(filled: Run, tmp_path: Path, ending: str) -> None:
+    assert "5 jobs" in filled("export", "-o", f"out.{ending}").stderr
+    assert (tmp_path / f"out.{ending}").stat().st_size > 100
+    assert "the ending names no format" in filled("export", "-o", "out.xyz", status=2).stderr
+
+
+def test_forget_says_first_and_acts_when_told(filled: Run) -> None:
+    assert "3 jobs would go" in filled("forget", "--keep", "1").stdout
+    assert facts(filled("forget", "--keep", "1", "--yes", "--json")) == {
+        "schema": 1,
+        "jobs": 3,
+        "removed": True,
+        "left": 2,
+    }
+    assert "say what" in filled("forget", "--yes", status=2).stderr
+
+
+def test_check_and_migrate(filled: Run) -> None:
+    assert "5 jobs, no problems" in filled("check").stdout
+    assert facts(filled("check", "--json"))["problems"] == []
+    assert "is version" in filled("migrate").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["query", "--where", "memry>4GB"], "did you mean memory?"),
+        (["query", "--where", "memory>4"], "not an amount of bytes"),
+        (["query", "--where", "memory"], "not a condition"),
+        (["query", "--since", "yesterday"], "neither a date"),
+        (["query", "--field", "novalue"], "NAME=VALUE"),
+        (["query", "--sort", "colour"], "not a column"),
+        (["query", "--csv", "--json"], "give one of them"),
+        (["import", "absent.csv"], "no such file"),
+        (["import", "jobs.csv", "--timezone", "Mars/Olympus"], "not a time zone"),
+        (["import", "jobs.csv", "--columns", "memory=nothing"], 'no column "nothing"'),
+        (["import", "jobs.csv", "--units", "memory=stone"], "stone"),
+        (["import", "jobs.csv", "--archive", "mysql://host/db"], "not a kind of archive"),
+        (["stats", "--archive", "absent.db"], "there is no archive"),
+    ],
+)
+def test_a_wrong_call_says_what_is_wrong_with_it(filled: Run, words: list[str], said: str) -> None:
+    assert said in filled(*words, status=2).stderr
