@@ -1,5 +1,6 @@
 """What `make demo` runs: Tonnage on a real workflow that ships with it, each command printed before its output."""
 
+import os
 import shlex
 import shutil
 import subprocess
@@ -30,6 +31,12 @@ def main() -> None:
     print("\nThe same for a mosaic of the sky, generated with run times from stated distributions:")
     tonnage("generate", "montage", "--tasks", "500", "--seed", "1", "-o", "demo/montage.json")
     tonnage("show", "demo/montage.json")
+    print("\nWhat jobs used is measured, and remembered in an archive that also takes other tools' logs:")
+    for file in ("examples/kmers/kmers.dag", "examples/demo.py"):
+        tonnage("watch", "--spool", "demo/spool", "--category", "sorting", "--", "sort", file, "--output", os.devnull)
+    tonnage("generate", "jobs", "--peaks", "trimodal", "-o", "demo/jobs.csv")
+    tonnage("archive", "import", "demo/spool", "demo/jobs.csv", "--archive", "demo/archive.db")
+    tonnage("archive", "stats", "--archive", "demo/archive.db")
 
 
 if __name__ == "__main__":
