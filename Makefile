@@ -38,7 +38,7 @@ test: $(VENV)/installed-test $(VENV)/installed-docs $(VENV)/installed-bench
 	@tests/install-services
 	@$(BIN)/python -m pytest -n auto -q
 	@$(MAKE) --no-print-directory lint docs
-	@$(BIN)/python benchmarks/graphs.py --quick >/dev/null && $(BIN)/python benchmarks/monitors.py --quick >/dev/null && $(BIN)/python benchmarks/archive.py --quick >/dev/null && echo "benchmarks run"
+	@$(BIN)/python benchmarks/graphs.py --quick >/dev/null && $(BIN)/python benchmarks/monitors.py --quick >/dev/null && $(BIN)/python benchmarks/archives.py --quick >/dev/null && echo "benchmarks run"
 
 lint: $(VENV)/installed-test
 	@$(BIN)/ruff check .
@@ -52,7 +52,7 @@ docs: $(VENV)/installed-docs
 bench: $(VENV)/installed-test $(VENV)/installed-bench
 	@$(BIN)/python benchmarks/graphs.py
 	@$(BIN)/python benchmarks/monitors.py
-	@$(BIN)/python benchmarks/archive.py
+	@$(BIN)/python benchmarks/archives.py
 
 soak: $(VENV)/installed-test
 	@TONNAGE_HYPOTHESIS=soak TONNAGE_SOAK=1000 $(BIN)/python -m pytest -n auto -q tests/workflow tests/logs tests/archive tests/watch/test_robust.py tests/test_units.py

@@ -86,6 +86,8 @@ def _chosen(entries: "Iterator[Entry]", conditions: "Sequence[Condition]") -> "I
 
 
 def _from_archive(text: str) -> "Iterator[Source]":
+    from pathlib import Path
+
     from tonnage.archive import Archive, find
     from tonnage.archive.url import archive_url, shown
     from tonnage.files import stem
@@ -93,8 +95,6 @@ def _from_archive(text: str) -> "Iterator[Source]":
 
     with Archive.open(text) as archive:
         name = shown(archive_url(text))
-        from pathlib import Path
-
         yield Source(name, stem(Path(name)), "archive", find(archive))
 
 

@@ -4,13 +4,13 @@ Raw traces hold bytes, milliseconds and milliseconds since 1970; formatted ones 
 ``1m 30s`` and dates without a zone. Columns are found by their names; any subset with a status will do.
 """
 
-import csv
 import re
 from collections.abc import Iterator, Mapping
 
 from tonnage.jobs import Amounts, Attempt, Outcome, Resource
 from tonnage.logs.amounts import binary_bytes, is_unknown, moment, number, whole
 from tonnage.logs.log import Assumed, Entry, Hints, Log, Skipped, UnusableError
+from tonnage.logs.rows import rows
 
 __all__ = ["read", "recognises"]
 
@@ -64,7 +64,8 @@ def read(log: Log, hints: Hints) -> Iterator[Entry]:
         raise log.error(f"is not a Nextflow trace: no column {', '.join(sorted(missing))}", 1)
     assumed = False
     label = hints.label or log.stem
-    for line, cells in _rows(lines, "\t" if "\t" in first else ","):
+    separator = "\t" if "\t" in first else ","
+    for line, cells in rows(lines, separator, first=2, quoted=separator == ","):  # Nextflow itself quotes nothing
         if isinstance(cells, UnusableError):
             yield cells.at(line)
             continue
@@ -79,20 +80,6 @@ def read(log: Log, hints: Hints) -> Iterator[Entry]:
             yield _attempt(row, hints, label)
         except UnusableError as problem:
             yield problem.at(line)
-
-
-def _rows(lines: Iterator[str], separator: str) -> Iterator[tuple[int, list[str] | UnusableError]]:
-    """Yield the cells of each row that is not empty, and the line on which it ends."""
-    reader = csv.reader((f"{line}\n" for line in lines), delimiter=separator)
-    while True:
-        try:
-            cells: list[str] | UnusableError = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as problem:  # a cell of 128 KiB, or a line break of its own kind within one
-            cells = UnusableError("its cells cannot be told apart", str(problem))
-        if cells:
-            yield reader.line_num + 1, cells
 
 
 def _attempt(row: Mapping[str, str], hints: Hints, label: str) -> Attempt:

@@ -7,15 +7,18 @@ is given with `--units memory=KiB`.
 """
 
 import csv
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import tzinfo
 from itertools import chain
+from typing import Any
 
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts, Attempt, Outcome, Resource
 from tonnage.logs.amounts import byte_unit, is_unknown, moment, number, scaled, whole
 from tonnage.logs.log import Assumed, Entry, Hints, Log, Skipped, UnusableError
+from tonnage.logs.rows import rows
 from tonnage.units import parse_bytes, parse_seconds
 
 __all__ = ["NAMES", "read", "recognises"]
@@ -40,6 +43,7 @@ NAMES = (
     "exhausted",
     *_WHOLE,
     "native_id",
+    "identity",
 )
 """The names that columns have here."""
 
@@ -60,6 +64,15 @@ _SERIES = {"time", "virtual_memory", "bytes_read", "bytes_written"}
 _HEADER_UNIT = re.compile(r"[\[(]\s*([A-Za-z]+)\s*[\])]$")
 _OWN_UNIT = re.compile(r"[0-9.]\s*[A-Za-z]+\s*$|:")  # as in 1.5 GB, 1h30m and 00:01:30
 _DELIMITERS = ",\t;"
+# What `tonnage archive export` writes beside the identity, as JSON; lists become tuples again.
+_JSON: dict[str, Callable[[Any], object]] = {
+    "workflow_checksum": str,
+    "lower_bounds": tuple,
+    "inputs": tuple,
+    "outputs": tuple,
+    "fields": dict,
+    "raw": dict,
+}
 _CLOSED_LISTS: dict[str, type[Outcome] | type[Resource]] = {"outcome": Outcome, "exhausted": Resource}
 _Cell = Callable[[str], object]
 
@@ -78,12 +91,12 @@ def read(log: Log, hints: Hints) -> Iterator[Entry]:
     """Yield an attempt for each row."""
     lines = log.lines()
     first = next(lines, "")
-    rows = _rows(chain([first], lines), _delimiter(first))
-    _, cells = next(rows, (1, []))
+    table = rows(chain([first], lines), _delimiter(first))
+    _, cells = next(table, (1, []))
     header = [] if isinstance(cells, UnusableError) else [cell.strip() for cell in cells]
     columns = _Columns(log, header, hints)
     yield from (Assumed(what) for what in columns.assumed)
-    for line, cells in rows:
+    for line, cells in table:
         if isinstance(cells, UnusableError):
             yield cells.at(line)
         elif len(cells) != len(header):
@@ -93,23 +106,6 @@ def read(log: Log, hints: Hints) -> Iterator[Entry]:
                 yield columns.attempt(cells)
             except UnusableError as problem:
                 yield problem.at(line)
-
-
-def _rows(lines: Iterator[str], delimiter: str) -> Iterator[tuple[int, list[str] | UnusableError]]:
-    """Yield the cells of each row that is not blank, and the line on which it begins."""
-    # Strict, since a quote that nobody closes would hide all rows after it in one cell.
-    reader = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, strict=True)
-    while True:
-        begin = reader.line_num + 1
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as problem:
-            yield begin, UnusableError("its cells cannot be told apart", str(problem))
-            continue
-        if any(map(str.strip, cells)):
-            yield begin, cells
 
 
 def _delimiter(line: str) -> str:
@@ -144,11 +140,13 @@ class _Columns:
         units = _units(header, self._places, hints)
         self.assumed = _assumed(self._places, units, hints)
         self._readers = {name: _reader(log, name, units.get(name), hints.zone) for name in self._places}
-        self._others = [place for place in range(len(header)) if place not in self._places.values()]
+        self._exported = [(name, header.index(name)) for name in _JSON if "identity" in self._places and name in header]
+        known = {*self._places.values(), *(place for _, place in self._exported)}
+        self._others = [place for place in range(len(header)) if place not in known]
         self._used = self._amounts("")
         self._requested = self._amounts("requested_")
         self._allocated = self._amounts("allocated_")
-        plain = (*_TEXTS, *_MOMENTS, *_CLOSED_LISTS, *_WHOLE, "native_id")
+        plain = (*_TEXTS, *_MOMENTS, *_CLOSED_LISTS, *_WHOLE, "native_id", "identity")
         self._plain = [(name, self._places[name], self._readers[name]) for name in plain if name in self._places]
 
     def attempt(self, cells: list[str]) -> Attempt:
@@ -164,6 +162,9 @@ class _Columns:
             values["requested"] = _read_amounts(self._requested, cells)
         if self._allocated:
             values["allocated"] = _read_amounts(self._allocated, cells)
+        for name, place in self._exported:
+            if cells[place]:
+                values[name] = _json(cells[place], name)
         return Attempt(row="\x1f".join(cells), used=_read_amounts(self._used, cells), **values)  # type: ignore[arg-type]
 
     def _amounts(self, prefix: str) -> list[tuple[str, int, _Cell]]:
@@ -238,6 +239,8 @@ def _reader(log: Log, name: str, unit: str | None, zone: tzinfo) -> _Cell:
 def _plain_reader(name: str) -> _Cell:
     if name in _CLOSED_LISTS:
         return lambda cell: _member(_CLOSED_LISTS[name], cell, name)
+    if name == "identity":
+        return _identity
     if name == "number":
         return lambda cell: max(1, _whole(cell, name) or 1)
     if name in _WHOLE:
@@ -321,3 +324,23 @@ def _member(kind: type[Outcome] | type[Resource], cell: str, what: str) -> objec
         return kind(cell.strip().lower())
     except ValueError:
         raise UnusableError(f"{what} is not one of {', '.join(kind)}", cell) from None
+
+
+def _identity(cell: str) -> bytes | None:
+    """Return what an archive knows the attempt by."""
+    if is_unknown(cell):
+        return None
+    try:
+        identity = bytes.fromhex(cell)
+    except ValueError:
+        identity = b""
+    if len(identity) != 16:
+        raise UnusableError("identity is not one of an archive", cell)
+    return identity
+
+
+def _json(cell: str, name: str) -> object:
+    try:
+        return _JSON[name](json.loads(cell) if name != "workflow_checksum" else cell)
+    except (ValueError, TypeError, RecursionError):
+        raise UnusableError(f"{name} is not what an archive exports", cell) from None

@@ -1,6 +1,6 @@
 """How fast jobs go into the archive and come out again.
 
-    .venv/bin/python benchmarks/archive.py [--quick]
+    .venv/bin/python benchmarks/archives.py [--quick]
 
 The import of a CSV file is compared with Debian's `sqlite3` shell, which loads the same rows into the same tables and
 indexes in the same run: as statements with all values ready, in one transaction, with the same cache. (The shell's
