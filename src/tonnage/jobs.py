@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from tonnage.units import Bytes, Cores, Seconds
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["NOTHING_KNOWN", "Amounts", "Attempt", "History", "Outcome", "Resource"]
+__all__ = ["AMOUNTS", "NOTHING_KNOWN", "Amounts", "Attempt", "History", "Outcome", "Resource"]
 
 
 class Resource(StrEnum):
@@ -23,6 +23,15 @@ class Resource(StrEnum):
     WALL_TIME = "wall_time"
     CPU_TIME = "cpu_time"
     PROCESSES = "processes"
+
+    @property
+    def unit(self) -> Literal["cores", "bytes", "seconds", "processes"]:
+        """What an amount of it is counted in."""
+        if self in (Resource.MEMORY, Resource.DISK):
+            return "bytes"
+        if self in (Resource.WALL_TIME, Resource.CPU_TIME):
+            return "seconds"
+        return "cores" if self is Resource.CORES else "processes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +75,16 @@ class Amounts:
 
 
 NOTHING_KNOWN = Amounts()
+
+
+_ASKED = (Resource.CORES, Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
+
+AMOUNTS: dict[str, tuple[Literal["used", "requested", "allocated"], Resource]] = {
+    **{str(resource): ("used", resource) for resource in Resource},
+    **{f"requested_{resource}": ("requested", resource) for resource in _ASKED},
+    **{f"allocated_{resource}": ("allocated", resource) for resource in _ASKED},
+}
+"""Every amount of an attempt by the name that it has in tables, conditions and database columns."""
 
 
 class Outcome(StrEnum):

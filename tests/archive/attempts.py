@@ -8,7 +8,7 @@ from tonnage.units import Bytes
 
 __all__ = ["attempts"]
 
-# What databases stumble over: quotes, NUL, letters outside of ASCII, halves of letters, line breaks, SQL.
+# What databases stumble over: quotes, letters outside of ASCII, line breaks, SQL.
 _texts = st.text(st.sampled_from(list("ab 0'\"%_\\;-é漢😀\n\t")), min_size=1, max_size=12) | st.sampled_from(
     ["'; DROP TABLE attempts; --", "%", "_", "NULL", "a" * 300]
 )
@@ -52,6 +52,6 @@ attempts = st.builds(
     input_bytes=st.none() | st.integers(0, 2**60).map(Bytes),
     inputs=st.lists(_texts, unique=True, max_size=2).map(lambda names: tuple(sorted(names))),
     outputs=st.lists(_texts, unique=True, max_size=2).map(lambda names: tuple(sorted(names))),
-    fields=st.dictionaries(_texts.filter(lambda key: key not in ("input", "output")), _texts, max_size=2),
+    fields=st.dictionaries(_texts, _texts, max_size=2),
     raw=st.dictionaries(_texts, _json, max_size=2),
 )

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from archive.servers import Postgres
-from tonnage.archive import Archive, Report, import_entries
+from tonnage.archive import Archive, Report, import_source
 from tonnage.jobs import Attempt
+from tonnage.logs.sources import Source
 
 
 @pytest.fixture(scope="session")
@@ -40,8 +41,6 @@ def store(archive: Archive) -> Store:
     """Store attempts as an import would."""
 
     def stored(attempts: Sequence[Attempt], label: str = "test") -> Report:
-        report = Report("test", "csv")
-        import_entries(archive, iter(attempts), report, label=label)
-        return report
+        return import_source(archive, Source("test", label, "csv", iter(attempts)))
 
     return stored

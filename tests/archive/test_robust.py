@@ -13,16 +13,17 @@ import pytest
 
 from archive.servers import Postgres
 from tonnage.archive import Archive, check, find
+from tonnage.errors import InputError
 from tonnage.jobs import Attempt
 from tonnage.logs import synthetic
 
-KILLS = max(10, int(os.environ.get("TONNAGE_SOAK", "0")) // 10)
+KILLS = max(12, int(os.environ.get("TONNAGE_SOAK", "0")) // 10)
 TONNAGE = [sys.executable, "-m", "tonnage"]
 
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log of three batches, in which some rows are equal."""
+    """A log of two batches, in which some rows are equal."""
     file = tmp_path_factory.mktemp("log") / "jobs.csv"
     lines = synthetic.render(synthetic.generate("trimodal", 24_000)).splitlines(keepends=True)
     file.write_text("".join(lines + lines[1:500]))
@@ -75,15 +76,16 @@ def test_an_import_that_is_interrupted_says_so_and_goes_on_later(
     process.send_signal(signal.SIGINT)
     _, said = process.communicate()
     assert process.returncode in (0, 130)
-    if process.returncode == 130 and said:
-        assert "Traceback" not in said
+    assert "Traceback" not in said
+    assert process.returncode == 0 or not said or "the same call goes on" in said
     assert importing(log, url).wait() == 0
     assert contents(url) == expected
 
 
 WRITER = """
 import sys
-from tonnage.archive import Archive, Report, import_entries
+from tonnage.archive import Archive, import_source
+from tonnage.logs.sources import Source
 from tonnage.jobs import Amounts, Attempt
 url, name = sys.argv[1:]
 with Archive.open(url, create=True) as archive:
@@ -91,8 +93,8 @@ with Archive.open(url, create=True) as archive:
         own = [Attempt(row=f"{name} {part} {n}", category=name, run=f"run {part}", task=f"task {n}",
                        used=Amounts.of(memory=n), fields={"part": str(part)}) for n in range(50)]
         shared = [Attempt(native_id=f"shared {part} {n}", category="shared", run="shared") for n in range(50)]
-        import_entries(archive, iter(own), Report(name, "csv"), label=f"{name} {part}")
-        import_entries(archive, iter(shared), Report("shared", "csv"), label="shared")
+        import_source(archive, Source(name, f"{name} {part}", "csv", iter(own)))
+        import_source(archive, Source("shared", "shared", "csv", iter(shared)))
 """
 READER = """
 import sys
@@ -107,10 +109,20 @@ with Archive.open(sys.argv[1]) as archive:
 """
 
 
+def _not_there(url: str) -> bool:
+    try:
+        Archive.open(url).close()
+    except InputError:
+        return True
+    return False
+
+
 def test_eight_writers_and_two_readers_at_once(url: str) -> None:
-    Archive.open(url, create=True).close()
     with_script = [sys.executable, "-c"]
     writers = [subprocess.Popen([*with_script, WRITER, url, f"writer {number}"]) for number in range(8)]
+    time.sleep(1)  # who comes first, makes the archive
+    while _not_there(url):
+        time.sleep(0.1)
     readers = [subprocess.Popen([*with_script, READER, url]) for _ in range(2)]
     assert [process.wait(120) for process in writers] == [0] * 8
     assert [process.wait(60) for process in readers] == [0] * 2
@@ -153,7 +165,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("only root can mount a small disk")
     place = tmp_path / "disk"
     place.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(place)], check=False)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(place)], check=False)
     if mounted.returncode:
         pytest.skip("no file system can be mounted here")
     yield place

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from archive.attempts import attempts
 from archive.conftest import Store
-from tonnage.archive import Archive, Search, find
+from tonnage.archive import Archive, Search, find, import_source
 from tonnage.archive.identity import Identities
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts, Attempt
 from tonnage.logs.log import Skipped
+from tonnage.logs.sources import Source
 
 
 def plain(attempt: Attempt) -> Attempt:
@@ -26,7 +27,6 @@ def plain(attempt: Attempt) -> Attempt:
 @given(made=st.lists(attempts, max_size=6))
 def test_what_is_stored_is_found_again_as_it_was(archive: Archive, store: Store, made: list[Attempt]) -> None:
     before = archive.count()
-    # A run's workflow belongs to the run, and is the same for all that is stored here.
     report = store([replace(attempt, native_id=f"{before}:{number}") for number, attempt in enumerate(made)])
     assert report.stored == len(made)
     found = list(find(archive))[before:]
@@ -80,29 +80,38 @@ def test_identities_do_not_depend_on_how_a_log_is_cut_into_batches(rows: list[st
 
 def test_from_one_archive_into_another_nothing_changes(archive: Archive, store: Store, tmp_path: Path) -> None:
     store([Attempt(row="a", fields={"k": "v"}), Attempt(row="a"), Attempt(native_id="n", used=Amounts.of(memory=5))])
-    from tonnage.archive import Report, import_entries
-
     with Archive.open(str(tmp_path / "other.db"), create=True) as other:
         for _ in range(2):
-            import_entries(other, find(archive), Report("x", "archive"), label="other")
+            import_source(other, Source("x", "other", "archive", find(archive)))
         assert list(find(other)) == list(find(archive))
 
 
 def test_texts_that_databases_refuse_are_stored_without_what_they_refuse(archive: Archive, store: Store) -> None:
     odd = "a\0b\ud800c"
     raw = {"odd": odd, "nan": float("nan"), odd: [float("inf")]}
-    store([Attempt(row="x", category=odd, command=odd, fields={odd: odd}, inputs=(odd,), raw=raw)])
+    made = Attempt(row=odd, run=odd, workflow=odd, category=odd, command=odd, fields={odd: odd}, inputs=(odd,), raw=raw)
+    assert store([made], label=odd).stored == 1
     (found,) = find(archive)
     assert found.category == found.command == "ab?c"
     assert found.fields == {"ab?c": "ab?c"}
     assert found.raw == {"odd": "ab?c", "nan": None, "ab?c": [None]}
 
 
+def test_a_field_has_the_value_that_was_given_last(archive: Archive, store: Store) -> None:
+    store([Attempt(row="x", fields={"project": "old", "other": "kept"}, inputs=("input",))])
+    store([Attempt(row="x", fields={"project": "new", "input": "a field of this name"})])
+    (found,) = find(archive)
+    assert found.fields == {"project": "new", "other": "kept", "input": "a field of this name"}
+    assert found.inputs == ("input",)
+    assert list(find(archive, Search(fields={"project": "old"}))) == []
+    assert len(list(find(archive, Search(input="input")))) == 1
+
+
 def test_names_of_any_length_are_stored(archive: Archive, store: Store) -> None:
     long = "é" * 20_000
     fields = {"long": long}
     store(
-        [Attempt(row="x", category=long, user=long, task=long, command=long, fields=fields, run="r", executable=long)]
+        [Attempt(row="x", category=long, user=long, task=long, command=long, fields=fields, run=long, executable=long)]
     )
     (found,) = find(archive)
     assert found.command == long

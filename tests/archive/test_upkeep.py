@@ -2,7 +2,11 @@
 
 import csv
 import json
+import shutil
 import sqlite3
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,15 +14,29 @@ import pytest
 from sqlalchemy import inspect, text
 
 from archive.conftest import Store
-from tonnage.archive import EVERYTHING, Archive, Search, check, count_forgettable, export, find, forget, record
+from tonnage.archive import (
+    EVERYTHING,
+    Archive,
+    Search,
+    check,
+    count_forgettable,
+    export,
+    find,
+    forget,
+    import_source,
+    record,
+)
+from tonnage.archive import migrate as migrations
 from tonnage.archive.engine import connect, make_engine, write
 from tonnage.archive.migrate import bring_up_to_date, migrate
 from tonnage.archive.schema import METADATA, VERSION
 from tonnage.archive.url import archive_url
-from tonnage.errors import InputError
+from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import Amounts, Attempt
 from tonnage.logs import table
+from tonnage.logs.conditions import Condition
 from tonnage.logs.log import Hints, Log
+from tonnage.logs.sources import Source
 
 
 def jobs(count: int) -> list[Attempt]:
@@ -31,6 +49,8 @@ def jobs(count: int) -> list[Attempt]:
             task=f"task {number}",
             used=Amounts.of(memory=number * 1000, wall_time=number / 2),
             fields={"number": f"{number}"},
+            inputs=(f"{number % 2}.fa",),
+            outputs=(f"{number}.bam",),
         )
         for number in range(count)
     ]
@@ -43,7 +63,7 @@ def test_old_attempts_are_forgotten_with_all_that_belongs_to_them(archive: Archi
     assert forget(archive, EVERYTHING, before=20) == 20
     assert [attempt.ended for attempt in find(archive)] == list(range(20, 30))
     with connect(archive.engine) as connection:
-        for name, left in {"tasks": 10, "runs": 1, "fields": 10, "sources": 1}.items():
+        for name, left in {"tasks": 10, "runs": 1, "fields": 10, "files": 20, "sources": 1}.items():
             assert connection.execute(text(f"SELECT count(*) FROM {name}")).scalar() == left
     assert check(archive) == []
 
@@ -62,35 +82,57 @@ def test_what_was_forgotten_can_be_imported_again(archive: Archive, store: Store
     assert store(jobs(5)).stored == 3
 
 
+@pytest.mark.parametrize(
+    "search",
+    [
+        Search(fields={"number": "3"}),
+        Search(input="1.fa"),
+        Search(output="7.bam"),
+        Search(run="run 1"),
+        Search(task="task 4"),
+        Search(where=(Condition.parse("wall_time>10s"),)),
+    ],
+)
+def test_what_a_search_finds_is_forgotten_and_nothing_else(archive: Archive, store: Store, search: Search) -> None:
+    store(jobs(30))
+    found, before = list(find(archive, search)), list(find(archive))
+    assert found
+    assert forget(archive, search) == len(found)
+    assert list(find(archive)) == [attempt for attempt in before if attempt not in found]
+
+
+def test_undated_attempts_age_from_their_import(archive: Archive, store: Store) -> None:
+    now = time.time()
+    store([Attempt(row="undated")])
+    assert count_forgettable(archive, EVERYTHING, before=now - 1) == 0
+    assert count_forgettable(archive, EVERYTHING, before=now + 60) == 1
+
+
 def test_a_sound_archive_has_no_problems_and_an_odd_row_is_found(archive: Archive, store: Store) -> None:
     store(jobs(5))
     assert check(archive) == []
     with write(archive.engine) as connection:
-        connection.execute(
-            text("UPDATE attempts SET started = 10, ended = 5 WHERE id = (SELECT min(id) FROM attempts)")
-        )
+        connection.execute(text("UPDATE attempts SET outcome = 'odd' WHERE id = (SELECT min(id) FROM attempts)"))
         connection.execute(text("UPDATE attempts SET memory = -1 WHERE id = (SELECT max(id) FROM attempts)"))
-    problems = check(archive)
-    assert len(problems) == 2
-    assert "ended before it started" in problems[0]
-    assert "negative" in problems[1]
+    negative, odd = check(archive)
+    assert "a negative amount: 1" in negative
+    assert "an outcome that is not known: 1" in odd
 
 
 def test_a_damaged_file_is_found(tmp_path: Path) -> None:
     file = tmp_path / "archive.db"
     with Archive.open(str(file), create=True) as archive:
-        from tonnage.archive import Report, import_entries
-
-        import_entries(archive, iter(jobs(2000)), Report("x", "csv"), label="x")
+        import_source(archive, Source("x", "x", "csv", iter(jobs(2000))))
     data = bytearray(file.read_bytes())
     for place in range(len(data) // 2, len(data) // 2 + 6000):
         data[place] ^= 0x5A
     file.write_bytes(data)
     try:
         with Archive.open(str(file)) as archive:
-            assert check(archive)
-    except Exception as error:
-        assert "damaged" in str(error)
+            problems = check(archive)
+    except TonnageError as error:
+        problems = [str(error)]
+    assert any("damaged: " in problem or "the file is damaged" in problem for problem in problems)
 
 
 def _shape(engine_url: str) -> dict[str, object]:
@@ -118,41 +160,45 @@ def test_the_migrations_lead_to_the_tables_of_today(url: str, tmp_path: Path, re
     else:
         other = request.getfixturevalue("server").new_database()
     engine = make_engine(archive_url(other))
-    migrate(engine)
+    with write(engine, migrating=True) as connection:
+        migrate(connection)
     engine.dispose()
     assert _shape(other) == _shape(url)
     with Archive.open(other) as archive:
         assert archive.version() == VERSION
 
 
-def test_an_older_file_is_upgraded_on_opening_after_a_backup(
-    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No older version exists yet: a step is added that a later one could have."""
-    import shutil
+UPGRADE = """
+import sys
+from pathlib import Path
+from tonnage.archive import Archive, find, migrate, store
+migrate._STEPS = Path(sys.argv[2])
+migrate.VERSION = store.VERSION = "0002"
+with Archive.open(sys.argv[1]) as archive:
+    assert archive.version() == "0002"
+    assert archive.count() == 30
+    assert all(attempt.fields for attempt in find(archive))
+"""
 
-    from tonnage.archive import migrate as steps
-    from tonnage.archive import store as store_module
 
+def test_an_older_file_is_upgraded_once_after_a_backup_by_whoever_opens_it_first(tmp_path: Path) -> None:
+    """No older version exists yet: a step is added that a later one could have, and that makes a table anew."""
     file = tmp_path / "old.db"
     with Archive.open(str(file), create=True) as archive:
-        from tonnage.archive import Report, import_entries
-
-        import_entries(archive, iter(jobs(3)), Report("x", "csv"), label="x")
+        import_source(archive, Source("x", "x", "csv", iter(jobs(30))))
     folder = tmp_path / "migrations"
-    shutil.copytree(Path(steps.__file__).parent / "migrations", folder)
+    shutil.copytree(Path(migrations.__file__).parent / "migrations", folder)
     (folder / "versions" / "0002_more.py").write_text(
         'import sqlalchemy as sa\nfrom alembic import op\nrevision = "0002"\ndown_revision = "0001"\n\n\n'
-        'def upgrade():\n    op.add_column("attempts", sa.Column("energy", sa.Float))\n'
+        'def upgrade():\n    with op.batch_alter_table("attempts", recreate="always") as table:\n'
+        '        table.add_column(sa.Column("energy", sa.Float))\n'
     )
-    monkeypatch.setattr(steps, "_STEPS", folder)
-    monkeypatch.setattr(steps, "VERSION", "0002")
-    monkeypatch.setattr(store_module, "VERSION", "0002")
-    with Archive.open(str(file)) as archive:
-        assert archive.version() == "0002"
-        assert archive.count() == 3
+    command = [sys.executable, "-c", UPGRADE, str(file), str(folder)]
+    openers = [subprocess.Popen(command) for _ in range(3)]
+    assert [opener.wait(60) for opener in openers] == [0, 0, 0]
+    assert [path.name for path in sorted(tmp_path.glob("old.db.backup*"))] == ["old.db.backup-0001"]
     with sqlite3.connect(tmp_path / "old.db.backup-0001") as backup:
-        assert backup.execute("SELECT count(*) FROM attempts").fetchone() == (3,)
+        assert backup.execute("SELECT count(*) FROM attempts").fetchone() == (30,)
         assert backup.execute("SELECT version_num FROM alembic_version").fetchone() == ("0001",)
 
 

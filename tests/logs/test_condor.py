@@ -313,12 +313,11 @@ def test_a_string_may_hold_line_breaks() -> None:
 
 
 def test_only_what_condor_history_prints_is_recognised() -> None:
-    path = Path("history")
-    assert condor.recognises(jobs({}), path)
-    assert condor.recognises(json.dumps(JOB), path)
-    assert condor.recognises(long_form(JOB), path)
+    assert condor.recognises(jobs({}))
+    assert condor.recognises(json.dumps(JOB))
+    assert condor.recognises(long_form(JOB))
     for text in ("", "[]", "{}", '{"jobs": []}', "JobStatus = 4\n", "a,b\n1,2\n", "000 (1.000.000) 01/05 10:11:12 Job"):
-        assert not condor.recognises(text, path)
+        assert not condor.recognises(text)
 
 
 @pytest.mark.parametrize("text", ["", "hello", "{}", '{"jobs": [{"state": 1}]}', "<?xml version='1.0'?><classads/>"])

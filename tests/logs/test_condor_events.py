@@ -377,13 +377,10 @@ def test_events_that_say_nothing_about_a_job_are_passed_over() -> None:
 
 
 def test_only_event_logs_are_recognised() -> None:
-    path = Path("job.log")
-    assert condor_events.recognises(submit(), path)
-    assert condor_events.recognises(
-        "000 (85.000.000) 08/29 08:46:15 Job submitted from host: <192.0.2.1:43563>\n", path
-    )
+    assert condor_events.recognises(submit())
+    assert condor_events.recognises("000 (85.000.000) 08/29 08:46:15 Job submitted from host: <192.0.2.1:43563>\n")
     for text in ("", "...\n", "000 1 2", "005 (1.2) 2024-01-05 10:11:12", "[1]", '{"Cluster": 1}', "<a/>", "a,b\n"):
-        assert not condor_events.recognises(text, path)
+        assert not condor_events.recognises(text)
 
 
 @pytest.mark.parametrize(
@@ -394,7 +391,7 @@ def test_only_event_logs_are_recognised() -> None:
     ],
 )
 def test_other_forms_of_the_log_are_recognised_and_refused(text: str, message: str) -> None:
-    assert condor_events.recognises(text, Path("job.log"))
+    assert condor_events.recognises(text)
     with pytest.raises(InputError, match=message):
         said(condor_events, text)
 

@@ -37,7 +37,7 @@ def trace(*rows: dict[str, str], separator: str = "\t") -> str:
 @pytest.mark.parametrize("separator", ["\t", ","])
 def test_a_raw_trace_is_read(separator: str) -> None:
     text = trace(RAW, separator=separator)
-    assert nextflow.recognises(text, Path("x"))
+    assert nextflow.recognises(text)
     found = said(nextflow, text, "trace.txt")
     attempt = found.only
     assert attempt.native_id == "nextflow:84/6c7dd3:9812:1674490105000"
@@ -184,7 +184,7 @@ def test_a_long_cell_takes_no_time(column: str, part: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "a,b\n", "task_id\thash\tname\n", "\n", '{"a": 1}'])
 def test_other_files_are_refused(text: str) -> None:
-    assert not nextflow.recognises(text, Path("x"))
+    assert not nextflow.recognises(text)
     with pytest.raises(InputError, match="is not a Nextflow trace: no column"):
         said(nextflow, text)
 
@@ -223,7 +223,7 @@ def test_damage_never_crashes_it_and_no_line_goes_missing(text: str) -> None:
 )
 def test_real_traces(data: Path, name: str, tasks: int, done: int, measured: int) -> None:
     log = Log.open(data / "traces" / f"nextflow_{name}.csv")
-    assert nextflow.recognises(log.head, log.path)
+    assert nextflow.recognises(log.head)
     found = said_of(nextflow, log)
     assert (len(found.attempts), found.skipped) == (tasks, [])
     assert sum(attempt.outcome is Outcome.DONE for attempt in found.attempts) == done

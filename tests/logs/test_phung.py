@@ -39,7 +39,7 @@ def test_a_0_of_what_was_not_measured_is_unknown() -> None:
     "header", [HEADER.replace("tag", "0"), HEADER.replace("tag", "1"), HEADER.replace("taskid", "task_id")]
 )
 def test_the_last_column_is_the_tag_whatever_it_is_called(header: str) -> None:
-    assert phung.recognises(header, Path("x"))
+    assert phung.recognises(header)
     assert said(phung, header + MADE).only.category == "3"
 
 
@@ -67,7 +67,7 @@ def test_rows_that_cannot_be_used_are_skipped() -> None:
 
 @pytest.mark.parametrize("text", ["", "taskid,core,memory\n1,2,3\n", "a -- b\n", HEADER.replace("core", "cores") + ROW])
 def test_other_files_are_refused(text: str) -> None:
-    assert not phung.recognises(text, Path("x"))
+    assert not phung.recognises(text)
     with pytest.raises(InputError, match="expected the columns taskid -- core"):
         said(phung, text)
 
@@ -109,7 +109,7 @@ def test_damage_never_crashes_it_and_every_line_is_accounted_for() -> None:
 )
 def test_real_logs(data: Path, name: str, tasks: int, categories: int) -> None:
     log = Log.open(data / "sizing" / f"phung_{name}.txt")
-    assert phung.recognises(log.head, log.path)
+    assert phung.recognises(log.head)
     found = said_of(phung, log)
     assert (len(found.attempts), found.skipped) == (tasks, [])
     assert len({attempt.category for attempt in found.attempts}) == categories

@@ -145,17 +145,17 @@ def test_a_number_and_a_state_are_enough(name: str) -> None:
 def test_what_is_not_of_sacct_is_refused_with_a_hint() -> None:
     fixed = "JobID           JobName  State ExitCode\n------- ------- ----- ----\n7   align  COMPLETED 0:0\n"
     for text in ("", "a|b\n1|2\n", "JobID|JobName\n1|x\n", fixed):
-        assert not sacct.recognises(text, Path("log"))
+        assert not sacct.recognises(text)
         with pytest.raises(InputError, match="expected a first line with the columns JobID and State") as error:
             said(sacct, text)
         assert "-P" in str(error.value.hint)
 
 
 def test_its_header_is_recognised() -> None:
-    assert sacct.recognises(table(), Path("log"))
-    assert sacct.recognises("JobID^|^MaxRSS^|^Elapsed^|^State\n", Path("log"))
-    assert not sacct.recognises("JobID,State,colour\n", Path("log"))
-    assert not sacct.recognises("task_id\thash\tname\tstatus\n", Path("log"))
+    assert sacct.recognises(table())
+    assert sacct.recognises("JobID^|^MaxRSS^|^Elapsed^|^State\n")
+    assert not sacct.recognises("JobID,State,colour\n")
+    assert not sacct.recognises("task_id\thash\tname\tstatus\n")
 
 
 def test_headers_and_blank_lines_in_between_are_no_jobs() -> None:
@@ -609,7 +609,7 @@ def test_real_logs(data: Path) -> None:
     folder = data / "logs" / "sacct"
     paths = sorted(folder.glob("*.pipe.txt"))
     found = {path.name.removesuffix(".pipe.txt"): said_of(sacct, Log.open(path)) for path in paths}
-    assert all(sacct.recognises(Log.open(path).head, path) for path in paths)
+    assert all(sacct.recognises(Log.open(path).head) for path in paths)
     assert {name: (len(one.attempts), len(one.skipped)) for name, one in found.items()} == REAL
     assert found["MS"].only.category == "multi step é|x"
     assert found["MS"].only.used.memory == 285274112

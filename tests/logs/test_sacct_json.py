@@ -173,14 +173,13 @@ def test_old_and_new_versions_say_the_same(state: str) -> None:
 
 
 def test_it_is_recognised() -> None:
-    path = Path("log")
-    assert sacct_json.recognises(log(job()), path)
-    assert sacct_json.recognises(log(), path)
-    assert sacct_json.recognises(json.dumps({"jobs": [modern(job())], "meta": {}}), path)
+    assert sacct_json.recognises(log(job()))
+    assert sacct_json.recognises(log())
+    assert sacct_json.recognises(json.dumps({"jobs": [modern(job())], "meta": {}}))
     # squeue and others write jobs, too.
     squeue = {"jobs": [{"job_id": 1, "job_state": "RUNNING"}], "meta": {"plugin": {"type": "openapi/slurmctld"}}}
     for other in (json.dumps(squeue), '{"workflow": {}}', "", "JobID|State|jobs\n", "[1, 2]"):
-        assert not sacct_json.recognises(other, path)
+        assert not sacct_json.recognises(other)
 
 
 @pytest.mark.parametrize("text", ['{"workflow": {"tasks": []}}', '{"jobs": 5}', '{"jobs": [{"job_state": 1}]}', "[1]"])
@@ -375,7 +374,7 @@ def test_the_table_and_the_json_of_real_jobs_agree(data: Path) -> None:
     assert len(paths) == 15
     attempts = skipped = 0
     for path in paths:
-        assert sacct_json.recognises(Log.open(path).head, path)
+        assert sacct_json.recognises(Log.open(path).head)
         found = said_of(sacct_json, Log.open(path))
         table = said_of(sacct, Log.open(path.with_suffix(".pipe.txt")), Hints(label="refs8"))
         by_id = {one.native_id: comparable(one) for one in found.attempts}

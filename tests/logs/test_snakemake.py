@@ -1,7 +1,6 @@
 """Snakemake benchmarks."""
 
 import json
-from pathlib import Path
 
 import pytest
 from damage import said, survives
@@ -65,7 +64,7 @@ def test_the_jsonl_form_says_the_same() -> None:
         "input_size_mb": {"a.fq": 1.5, "b.fq": 0.25},
     }  # fmt: skip
     text = json.dumps(record, sort_keys=True) + "\n"
-    assert snakemake.recognises(text, Path("x.jsonl"))
+    assert snakemake.recognises(text)
     found = said(snakemake, text * 2, "x/y.jsonl")
     wide = said(snakemake, table(WIDE), "x/y.tsv").only
     assert len(found.attempts) == 2
@@ -190,15 +189,15 @@ def test_the_label_is_the_run() -> None:
 
 @pytest.mark.parametrize("text", ["", "x\ty\n", "h:m:s\ts\n", "s,h:m:s\n", "[1]", '{"a": 1}', "{}", '{"s": 1.'])
 def test_other_files_are_refused(text: str) -> None:
-    assert not snakemake.recognises(text, Path("x"))
+    assert not snakemake.recognises(text)
     with pytest.raises(InputError, match="is not a Snakemake benchmark"):
         said(snakemake, text)
 
 
 def test_only_objects_of_a_benchmark_are_recognised() -> None:
-    assert not snakemake.recognises('{"a": 1}', Path("x"))
-    assert not snakemake.recognises("{" * 100, Path("x"))
-    assert snakemake.recognises(table(ROW), Path("x"))
+    assert not snakemake.recognises('{"a": 1}')
+    assert not snakemake.recognises("{" * 100)
+    assert snakemake.recognises(table(ROW))
 
 
 def printed(value: float | None) -> str:

@@ -332,12 +332,12 @@ def test_a_verb_gets_its_options_as_one_value(tmp_path: Path) -> None:
 
 
 def test_an_archive_is_a_source(tmp_path: Path) -> None:
-    from tonnage.archive import Archive, Report, import_entries
+    from tonnage.archive import Archive, import_source
 
     (tmp_path / "jobs.csv").write_text(TABLE)
     url = f"sqlite:///{tmp_path}/jobs.db"
     with Archive.open(url, create=True) as archive:
-        import_entries(archive, only(tmp_path / "jobs.csv").entries, Report("jobs.csv", "csv"), label="jobs")
+        import_source(archive, only(tmp_path / "jobs.csv"))
     found = [
         (source.label, source.format, sorted(filter(None, categories(source)))) for source in reading().sources([url])
     ]

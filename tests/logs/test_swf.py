@@ -119,15 +119,15 @@ def test_the_label_names_the_log_in_the_identity() -> None:
 
 @pytest.mark.parametrize("text", ["", "\n\n", "a,b,c\n1,2,3\n", "1 2 3\n", '{"a": 1}'])
 def test_what_is_no_workload_is_refused(text: str) -> None:
-    assert not swf.recognises(text, Path("x"))
+    assert not swf.recognises(text)
     with pytest.raises(InputError, match="is not an SWF log"):
         said(swf, text)
 
 
 def test_a_workload_is_recognised_by_its_first_job() -> None:
-    assert swf.recognises(HEADER + JOB, Path("x"))
-    assert swf.recognises(f"\r\n{JOB}", Path("x"))
-    assert not swf.recognises(HEADER, Path("x"))
+    assert swf.recognises(HEADER + JOB)
+    assert swf.recognises(f"\r\n{JOB}")
+    assert not swf.recognises(HEADER)
 
 
 values = st.none() | st.integers(0, 10**6) | st.floats(0, 1e6).map(lambda value: round(value, 2))
@@ -159,7 +159,7 @@ def test_damage_never_crashes_it_and_every_line_is_accounted_for() -> None:
 )
 def test_real_workloads(data: Path, name: str, jobs: int, done: int) -> None:
     log = Log.open(data / "queues" / f"{name}.swf.gz")
-    assert swf.recognises(log.head, log.path)
+    assert swf.recognises(log.head)
     found = said_of(swf, log)
     assert (len(found.attempts), found.skipped) == (jobs, [])
     assert sum(attempt.outcome is Outcome.DONE for attempt in found.attempts) == done

@@ -1,7 +1,7 @@
 """What past attempts used: the store, and nothing else."""
 
 from tonnage.archive.export import export, record
-from tonnage.archive.importing import Report, import_entries
+from tonnage.archive.importing import Report, import_source
 from tonnage.archive.reading import find, histories
 from tonnage.archive.search import EVERYTHING, Search
 from tonnage.archive.stats import stats
@@ -19,7 +19,7 @@ __all__ = [
     "find",
     "forget",
     "histories",
-    "import_entries",
+    "import_source",
     "record",
     "stats",
 ]

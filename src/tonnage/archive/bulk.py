@@ -11,13 +11,13 @@ _Row = tuple[object, ...]
 
 
 class Bulk(Protocol):
-    """Inserts into an open transaction; returns how many rows were new."""
+    """Inserts into an open transaction."""
 
     def insert(self, table: Table, columns: Sequence[str], rows: Sequence[_Row]) -> int:
-        """Insert rows; one whose key or identity is already there is left out."""
+        """Insert rows, leaving out those whose key or identity is already there; return how many were new."""
 
-    def insert_fields(self, rows: Iterable[tuple[bytes, str, str]]) -> None:
-        """Insert fields of attempts that are given by their identities: identity, key, value."""
+    def insert_for_attempts(self, table: Table, rows: Sequence[tuple[bytes, str, str]]) -> None:
+        """Insert fields or files of attempts, which are given by their identities; a new value replaces an old one."""
 
 
 def bulk(connection: Connection) -> Bulk:
@@ -31,6 +31,13 @@ def _names(columns: Sequence[str]) -> str:
     return ", ".join(f'"{name}"' for name in columns)
 
 
+def _on_conflict(table: Table) -> str:
+    """Return what becomes of a row that is there already: columns that are no part of its key are replaced."""
+    keys = _names([column.name for column in table.primary_key])
+    changing = [f'"{column.name}" = excluded."{column.name}"' for column in table.columns if not column.primary_key]
+    return f"ON CONFLICT ({keys}) DO " + (f"UPDATE SET {', '.join(changing)}" if changing else "NOTHING")
+
+
 class _SQLite:
     def __init__(self, driver: Any) -> None:  # noqa: ANN401 (a sqlite3.Connection)
         self._driver = driver
@@ -40,10 +47,9 @@ class _SQLite:
         statement = f"INSERT INTO {table.name} ({_names(columns)}) VALUES ({marks}) ON CONFLICT DO NOTHING"  # noqa: S608
         return int(self._driver.executemany(statement, rows).rowcount)
 
-    def insert_fields(self, rows: Iterable[tuple[bytes, str, str]]) -> None:
+    def insert_for_attempts(self, table: Table, rows: Sequence[tuple[bytes, str, str]]) -> None:
         self._driver.executemany(
-            "INSERT INTO fields (attempt, key, value) SELECT id, ?2, ?3 FROM attempts WHERE identity = ?1"
-            " ON CONFLICT DO NOTHING",
+            f"INSERT INTO {table.name} SELECT id, ?2, ?3 FROM attempts WHERE identity = ?1 {_on_conflict(table)}",  # noqa: S608
             rows,
         )
 
@@ -65,12 +71,14 @@ class _Postgres:
         )
         return int(self._cursor.rowcount)
 
-    def insert_fields(self, rows: Iterable[tuple[bytes, str, str]]) -> None:
-        self._cursor.execute("CREATE TEMP TABLE new_fields (identity bytea, key text, value text) ON COMMIT DROP")
-        self._copy("COPY new_fields FROM STDIN", rows)
+    def insert_for_attempts(self, table: Table, rows: Sequence[tuple[bytes, str, str]]) -> None:
+        staging = f"new_{table.name}"
+        last = {row[: len(table.primary_key)]: row for row in rows}  # one statement may change a row only once
+        self._cursor.execute(f"CREATE TEMP TABLE {staging} (identity bytea, a text, b text) ON COMMIT DROP")
+        self._copy(f"COPY {staging} FROM STDIN", last.values())
         self._cursor.execute(
-            "INSERT INTO fields (attempt, key, value) SELECT id, key, value"
-            " FROM new_fields JOIN attempts USING (identity) ON CONFLICT DO NOTHING"
+            f"INSERT INTO {table.name} SELECT id, a, b FROM {staging} JOIN attempts USING (identity)"  # noqa: S608
+            f" {_on_conflict(table)}"
         )
 
     def _copy(self, statement: str, rows: Iterable[_Row]) -> None:

@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, text
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DBAPIError
 
 from tonnage.archive.url import shown
 from tonnage.errors import InputError, TonnageError
 
-__all__ = ["connect", "explained", "lost_connection", "make_engine", "write"]
+__all__ = ["connect", "explained", "lost_connection", "make_engine", "on_network", "write"]
 
 _PATIENCE = 120  # seconds to wait for another writer
 _CACHE = 256 * 1024  # KiB: identities are looked up all over their index
+_CHECKPOINT = 20_000  # pages: a page that changes with each commit is then written to the file less often
 _WRITERS = 0x746F6E6E  # the advisory lock that writers take turns with on PostgreSQL
 _NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "lustre", "gpfs", "beegfs", "ceph", "fuse.sshfs", "afs"}
 
@@ -51,20 +52,24 @@ def _set_up_sqlite(driver: Any, record: Any) -> None:  # noqa: ANN401, ARG001 (S
     driver.isolation_level = None  # transactions begin where _begin_sqlite says, not where Python guesses
     file = driver.execute("PRAGMA database_list").fetchone()[2]
     # Write-ahead logging lets readers go on while one writes; on a network its shared memory does not work.
-    mode = "DELETE" if _on_network(Path(file)) else "WAL"
+    mode = "DELETE" if on_network(Path(file)) else "WAL"
     if driver.execute("PRAGMA journal_mode").fetchone()[0].upper() != mode and os.access(file, os.W_OK):
         driver.execute(f"PRAGMA journal_mode = {mode}")
     driver.execute("PRAGMA synchronous = FULL")
     driver.execute("PRAGMA foreign_keys = ON")
     driver.execute(f"PRAGMA cache_size = -{_CACHE}")
+    driver.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT}")
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    writing = connection.get_execution_options().get("writing")
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+    options = connection.get_execution_options()
+    if options.get("migrating"):
+        # To change a table, SQLite makes it anew and drops the old one, and with it all rows that refer to it.
+        connection.exec_driver_sql("PRAGMA foreign_keys = OFF")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("writing") else "BEGIN")
 
 
-def _on_network(file: Path) -> bool:
+def on_network(file: Path) -> bool:
     """Whether a file lies on a file system that other machines share."""
     try:
         mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace").splitlines()
@@ -82,14 +87,17 @@ def _on_network(file: Path) -> bool:
 @contextmanager
 def connect(engine: Engine) -> Iterator[Connection]:
     """Read from the database, in one transaction: all that is read belongs together."""
-    with explained(engine), engine.connect() as connection, connection.begin():
+    reading = engine
+    if engine.dialect.name == "postgresql":
+        reading = engine.execution_options(isolation_level="REPEATABLE READ")  # as SQLite does by itself
+    with explained(engine), reading.begin() as connection:
         yield connection
 
 
 @contextmanager
-def write(engine: Engine) -> Iterator[Connection]:
+def write(engine: Engine, *, migrating: bool = False) -> Iterator[Connection]:
     """Write to the database, all or nothing; writers take turns."""
-    writing = engine.execution_options(writing=True)
+    writing = engine.execution_options(writing=True, migrating=migrating)
     with explained(engine), writing.begin() as connection:
         if engine.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _WRITERS})
@@ -103,33 +111,34 @@ def explained(engine: Engine) -> Iterator[None]:
         yield
     except DBAPIError as error:
         raise _in_words(error, engine) from error
+    except (OverflowError, UnicodeError) as error:
+        raise InputError(f"a value is none that a database can hold: {error}") from error
     except Exception as error:
         # The bulk inserts of bulk.py speak to the driver itself.
-        if isinstance(error, _driver_errors(engine)):
+        if isinstance(error, _driver(engine).Error):
             raise _in_words(error, engine) from error
         raise
 
 
-def lost_connection(error: TonnageError) -> bool:
+def lost_connection(engine: Engine, error: TonnageError) -> bool:
     """Whether the server went away, so that it may be worth while to try again."""
-    cause = error.__cause__
-    if isinstance(cause, DBAPIError):
-        if cause.connection_invalidated:
-            return True
-        cause = cause.orig
-    return type(cause).__name__ in ("OperationalError", "AdminShutdown", "CannotConnectNow", "CrashShutdown") and (
-        type(cause).__module__.startswith("psycopg")
+    return engine.dialect.name == "postgresql" and isinstance(
+        _original(error.__cause__), _driver(engine).OperationalError
     )
 
 
-def _driver_errors(engine: Engine) -> tuple[type[Exception], ...]:
-    driver: Any = engine.dialect.loaded_dbapi
-    return (driver.Error,)
+def _original(error: BaseException | None) -> BaseException | None:
+    """Return the driver's own error."""
+    return error.orig if isinstance(error, DBAPIError) else error
+
+
+def _driver(engine: Engine) -> Any:  # noqa: ANN401 (the module sqlite3 or psycopg)
+    return engine.dialect.loaded_dbapi
 
 
 def _in_words(error: Exception, engine: Engine) -> TonnageError:
     place = shown(engine.url)
-    original = error.orig if isinstance(error, DBAPIError) else error
+    original = _original(error)
     said = " ".join(str(original).split()) or type(original).__name__
     known = {
         "database or disk is full": "the disk is full",
@@ -147,7 +156,5 @@ def _in_words(error: Exception, engine: Engine) -> TonnageError:
     if "malformed" in said:
         repair = f"sqlite3 {place} .recover may save what is left"
         return TonnageError(f"{place}: the file is damaged ({said})", hint=repair)
-    if isinstance(error, OperationalError) or not isinstance(error, DBAPIError):
-        hint = "is the server running, and may you connect to it?" if engine.dialect.name == "postgresql" else None
-        return TonnageError(f"{place}: {said}", hint=hint)
-    return TonnageError(f"{place}: {said}")
+    lost = engine.dialect.name == "postgresql" and isinstance(original, _driver(engine).OperationalError)
+    return TonnageError(f"{place}: {said}", hint="is the server running, and may you connect to it?" if lost else None)

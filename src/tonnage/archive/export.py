@@ -8,9 +8,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tonnage.archive.schema import RESOURCES_OF
+from tonnage.archive.schema import attempts as attempts_table
 from tonnage.errors import InputError
-from tonnage.jobs import Amounts, Attempt
+from tonnage.jobs import AMOUNTS, Attempt
 from tonnage.whole import WholeFile
 
 if TYPE_CHECKING:
@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["EXPORTERS", "csv_lines", "export", "record"]
 
 _BATCH = 10_000
-_BYTES = [*(f"{kind}{name}" for kind in ("", "requested_", "allocated_") for name in ("memory", "disk")), "input_bytes"]
-_WHOLE = (*_BYTES, "processes", "number", "exit_status", "signal")
-_SECONDS = [*(f"{kind}wall_time" for kind in ("", "requested_", "allocated_")), "cpu_time"]
-_MOMENTS = ("submitted", "started", "ended")
-_CORES = [f"{kind}cores" for kind in ("", "requested_", "allocated_")]
+_BYTES = [*(name for name, (_, resource) in AMOUNTS.items() if resource.unit == "bytes"), "input_bytes"]
 
 
 def record(attempt: Attempt) -> dict[str, object]:
@@ -49,9 +45,7 @@ def record(attempt: Attempt) -> dict[str, object]:
         "exhausted": attempt.exhausted and attempt.exhausted.value,
         "exit_status": attempt.exit_status,
         "signal": attempt.signal,
-        **_amounts("", attempt.used, "used"),
-        **_amounts("requested_", attempt.requested, "requested"),
-        **_amounts("allocated_", attempt.allocated, "allocated"),
+        **{name: getattr(getattr(attempt, kind), resource) for name, (kind, resource) in AMOUNTS.items()},
         "input_bytes": attempt.input_bytes,
         "memory_method": attempt.memory_method,
         "lower_bounds": list(attempt.lower_bounds),
@@ -60,10 +54,6 @@ def record(attempt: Attempt) -> dict[str, object]:
         "fields": dict(attempt.fields),
         "raw": dict(attempt.raw),
     }
-
-
-def _amounts(prefix: str, amounts: Amounts, kind: str) -> dict[str, object]:
-    return {f"{prefix}{name}": getattr(amounts, name) for name in RESOURCES_OF[kind]}
 
 
 def export(attempts: Iterable[Attempt], path: Path, format: str) -> int:
@@ -162,13 +152,12 @@ class _Sink(io.RawIOBase):
 def _arrow_type(name: str) -> object:
     import pyarrow as arrow
 
-    if name in _WHOLE:
-        return arrow.int64()
-    if name in (*_SECONDS, *_MOMENTS, *_CORES):
-        return arrow.float64()
     if name in ("lower_bounds", "inputs", "outputs"):
         return arrow.list_(arrow.string())
-    return arrow.string()
+    column = attempts_table.c.get(name)
+    if name in ("run", "task") or column is None:
+        return arrow.string()
+    return {int: arrow.int64(), float: arrow.float64()}.get(column.type.python_type, arrow.string())
 
 
 def _json_text(value: object) -> object:

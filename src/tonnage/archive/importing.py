@@ -1,21 +1,27 @@
 """Logs into the archive: a batch at a time, so that memory stays small and an interruption costs little."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from itertools import islice
-from time import sleep
+from time import sleep, time
 
 from tonnage.archive.engine import lost_connection
-from tonnage.archive.identity import Identities
+from tonnage.archive.identity import Identities, number_of
+from tonnage.archive.rows import Batch
 from tonnage.archive.store import Archive
 from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import Attempt, Resource
 from tonnage.logs.log import Assumed, Entry, Skipped
+from tonnage.logs.sources import OTHER, Source
 
-__all__ = ["Report", "import_entries"]
+__all__ = ["Report", "import_source"]
 
-_BATCH = 10_000
+# Each commit writes every page that it touched, and identities lie all over their index: so commits are few. Nothing is
+# read while one is under way, since a log that comes slowly through a pipe would keep other writers waiting.
+_FIRST_BATCH, _LARGEST_BATCH = 10_000, 100_000
+_LETTERS = 2**26  # of the rows of a batch
+_READ_AT_ONCE = 5_000
 _PATIENCE = (1, 2, 4, 8, 16)  # seconds until a lost server is tried again
 _EXAMPLES = 3
 
@@ -32,7 +38,7 @@ class Report:
     reasons: Counter[str] = field(default_factory=Counter)
     """How many rows were skipped, by the reason."""
     examples: dict[str, list[Skipped]] = field(default_factory=dict)
-    known: Counter[str] = field(default_factory=Counter)
+    known: Counter[Resource] = field(default_factory=Counter)
     """Of how many attempts each resource's use is known."""
     assumed: list[str] = field(default_factory=list)
 
@@ -55,51 +61,89 @@ class Report:
                 examples.append(entry)
 
 
-def import_entries(
+def import_source(
     archive: Archive,
-    entries: Iterator[Entry],
-    report: Report,
+    source: Source,
     *,
-    label: str,
-    path: str | None = None,
     fields: Mapping[str, str] | None = None,
     strict: bool = False,
     progress: Callable[[Report], None] | None = None,
-) -> None:
-    """Store what a reader yields, noting in the report what becomes of it.
+) -> Report:
+    """Store what a source holds, and return what became of it.
 
-    With `strict`, the first row that cannot be used ends the import; batches before it stay.
+    Every attempt gets the `fields`, too. With `strict`, the first row that cannot be used ends the import; batches
+    before it stay.
     """
-    source = archive.source(label, report.format, path)
-    identities = Identities(label)
-    while batch := list(islice(entries, _BATCH)):
-        attempts = []
-        for entry in batch:
-            report.note(entry)
-            if isinstance(entry, Attempt):
-                attempts.append(replace(entry, fields={**entry.fields, **fields}) if fields else entry)
-            elif strict and isinstance(entry, Skipped):
-                raise InputError(_said(entry), path=path, line=entry.line)
-        stored = _stored(archive, attempts, identities.of(attempts), source)
-        report.stored += stored
-        report.duplicates += len(attempts) - stored
+    return _Import(archive, source, fields or {}, strict, progress).run()
+
+
+class _Import:
+    def __init__(
+        self,
+        archive: Archive,
+        source: Source,
+        fields: Mapping[str, str],
+        strict: bool,
+        progress: Callable[[Report], None] | None,
+    ) -> None:
+        self._archive = archive
+        self._source = source
+        self._fields = fields
+        self._strict = strict
+        self._progress = progress
+        self._report = Report(source.name, source.format)
+        self._identities = Identities(source.label)
+        self._number = number_of(source.label, source.format)
+        self._batch_size = _FIRST_BATCH  # the first are small, so that little is lost of a short import
+
+    def run(self) -> Report:
+        """Read and store batch after batch."""
+        batch = self._new_batch()
+        while entries := list(islice(self._source.entries, _READ_AT_ONCE)):
+            self._take(entries, batch)
+            if len(batch) >= self._batch_size or batch.letters >= _LETTERS:
+                self._store(batch)
+                batch = self._new_batch()
+                self._batch_size = min(2 * self._batch_size, _LARGEST_BATCH)
+            if self._progress:
+                self._progress(self._report)
+        self._store(batch)
+        return self._report
+
+    def _new_batch(self) -> Batch:
+        return Batch(self._number, time(), self._fields)
+
+    def _take(self, entries: list[Entry], batch: Batch) -> None:
+        for entry in entries:
+            self._report.note(entry)
+            if self._strict and isinstance(entry, Skipped) and self._source.format != OTHER:
+                raise InputError(_said(entry), path=self._source.name, line=entry.line)
+        attempts = [entry for entry in entries if isinstance(entry, Attempt)]
+        for attempt, identity in zip(attempts, self._identities.of(attempts), strict=True):
+            batch.add(attempt, identity)
         for resource in Resource:
-            report.known[resource] += sum(getattr(attempt.used, resource) is not None for attempt in attempts)
-        if progress:
-            progress(report)
+            self._report.known[resource] += sum(getattr(attempt.used, resource) is not None for attempt in attempts)
 
+    def _store(self, batch: Batch) -> None:
+        if not batch:
+            return
+        source = self._source
+        assumed = "; ".join(self._report.assumed) or None
+        stored = self._add(batch, (source.label, source.format, source.name, assumed))
+        self._report.stored += stored
+        self._report.duplicates += len(batch) - stored
 
-def _stored(archive: Archive, attempts: list[Attempt], identities: list[bytes], source: int) -> int:
-    """Store a batch; a server that went away may come back, and what was stored twice is there once."""
-    for pause in _PATIENCE:
-        try:
-            return archive.add(attempts, identities, source)
-        except TonnageError as error:
-            if not lost_connection(error):
-                raise
-            archive.engine.dispose()
-            sleep(pause)
-    return archive.add(attempts, identities, source)
+    def _add(self, batch: Batch, cells: tuple[str | None, ...]) -> int:
+        """Store a batch; a server that went away may come back, and what was stored twice is there once."""
+        for pause in _PATIENCE:
+            try:
+                return self._archive.add(batch, cells)
+            except TonnageError as error:
+                if not lost_connection(self._archive.engine, error):
+                    raise
+                self._archive.engine.dispose()
+                sleep(pause)
+        return self._archive.add(batch, cells)
 
 
 def _said(entry: Skipped) -> str:

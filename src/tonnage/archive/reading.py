@@ -6,16 +6,16 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, Connection, Select, case, func, literal, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, Table, case, func, literal, or_, select
 
 from tonnage.archive import schema
 from tonnage.archive.engine import connect
 from tonnage.archive.rows import attempt_values
-from tonnage.archive.schema import RESOURCES_OF, attempts, runs, tasks
+from tonnage.archive.schema import attempts, runs, tasks
 from tonnage.archive.search import EVERYTHING, Search
 from tonnage.archive.store import Archive
 from tonnage.errors import InputError
-from tonnage.jobs import Attempt, History, Outcome, Resource
+from tonnage.jobs import AMOUNTS, Attempt, History, Outcome, Resource
 
 __all__ = ["SORTABLE", "columns_by_group", "find", "histories"]
 
@@ -23,7 +23,8 @@ FloatArray: TypeAlias = NDArray[np.float64]
 
 _BATCH = 1_000
 _LARGE_BATCH = 50_000
-SORTABLE = [column.name for column in attempts.columns if column.name not in ("identity", "source", "task", "raw")]
+_NOT_SORTABLE = ("id", "identity", "source", "run", "task", "raw")
+SORTABLE = [column.name for column in attempts.columns if column.name not in _NOT_SORTABLE]
 
 
 def find(
@@ -39,21 +40,23 @@ def find(
     Sorted by an amount, the largest come first; by a time, the newest; by a text, as in the alphabet. What is not known
     comes last.
     """
+    conditions = search.conditions(archive.engine.dialect.name)
     chosen = select(attempts, runs.c.name.label("run_name"), tasks.c.name.label("task_name"), tasks.c.command)
-    chosen = chosen.select_from(attempts.outerjoin(runs).outerjoin(tasks))
-    chosen = chosen.where(*search.conditions(archive.engine.dialect.name))
-    chosen = chosen.order_by(*_order(sort, reverse)).limit(limit)
+    chosen = chosen.select_from(attempts.outerjoin(runs).outerjoin(tasks)).where(*conditions)
+    # In the order of the ids themselves, a database would rather read everything than use another index.
+    chosen = chosen.order_by(*_order(sort, reverse, attempts.c.id + 0 if conditions else attempts.c.id)).limit(limit)
     with connect(archive.engine) as connection:
-        rows = connection.execution_options(yield_per=_BATCH).execute(chosen).mappings()
+        rows = connection.execute(chosen, execution_options={"yield_per": _BATCH}).mappings()
         for batch in rows.partitions():
-            fields = _fields(connection, [row["id"] for row in batch])
+            ids = [row["id"] for row in batch]
+            fields, files = (_belonging(connection, table, ids) for table in (schema.fields, schema.files))
             for row in batch:
-                yield attempt_values(row, fields[row["id"]])
+                yield attempt_values(row, dict(fields[row["id"]]), files[row["id"]])
 
 
-def _order(sort: str | None, reverse: bool) -> list[ColumnElement[object]]:
+def _order(sort: str | None, reverse: bool, number: ColumnElement[int]) -> list[ColumnElement[Any]]:
     if sort is None:
-        return [attempts.c.id.desc() if reverse else attempts.c.id]
+        return [number.desc() if reverse else number]
     if sort not in SORTABLE:
         raise InputError(f'"{sort}" is not a column to sort by', hint=f"one of {', '.join(SORTABLE)}")
     column = attempts.c[sort]
@@ -62,12 +65,11 @@ def _order(sort: str | None, reverse: bool) -> list[ColumnElement[object]]:
     return [ordered.nulls_last(), attempts.c.id]
 
 
-def _fields(connection: Connection, ids: Sequence[int]) -> dict[int, list[tuple[str, str]]]:
+def _belonging(connection: Connection, table: Table, ids: Sequence[int]) -> dict[int, list[tuple[str, str]]]:
+    """Return the fields or the files of some attempts."""
     found: dict[int, list[tuple[str, str]]] = defaultdict(list)
-    table = schema.fields
-    chosen = select(table).where(table.c.attempt.in_(ids)).order_by(table.c.attempt, table.c.key, table.c.value)
-    for attempt, key, value in connection.execute(chosen):
-        found[attempt].append((key, value))
+    for attempt, first, second in connection.execute(select(table).where(table.c.attempt.in_(ids)).order_by(*table.c)):
+        found[attempt].append((first, second))
     return found
 
 
@@ -82,7 +84,7 @@ def histories(
 
     The fewer resources, the faster. A category that is not known has an empty name.
     """
-    requested = [resource for resource in resources if resource in RESOURCES_OF["requested"]]
+    requested = [resource for resource in resources if f"requested_{resource}" in AMOUNTS]
     finished = case((or_(attempts.c.outcome.is_(None), attempts.c.outcome == Outcome.DONE.value), 1), else_=0)
     columns = [attempts.c[resource] for resource in resources]
     columns += [attempts.c[f"requested_{resource}"] for resource in requested]
@@ -114,10 +116,10 @@ def columns_by_group(
     if not tables:
         return {}
     table = np.concatenate(tables, axis=1)
+    tables.clear()
     order = np.lexsort((table[2], np.where(np.isnan(table[1]), -np.inf, table[1]), table[0]))
-    table = table[:, order]
-    bounds = np.searchsorted(table[0], np.arange(len(numbers) + 1))
-    return {name: table[3:, bounds[number] : bounds[number + 1]] for name, number in numbers.items()}
+    parts = np.split(order, np.searchsorted(table[0][order], np.arange(1, len(numbers))))
+    return {name: table[3:, part] for name, part in zip(numbers, parts, strict=True)}
 
 
 def _batches(archive: Archive, chosen: Select[Any]) -> Iterator[Sequence[Sequence[Any]]]:

@@ -2,95 +2,94 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import isfinite
 from operator import attrgetter
 
 from sqlalchemy import RowMapping
 
-from tonnage.archive.identity import task_identity
-from tonnage.archive.schema import RESOURCES_OF, attempts
-from tonnage.jobs import Amounts, Attempt, Outcome, Resource
+from tonnage.archive.identity import number_of, task_identity
+from tonnage.archive.schema import attempts
+from tonnage.jobs import AMOUNTS, Amounts, Attempt, Outcome, Resource
 from tonnage.units import Bytes
 
-__all__ = ["INPUT", "OUTPUT", "attempt_row", "attempt_values", "field_rows", "task_row"]
+__all__ = ["INPUT", "OUTPUT", "Batch", "attempt_values", "clean", "short"]
 
 INPUT, OUTPUT = "input", "output"
-"""The fields in which the names of files are kept."""
+"""The roles of files."""
 
 _LONGEST = 1024  # bytes: PostgreSQL's indexes take 2,704 for a whole row
-_USED = attrgetter(*(f"used.{name}" for name in RESOURCES_OF["used"]))
-_REQUESTED = attrgetter(*(f"requested.{name}" for name in RESOURCES_OF["requested"]))
-_ALLOCATED = attrgetter(*(f"allocated.{name}" for name in RESOURCES_OF["allocated"]))
+_AMOUNTS = attrgetter(*(f"{kind}.{resource}" for kind, resource in AMOUNTS.values()))
 
 
-def attempt_row(attempt: Attempt, identity: bytes, source: int, run: int | None) -> tuple[object, ...]:
-    """Return the cells of a row of `attempts`, in the order of its columns but without the first, `id`."""
-    one = attempt
-    return (
-        identity,
-        _text(one.native_id),
-        source,
-        run,
-        task_identity(one),
-        one.number,
-        _short(one.category),
-        _short(one.label),
-        _short(one.user),
-        _short(one.workflow),
-        _short(one.workflow_checksum),
-        _short(one.executable),
-        _text(one.host),
-        one.submitted,
-        one.started,
-        one.ended,
-        None if one.outcome is None else one.outcome.value,
-        None if one.exhausted is None else one.exhausted.value,
-        one.exit_status,
-        one.signal,
-        *_USED(one),
-        *_REQUESTED(one),
-        *_ALLOCATED(one),
-        one.input_bytes,
-        _text(one.memory_method),
-        " ".join(one.lower_bounds) or None,
-        _json(one.raw) if one.raw else None,
-    )
+@dataclass(slots=True)
+class Batch:
+    """Attempts of one source, as rows that are ready to be stored together."""
 
+    source: int
+    imported: float
+    fields_of_all: Mapping[str, str] = field(default_factory=dict)
+    """Fields that every attempt gets."""
+    attempts: list[tuple[object, ...]] = field(default_factory=list)
+    """The cells of `attempts`, in the order of its columns but without the first, `id`."""
+    tasks: dict[bytes, tuple[object, ...]] = field(default_factory=dict)
+    runs: dict[int, tuple[object, ...]] = field(default_factory=dict)
+    fields: list[tuple[bytes, str, str]] = field(default_factory=list)
+    """Identity of the attempt, key and value."""
+    files: list[tuple[bytes, str, str]] = field(default_factory=list)
+    """Identity of the attempt, role and name."""
+    letters: int = 0
+    """How long the texts of the attempts are, roughly."""
 
-def task_row(attempt: Attempt) -> tuple[object, ...]:
-    """Return the cells of a row of `tasks`, in the order of its columns."""
-    return task_identity(attempt), _short(attempt.workflow), _short(attempt.task), _text(attempt.command)
+    def __len__(self) -> int:
+        return len(self.attempts)
 
+    def add(self, attempt: Attempt, identity: bytes) -> None:
+        """Add an attempt."""
+        task = task_identity(attempt)
+        if task is not None and task not in self.tasks:
+            self.tasks[task] = task, short(attempt.workflow), short(attempt.task), clean(attempt.command)
+        run = None
+        if attempt.run is not None:
+            run = number_of(attempt.run)
+            facts = (short(attempt.run), short(attempt.workflow), short(attempt.workflow_checksum))
+            self.runs.setdefault(run, (run, *facts))
+        self.attempts.append(self._row(attempt, identity, run, task))
+        self.letters += len(attempt.row)
+        named = {**attempt.fields, **self.fields_of_all} if self.fields_of_all else attempt.fields
+        self.fields += [(identity, str(short(key)), str(short(value))) for key, value in named.items()]
+        for role, names in ((INPUT, attempt.inputs), (OUTPUT, attempt.outputs)):
+            self.files += [(identity, role, str(short(name))) for name in names]
 
-def field_rows(attempt: Attempt) -> "list[tuple[str, str]]":
-    """Return keys and values: what the user said about an attempt, and the files that it read and wrote."""
-    rows = [(str(_short(key)), str(_short(value))) for key, value in attempt.fields.items()]
-    rows += [(INPUT, str(_short(name))) for name in attempt.inputs]
-    rows += [(OUTPUT, str(_short(name))) for name in attempt.outputs]
-    return rows
-
-
-def attempt_values(row: RowMapping, own: Sequence[tuple[str, str]]) -> Attempt:
-    """Return the attempt that a row and its fields hold; the row has the names of its run and task."""
-    cells = {name: row[name] for name in _PLAIN}
-    return Attempt(
-        **cells,
-        identity=bytes(row["identity"]),
-        run=row["run_name"],
-        task=row["task_name"],
-        command=row["command"],
-        outcome=None if row["outcome"] is None else Outcome(row["outcome"]),
-        exhausted=None if row["exhausted"] is None else Resource(row["exhausted"]),
-        used=Amounts.of(**{name: row[name] for name in RESOURCES_OF["used"]}),
-        requested=Amounts.of(**{name: row[f"requested_{name}"] for name in RESOURCES_OF["requested"]}),
-        allocated=Amounts.of(**{name: row[f"allocated_{name}"] for name in RESOURCES_OF["allocated"]}),
-        input_bytes=None if row["input_bytes"] is None else Bytes(row["input_bytes"]),
-        lower_bounds=tuple((row["lower_bounds"] or "").split()),
-        raw=row["raw"] or {},
-        fields={key: value for key, value in own if key not in (INPUT, OUTPUT)},
-        inputs=tuple(value for key, value in own if key == INPUT),
-        outputs=tuple(value for key, value in own if key == OUTPUT),
-    )
+    def _row(self, attempt: Attempt, identity: bytes, run: int | None, task: bytes | None) -> tuple[object, ...]:
+        return (
+            identity,
+            clean(attempt.native_id),
+            self.source,
+            self.imported,
+            run,
+            task,
+            attempt.number,
+            short(attempt.category),
+            short(attempt.label),
+            short(attempt.user),
+            short(attempt.workflow),
+            short(attempt.workflow_checksum),
+            short(attempt.executable),
+            clean(attempt.host),
+            attempt.submitted,
+            attempt.started,
+            attempt.ended,
+            None if attempt.outcome is None else attempt.outcome.value,
+            None if attempt.exhausted is None else attempt.exhausted.value,
+            attempt.exit_status,
+            attempt.signal,
+            *_AMOUNTS(attempt),
+            attempt.input_bytes,
+            clean(attempt.memory_method),
+            " ".join(attempt.lower_bounds) or None,
+            _json(attempt.raw) if attempt.raw else None,
+        )
 
 
 _PLAIN = [
@@ -101,15 +100,38 @@ _PLAIN = [
 ]
 
 
-def _short(value: str | None) -> str | None:
+def attempt_values(row: RowMapping, fields: Mapping[str, str], files: Sequence[tuple[str, str]]) -> Attempt:
+    """Return the attempt that a row holds, which has the names of its run and task; files are roles and names."""
+    amounts: dict[str, dict[str, float | None]] = {"used": {}, "requested": {}, "allocated": {}}
+    for name, (kind, resource) in AMOUNTS.items():
+        amounts[kind][resource] = row[name]
+    return Attempt(
+        **{name: row[name] for name in _PLAIN},
+        identity=bytes(row["identity"]),
+        run=row["run_name"],
+        task=row["task_name"],
+        command=row["command"],
+        outcome=None if row["outcome"] is None else Outcome(row["outcome"]),
+        exhausted=None if row["exhausted"] is None else Resource(row["exhausted"]),
+        **{kind: Amounts.of(**values) for kind, values in amounts.items()},  # type: ignore[arg-type]
+        input_bytes=None if row["input_bytes"] is None else Bytes(row["input_bytes"]),
+        lower_bounds=tuple((row["lower_bounds"] or "").split()),
+        raw=row["raw"] or {},
+        fields=fields,
+        inputs=tuple(name for role, name in files if role == INPUT),
+        outputs=tuple(name for role, name in files if role == OUTPUT),
+    )
+
+
+def short(value: str | None) -> str | None:
     """Return a text that every database can have in an index: cut where it is far longer than any name."""
-    text = _text(value)
+    text = clean(value)
     if text is None or len(text) < _LONGEST // 4:
         return text
     return text.encode("utf-8")[:_LONGEST].decode("utf-8", "ignore")
 
 
-def _text(value: str | None) -> str | None:
+def clean(value: str | None) -> str | None:
     """Return a text that every database takes: without NUL, and without halves of letters."""
     if value is None or (value.isascii() and "\0" not in value):
         return value
@@ -119,15 +141,15 @@ def _text(value: str | None) -> str | None:
 def _json(value: object) -> str:
     text = json.dumps(value, default=str)
     if "\\u0000" in text or "\\ud" in text or "NaN" in text or "Infinity" in text:
-        return json.dumps(_clean(value), allow_nan=False, default=str)
+        return json.dumps(_all_clean(value), allow_nan=False, default=str)
     return text
 
 
-def _clean(value: object) -> object:
+def _all_clean(value: object) -> object:
     if isinstance(value, str):
-        return _text(value)
+        return clean(value)
     if isinstance(value, Mapping):
-        return {_text(str(key)): _clean(part) for key, part in value.items()}
+        return {clean(str(key)): _all_clean(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_clean(part) for part in value]
+        return [_all_clean(part) for part in value]
     return None if isinstance(value, float) and not isfinite(value) else value

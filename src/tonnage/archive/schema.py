@@ -1,9 +1,12 @@
 """The archive's tables, the same on SQLite and PostgreSQL.
 
 A row of `attempts` is one execution of a task; its `identity` is the same wherever the same job is read again. What
-many of them share (the log it was read from, the run, the task with its command) has a table of its own; what users
-add is in `fields`. Amounts are bytes, seconds and cores, moments are seconds since 1970 in UTC, NULL is unknown.
+many of them share (the log it was read from, the run, the task with its command) has a table of its own, and so have
+the fields that users add and the names of the files that an attempt read and wrote. Amounts are bytes, seconds and
+cores, moments are seconds since 1970 in UTC, NULL is unknown.
 """
+
+from typing import Any
 
 from sqlalchemy import (
     JSON,
@@ -21,7 +24,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-__all__ = ["METADATA", "RESOURCES_OF", "VERSION", "attempts", "fields", "runs", "sources", "tasks"]
+from tonnage.jobs import AMOUNTS
+
+__all__ = ["METADATA", "VERSION", "attempts", "fields", "files", "runs", "sources", "tasks"]
 
 VERSION = "0001"
 """The newest migration, which these tables are the result of."""
@@ -30,32 +35,23 @@ METADATA = MetaData()
 _KEY = BigInteger().with_variant(Integer, "sqlite")  # only INTEGER numbers rows by itself there
 _HASH = LargeBinary(16)
 
-RESOURCES_OF = {
-    "requested": ("cores", "memory", "disk", "wall_time"),
-    "allocated": ("cores", "memory", "disk", "wall_time"),
-    "used": ("cores", "memory", "disk", "wall_time", "cpu_time", "processes"),
-}
-"""The resources of which the archive keeps what was requested, what was allocated, and what was used."""
-
 sources = Table(
     "sources",
     METADATA,
-    Column("id", _KEY, primary_key=True),
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
     Column("label", Text, nullable=False),
     Column("format", Text, nullable=False),
     Column("path", Text),
-    Column("imported", Float, nullable=False),
-    UniqueConstraint("label", "format", name="sources_label_format"),
+    Column("assumed", Text),
 )
 
 runs = Table(
     "runs",
     METADATA,
-    Column("id", _KEY, primary_key=True),
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
     Column("name", Text, nullable=False),
     Column("workflow", Text),
     Column("workflow_checksum", Text),
-    UniqueConstraint("name", name="runs_name"),
 )
 
 tasks = Table(
@@ -69,8 +65,9 @@ tasks = Table(
 )
 
 
-def _amount(resource: str) -> type[Float[float]] | type[BigInteger]:
-    return BigInteger if resource in ("memory", "disk", "processes") else Float
+def _amount(name: str) -> Column[Any]:
+    whole = AMOUNTS[name][1].unit in ("bytes", "processes")
+    return Column(name, BigInteger if whole else Float)
 
 
 attempts = Table(
@@ -79,8 +76,9 @@ attempts = Table(
     Column("id", _KEY, primary_key=True),
     Column("identity", _HASH, nullable=False),
     Column("native_id", Text),
-    Column("source", _KEY, ForeignKey("sources.id"), nullable=False),
-    Column("run", _KEY, ForeignKey("runs.id")),
+    Column("source", BigInteger, ForeignKey("sources.id"), nullable=False),
+    Column("imported", Float, nullable=False),
+    Column("run", BigInteger, ForeignKey("runs.id")),
     Column("task", _HASH, ForeignKey("tasks.identity")),
     Column("number", BigInteger, nullable=False),
     Column("category", Text),
@@ -97,9 +95,7 @@ attempts = Table(
     Column("exhausted", Text),
     Column("exit_status", BigInteger),
     Column("signal", BigInteger),
-    *(Column(name, _amount(name)) for name in RESOURCES_OF["used"]),
-    *(Column(f"requested_{name}", _amount(name)) for name in RESOURCES_OF["requested"]),
-    *(Column(f"allocated_{name}", _amount(name)) for name in RESOURCES_OF["allocated"]),
+    *map(_amount, AMOUNTS),
     Column("input_bytes", BigInteger),
     Column("memory_method", Text),
     Column("lower_bounds", Text),
@@ -112,8 +108,17 @@ fields = Table(
     METADATA,
     Column("attempt", _KEY, ForeignKey("attempts.id", ondelete="CASCADE"), primary_key=True),
     Column("key", Text, primary_key=True),
-    Column("value", Text, primary_key=True),
+    Column("value", Text, nullable=False),
     Index("fields_key_value", "key", "value"),
+)
+
+files = Table(
+    "files",
+    METADATA,
+    Column("attempt", _KEY, ForeignKey("attempts.id", ondelete="CASCADE"), primary_key=True),
+    Column("role", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Index("files_name", "name", "role"),
 )
 
 # Most logs leave most of these columns empty, and an empty cell costs nothing in such an index.

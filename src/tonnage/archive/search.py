@@ -4,10 +4,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sqlalchemy import ColumnElement, func, or_, select
+from sqlalchemy import ColumnElement, Table, func, or_, select
 
-from tonnage.archive.rows import INPUT, OUTPUT
-from tonnage.archive.schema import attempts, fields, runs, tasks
+from tonnage.archive.identity import number_of
+from tonnage.archive.rows import INPUT, OUTPUT, clean, short
+from tonnage.archive.schema import attempts, fields, files, tasks
 from tonnage.jobs import Outcome
 from tonnage.logs.conditions import OPERATORS, Condition
 
@@ -44,30 +45,30 @@ class Search:
         """Return the conditions on the rows of `attempts`, for ``sqlite`` or ``postgresql``."""
         column = attempts.c
         found: list[ColumnElement[bool]] = [
-            column[name] == value
-            for name in ("user", "category", "label", "executable", "exit_status", "outcome")
+            column[name] == short(value)
+            for name in ("user", "category", "label", "executable", "outcome")
             if (value := getattr(self, name)) is not None
         ]
+        if self.exit_status is not None:
+            found.append(column.exit_status == self.exit_status)
         if self.workflow is not None:
-            found.append(or_(column.workflow == self.workflow, column.workflow_checksum == self.workflow))
+            workflow = short(self.workflow)
+            found.append(or_(column.workflow == workflow, column.workflow_checksum == workflow))
         if self.run is not None:
-            found.append(column.run == select(runs.c.id).where(runs.c.name == self.run).scalar_subquery())
+            found.append(column.run == number_of(self.run))
         if self.task is not None:
-            found.append(column.task.in_(select(tasks.c.identity).where(tasks.c.name == self.task)))
+            found.append(column.task.in_(select(tasks.c.identity).where(tasks.c.name == short(self.task))))
         if self.command is not None:
-            matching = _matches(tasks.c.command, self.command, dialect)
+            matching = _matches(tasks.c.command, str(clean(self.command)), dialect)
             found.append(column.task.in_(select(tasks.c.identity).where(matching)))
         found += [_compared(condition) for condition in self.where]
-        found += [_has_field(key, value) for key, value in self._all_fields()]
+        found += [_has(fields, key, value) for key, value in self.fields.items()]
+        found += [_has(files, role, name) for role, name in ((INPUT, self.input), (OUTPUT, self.output)) if name]
         if self.since is not None:
             found.append(column.ended >= self.since)
         if self.until is not None:
             found.append(column.ended <= self.until)
         return found
-
-    def _all_fields(self) -> list[tuple[str, str]]:
-        named = [(INPUT, self.input), (OUTPUT, self.output)]
-        return [*self.fields.items(), *((key, value) for key, value in named if value is not None)]
 
 
 EVERYTHING = Search()
@@ -80,8 +81,10 @@ def _compared(condition: Condition) -> ColumnElement[bool]:
     return result
 
 
-def _has_field(key: str, value: str) -> ColumnElement[bool]:
-    return attempts.c.id.in_(select(fields.c.attempt).where(fields.c.key == key, fields.c.value == value))
+def _has(table: Table, key: str, value: str) -> ColumnElement[bool]:
+    """Whether an attempt has a field, or a file in a role."""
+    attempt, first, second = table.columns
+    return attempts.c.id.in_(select(attempt).where(first == short(key), second == short(value)))
 
 
 def _matches(column: ColumnElement[str], pattern: str, dialect: str) -> ColumnElement[bool]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tonnage.archive.reading import FloatArray, columns_by_group
-from tonnage.archive.schema import RESOURCES_OF, attempts
+from tonnage.archive.schema import attempts
 from tonnage.archive.search import EVERYTHING, Search
 from tonnage.archive.store import Archive
 from tonnage.jobs import Resource
@@ -14,7 +14,7 @@ from tonnage.jobs import Resource
 __all__ = ["CategoryStats", "ResourceStats", "Waste", "stats"]
 
 _BINS = 12
-_USED = tuple(Resource(name) for name in RESOURCES_OF["used"])
+_USED = tuple(Resource)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,26 +1,21 @@
 """The store: opened, filled, and read."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from time import time
 from types import TracebackType
 
-from sqlalchemy import Connection, Engine, func, inspect, select, text
+from sqlalchemy import Connection, Engine, Table, func, inspect, select, text
 
 from tonnage.archive import schema
 from tonnage.archive.bulk import bulk
-from tonnage.archive.engine import connect, make_engine, write
-from tonnage.archive.rows import attempt_row, field_rows, task_row
+from tonnage.archive.engine import connect, make_engine, on_network, write
+from tonnage.archive.rows import Batch, clean
 from tonnage.archive.schema import METADATA, VERSION
 from tonnage.archive.url import archive_url, shown
 from tonnage.errors import InputError
-from tonnage.jobs import Attempt
 
-__all__ = ["Archive", "stored_version"]
-
-_ATTEMPT_COLUMNS = [column.name for column in schema.attempts.columns][1:]
-_TASK_COLUMNS = [column.name for column in schema.tasks.columns]
+__all__ = ["Archive", "stored_version", "version_in"]
 
 
 @dataclass(frozen=True)
@@ -60,38 +55,28 @@ class Archive:
         """Whether the archive is a file of this machine."""
         return self.engine.dialect.name == "sqlite"
 
-    def source(self, label: str, format: str, path: str | None) -> int:
-        """Return the number of a source, noting that it is read now."""
-        table = schema.sources
-        with write(self.engine) as connection:
-            found = connection.execute(
-                select(table.c.id).where(table.c.label == label, table.c.format == format)
-            ).scalar()
-            facts = {"path": path, "imported": time()}
-            if found is None:
-                new = table.insert().values(label=label, format=format, **facts).returning(table.c.id)
-                return int(connection.execute(new).scalar_one())
-            connection.execute(table.update().where(table.c.id == found).values(**facts))
-            return int(found)
+    @property
+    def on_network(self) -> bool:
+        """Whether the archive is a file that other machines share, where SQLite cannot use its write-ahead log."""
+        return self.on_sqlite and on_network(Path(str(self.engine.url.database)))
 
-    def add(self, attempts: Sequence[Attempt], identities: Sequence[bytes], source: int) -> int:
-        """Store attempts, all of them or, if something goes wrong, none; return how many were new."""
-        if not attempts:
-            return 0
+    def add(self, batch: Batch, source: Sequence[str | None]) -> int:
+        """Store a batch, all of it or, if something goes wrong, nothing; return how many attempts were new.
+
+        `source` are the cells of its row in `sources` behind the id.
+        """
         with write(self.engine) as connection:
-            runs = _run_numbers(connection, attempts)
+            _note_source(connection, batch.source, source)
             target = bulk(connection)
-            tasks = {row[0]: row for row in map(task_row, attempts) if row[0] is not None}
-            if tasks:
-                target.insert(schema.tasks, _TASK_COLUMNS, list(tasks.values()))
-            rows = [
-                attempt_row(attempt, identity, source, runs[attempt.run] if attempt.run else None)
-                for attempt, identity in zip(attempts, identities, strict=True)
-            ]
-            stored = target.insert(schema.attempts, _ATTEMPT_COLUMNS, rows)
-            fields = list(_fields(attempts, identities))
-            if fields:
-                target.insert_fields(fields)
+            if batch.runs:
+                target.insert(schema.runs, _columns(schema.runs), list(batch.runs.values()))
+            if batch.tasks:
+                target.insert(schema.tasks, _columns(schema.tasks), list(batch.tasks.values()))
+            stored = target.insert(schema.attempts, _columns(schema.attempts)[1:], batch.attempts)
+            if batch.fields:
+                target.insert_for_attempts(schema.fields, batch.fields)
+            if batch.files:
+                target.insert_for_attempts(schema.files, batch.files)
             return stored
 
     def count(self) -> int:
@@ -118,11 +103,11 @@ class Archive:
         elif found != VERSION:
             from tonnage.archive.migrate import upgrade
 
-            upgrade(self.engine, found)
+            upgrade(self.engine)
 
     def _create(self) -> None:
         with write(self.engine) as connection:
-            if _version(connection) is not None:
+            if version_in(connection) is not None:
                 return  # another process was quicker
             METADATA.create_all(connection)
             connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
@@ -134,10 +119,11 @@ def stored_version(engine: Engine) -> str | None:
     if engine.dialect.name == "sqlite" and not Path(str(engine.url.database)).exists():
         return None
     with connect(engine) as connection:
-        return _version(connection)
+        return version_in(connection)
 
 
-def _version(connection: Connection) -> str | None:
+def version_in(connection: Connection) -> str | None:
+    """Return the version of the archive's tables; None where there are none yet."""
     tables = set(inspect(connection).get_table_names())
     if "alembic_version" in tables and "attempts" in tables:
         return str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one())
@@ -154,22 +140,14 @@ def _make_folder(folder: Path) -> None:
         raise InputError(f"the folder cannot be made: {error.strerror}", path=folder) from None
 
 
-def _run_numbers(connection: Connection, attempts: Sequence[Attempt]) -> Mapping[str, int]:
-    """Return the numbers of all runs that attempts belong to; new ones are noted."""
-    first = {attempt.run: attempt for attempt in reversed(attempts) if attempt.run}
-    numbers: dict[str, int] = {}
-    table = schema.runs
-    for name, attempt in first.items():
-        found = connection.execute(select(table.c.id).where(table.c.name == name)).scalar()
-        if found is None:
-            facts = {"workflow": attempt.workflow, "workflow_checksum": attempt.workflow_checksum}
-            found = connection.execute(table.insert().values(name=name, **facts).returning(table.c.id)).scalar_one()
-        numbers[name] = int(found)
-    return numbers
+def _columns(table: Table) -> list[str]:
+    return [column.name for column in table.columns]
 
 
-def _fields(attempts: Sequence[Attempt], identities: Sequence[bytes]) -> Iterator[tuple[bytes, str, str]]:
-    for attempt, identity in zip(attempts, identities, strict=True):
-        if attempt.fields or attempt.inputs or attempt.outputs:
-            for key, value in field_rows(attempt):
-                yield identity, key, value
+def _note_source(connection: Connection, number: int, cells: Sequence[str | None]) -> None:
+    """Note where attempts come from; another file with the same label takes the place of the one before."""
+    table = schema.sources
+    row = dict(zip(_columns(table), (number, *map(clean, cells)), strict=True))
+    changed = connection.execute(table.update().where(table.c.id == number).values(row)).rowcount
+    if not changed:
+        connection.execute(table.insert().values(row))

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 
-from sqlalchemy import Connection, Select, delete, func, select, text
+from sqlalchemy import Connection, Select, delete, func, or_, select, text
 
 from tonnage.archive.engine import connect, write
-from tonnage.archive.schema import METADATA, attempts, fields, runs, sources, tasks
+from tonnage.archive.schema import attempts, runs, sources, tasks
 from tonnage.archive.search import Search
 from tonnage.archive.store import Archive
+from tonnage.jobs import AMOUNTS, Outcome, Resource
 
 __all__ = ["check", "count_forgettable", "forget"]
 
@@ -27,7 +28,6 @@ def forget(archive: Archive, search: Search, *, before: float | None = None, kee
     """
     with write(archive.engine) as connection:
         chosen = _forgettable(archive, search, before, keep)
-        connection.execute(delete(fields).where(fields.c.attempt.in_(chosen)))
         removed = connection.execute(delete(attempts).where(attempts.c.id.in_(chosen))).rowcount
         for table, key, reference in (
             (tasks, tasks.c.identity, attempts.c.task),
@@ -40,23 +40,22 @@ def forget(archive: Archive, search: Search, *, before: float | None = None, kee
 
 
 def _forgettable(archive: Archive, search: Search, before: float | None, keep: int | None) -> Select[tuple[int]]:
-    when = func.coalesce(attempts.c.ended, attempts.c.started, attempts.c.submitted, sources.c.imported)
-    joined = attempts.join(sources)
+    when = func.coalesce(attempts.c.ended, attempts.c.started, attempts.c.submitted, attempts.c.imported)
     conditions = search.conditions(archive.engine.dialect.name)
     if before is not None:
         conditions.append(when < before)
     if keep is None:
-        return select(attempts.c.id).select_from(joined).where(*conditions)
+        return select(attempts.c.id).where(*conditions)
     newest_first = func.row_number().over(
         partition_by=attempts.c.category, order_by=(when.desc(), attempts.c.id.desc())
     )
-    ranked = select(attempts.c.id, newest_first.label("place")).select_from(joined).subquery()
+    ranked = select(attempts.c.id, newest_first.label("place")).subquery()
     beyond = select(ranked.c.id).where(ranked.c.place > keep)
-    return select(attempts.c.id).select_from(joined).where(*conditions, attempts.c.id.in_(beyond))
+    return select(attempts.c.id).where(*conditions, attempts.c.id.in_(beyond))
 
 
 def check(archive: Archive) -> list[str]:
-    """Look at every page and every row; return what is wrong, nothing where all is well."""
+    """Look at every row, and in a file at every page; return what is wrong, nothing where all is well."""
     with connect(archive.engine) as connection:
         problems = list(_damage(connection)) if archive.on_sqlite else []
         return [*problems, *_oddities(connection)]
@@ -75,16 +74,12 @@ def _oddities(connection: Connection) -> Iterator[str]:
     column = attempts.c
     rules = {
         "an identity of the wrong length": func.length(column.identity) != 16,
-        "ended before it started": column.ended < column.started,
-        "a negative amount": (column.memory < 0) | (column.disk < 0) | (column.wall_time < 0) | (column.cpu_time < 0),
-        "an outcome that is not known": column.outcome.not_in(
-            ("done", "failed", "exhausted", "preempted", "lost", "cancelled")
-        ),
+        "a negative amount": or_(*(column[name] < 0 for name in AMOUNTS)),
+        "an outcome that is not known": column.outcome.not_in([outcome.value for outcome in Outcome]),
+        "an exhausted resource that is not known": column.exhausted.not_in([resource.value for resource in Resource]),
     }
     for what, condition in rules.items():
         count = connection.execute(select(func.count()).where(condition)).scalar_one()
         if count:
-            first = connection.execute(select(column.id).where(condition).order_by(column.id).limit(1)).scalar()
-            yield f"{count:,} attempts have {what} (the first: {first})"
-    for table in METADATA.sorted_tables:
-        connection.execute(select(func.count()).select_from(table))  # an error says which table cannot be read
+            first = connection.execute(select(func.min(column.id)).where(condition)).scalar()
+            yield f"attempts with {what}: {count:,}, the first with the id {first}"

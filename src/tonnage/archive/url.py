@@ -2,14 +2,16 @@
 
 import os
 from pathlib import Path
+from stat import S_ISREG
 
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from tonnage.errors import InputError
 
-__all__ = ["archive_url", "is_archive_url", "shown"]
+__all__ = ["archive_url", "is_archive", "shown"]
 
+_SQLITE = b"SQLite format 3"
 _FORMS = "expected sqlite:///FILE or postgresql://USER@HOST/DATABASE"
 
 
@@ -34,9 +36,15 @@ def archive_url(text: str | None = None) -> URL:
     return URL.create("sqlite", database=str(Path(url.database).absolute()))
 
 
-def is_archive_url(text: str) -> bool:
-    """Whether a source is an archive and not a file."""
-    return text.startswith(("sqlite:", "postgres:", "postgresql:", "postgresql+psycopg:"))
+def is_archive(text: str) -> bool:
+    """Whether a source is an archive: a URL of one, or a file that SQLite made."""
+    if text.startswith(("sqlite://", "postgres://", "postgresql://", "postgresql+psycopg://")):
+        return True
+    try:
+        with Path(text).open("rb") as file:
+            return S_ISREG(os.fstat(file.fileno()).st_mode) and file.read(len(_SQLITE)) == _SQLITE
+    except (OSError, ValueError):
+        return False
 
 
 def shown(url: URL | str) -> str:

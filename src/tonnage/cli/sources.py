@@ -31,9 +31,9 @@ _FORMATS = (
 
 
 def pairs(values: Sequence[str], option: str) -> dict[str, str]:
-    """Return what ``NAME=VALUE,NAME=VALUE`` says, given once or more often."""
+    """Return what ``NAME=VALUE`` says, given once or more often."""
     found: dict[str, str] = {}
-    for part in (part for value in values for part in value.split(",")):
+    for part in values:
         name, equals, value = part.partition("=")
         if not name.strip() or not equals:
             raise InputError(f'{option}: "{part}" is not of the form NAME=VALUE')
@@ -54,15 +54,17 @@ class Reading:
 
     def sources(self, texts: Sequence[str]) -> "Iterator[Source]":
         """Yield all that the arguments name: files, folders, standard input, archives."""
-        from tonnage.archive.url import is_archive_url
+        from tonnage.archive.url import is_archive
         from tonnage.logs.conditions import Condition
         from tonnage.logs.sources import open_source
 
-        conditions = [Condition.parse(text) for text in self.where]
+        conditions = tuple(Condition.parse(text) for text in self.where)
         hints = self._hints()
         for text in texts:
-            found = _from_archive(text) if is_archive_url(text) else open_source(text, hints, self.format)
-            for source in found:
+            if is_archive(text):
+                yield from _from_archive(text, conditions)
+                continue
+            for source in open_source(text, hints, self.format):
                 yield replace(source, entries=_chosen(source.entries, conditions)) if conditions else source
 
     def _hints(self) -> "Hints":
@@ -71,13 +73,17 @@ class Reading:
 
         return Hints(
             label=self.label,
-            columns=pairs(self.columns, "--columns"),
-            units=pairs(self.units, "--units"),
+            columns=pairs(_parts(self.columns), "--columns"),
+            units=pairs(_parts(self.units), "--units"),
             zone=zone(self.timezone),
         )
 
 
-def _chosen(entries: "Iterator[Entry]", conditions: "Sequence[Condition]") -> "Iterator[Entry]":
+def _parts(values: Sequence[str]) -> list[str]:
+    return [part for value in values for part in value.split(",")]
+
+
+def _chosen(entries: "Iterator[Entry]", conditions: "tuple[Condition, ...]") -> "Iterator[Entry]":
     from tonnage.jobs import Attempt
 
     for entry in entries:
@@ -85,17 +91,17 @@ def _chosen(entries: "Iterator[Entry]", conditions: "Sequence[Condition]") -> "I
             yield entry
 
 
-def _from_archive(text: str) -> "Iterator[Source]":
+def _from_archive(text: str, conditions: "tuple[Condition, ...]") -> "Iterator[Source]":
     from pathlib import Path
 
-    from tonnage.archive import Archive, find
+    from tonnage.archive import Archive, Search, find
     from tonnage.archive.url import archive_url, shown
     from tonnage.files import stem
     from tonnage.logs.sources import Source
 
     with Archive.open(text) as archive:
         name = shown(archive_url(text))
-        yield Source(name, stem(Path(name)), "archive", find(archive))
+        yield Source(name, stem(Path(name)), "archive", find(archive, Search(where=conditions)))
 
 
 def source_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from tonnage.errors import InputError
-from tonnage.jobs import Attempt
+from tonnage.jobs import AMOUNTS, Attempt
 from tonnage.units import parse_bytes, parse_cores, parse_seconds
 
 __all__ = ["OPERATORS", "Condition", "value_of"]
@@ -20,15 +20,8 @@ OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "=": operator.eq,
 }
-_USED = ("cores", "memory", "disk", "wall_time", "cpu_time", "processes")
-_NAMES = (
-    *_USED,
-    *(f"{kind}_{name}" for kind in ("requested", "allocated") for name in _USED[:4]),
-    "input_bytes",
-    "exit_status",
-    "signal",
-    "number",
-)
+_NAMES = (*AMOUNTS, "input_bytes", "exit_status", "signal", "number")
+_LARGEST = 2**62
 _FORM = re.compile(r"\s*(\w+)\s*(>=|<=|!=|==|>|<|=)\s*(.+?)\s*")
 
 
@@ -62,23 +55,26 @@ class Condition:
 
 def value_of(attempt: Attempt, name: str) -> float | None:
     """Return an attempt's amount by the name of the archive's column."""
-    kind, _, resource = name.partition("_")
-    holder: object = attempt.used if name in _USED else attempt
-    if kind in ("requested", "allocated"):
-        holder, name = getattr(attempt, kind), resource
+    holder: object = attempt
+    if name in AMOUNTS:
+        kind, name = AMOUNTS[name]
+        holder = getattr(attempt, kind)
     value: float | None = getattr(holder, name)
     return value
 
 
 def _amount(name: str, text: str) -> float:
-    kind = name.removeprefix("requested_").removeprefix("allocated_")
-    if kind in ("memory", "disk", "input_bytes"):
+    unit = "bytes" if name == "input_bytes" else AMOUNTS[name][1].unit if name in AMOUNTS else None
+    if unit == "bytes":
         return float(parse_bytes(text))
-    if kind in ("wall_time", "cpu_time"):
+    if unit == "seconds":
         return float(parse_seconds(text))
-    if kind == "cores":
+    if unit == "cores":
         return float(parse_cores(text))
     try:
-        return float(int(text))
-    except (ValueError, OverflowError):
+        value = int(text)
+    except ValueError:
         raise InputError(f'"{text}" is not a whole number') from None
+    if abs(value) >= _LARGEST:
+        raise InputError(f'"{text}" is too large')
+    return float(value)

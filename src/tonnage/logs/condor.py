@@ -41,7 +41,7 @@ _RAW = (
 )
 
 
-def recognises(head: str, path: object) -> bool:  # noqa: ARG001
+def recognises(head: str) -> bool:
     """Whether the text holds the attributes that every job in HTCondor has."""
     if head.lstrip()[:1] in ("[", "{"):
         return '"GlobalJobId"' in head or all(f'"{name}"' in head for name in _OWN)

@@ -34,7 +34,7 @@ _TYPED = frozenset(name for one in ("Cpus", "Memory", "Disk") for name in (one, 
 _TYPED |= {"MemoryUsage", "DiskUsage", "CondorScratchDir", "DAGNodeName"}
 
 
-def recognises(head: str, path: object) -> bool:  # noqa: ARG001
+def recognises(head: str) -> bool:
     """Whether the text begins with an event; in a form that is not read, too, so that the reader can say so."""
     text = head.lstrip()
     return "EventTypeNumber" in head if text[:1] in _OTHER_FORMS else bool(HEADER.match(text))

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from tonnage.errors import InputError
 from tonnage.logs import (
@@ -28,30 +27,34 @@ class Format:
     """How a log format is recognised and read."""
 
     description: str
-    recognises: Callable[[str, Path], bool]
-    """Whether the beginning of a text, in a file of this name, can only be this format."""
+    recognises: Callable[[str], bool]
+    """Whether the beginning of a text can only be this format."""
     read: Reader
+    takes_units: bool = False
+    """Whether it is for the user to say what unit an amount has."""
 
 
 # In this order a log's beginning is tried: the most particular first, tables with any columns last.
 READERS = {
     "sacct-json": Format("Slurm: sacct --json", sacct_json.recognises, sacct_json.read),
-    "workflow": Format("WfFormat, DAX and Pegasus with run times", workflows.recognises, workflows.read),
+    "workflow": Format(
+        "WfFormat, DAX and Pegasus with run times", workflows.recognises, workflows.read, takes_units=True
+    ),
     "summary": Format("tonnage watch and cctools resource_monitor", summaries.recognises, summaries.read),
     "htcondor": Format("HTCondor: condor_history -json, -jsonl or -long", condor.recognises, condor.read),
     "htcondor-log": Format("HTCondor: job event logs", condor_events.recognises, condor_events.read),
     "swf": Format("Standard Workload Format", swf.recognises, swf.read),
     "nextflow": Format("Nextflow traces", nextflow.recognises, nextflow.read),
     "snakemake": Format("Snakemake benchmarks (TSV or JSON lines)", snakemake.recognises, snakemake.read),
-    "phung": Format("text files with ' -- ' between the columns", phung.recognises, phung.read),
+    "phung": Format("text files with ' -- ' between the columns", phung.recognises, phung.read, takes_units=True),
     "sacct": Format("Slurm: sacct -P", sacct.recognises, sacct.read),
-    "csv": Format("tables with a header", table.recognises, table.read),
+    "csv": Format("tables with a header", table.recognises, table.read, takes_units=True),
 }
 
 
 def recognise(log: Log) -> str | None:
     """Return the name of the format that a log is in; None where it is none that is known."""
-    return next((name for name, format in READERS.items() if format.recognises(log.head, log.path)), None)
+    return next((name for name, format in READERS.items() if format.recognises(log.head)), None)
 
 
 def reader_of(log: Log, name: str | None = None) -> tuple[str, Reader]:

@@ -1,7 +1,7 @@
 """A log on its way through a reader: its text, what the user adds to it, and what a reader says about it."""
 
 import codecs
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from pathlib import Path
@@ -85,6 +85,10 @@ class Log:
         """Make a log of a text."""
         return cls([text.encode("utf-8", "surrogatepass")], Path(path))
 
+    def close(self) -> None:
+        """Read no further, and close the file."""
+        self._texts.close()
+
     @property
     def stem(self) -> str:
         """The file's name without its endings."""
@@ -127,7 +131,7 @@ class Log:
         if len(line) > MAX_LINE:
             raise self.error(f"a line is longer than {MAX_LINE // 2**20} MiB")
 
-    def _decoded(self) -> Iterator[str]:
+    def _decoded(self) -> Generator[str]:
         """Decode UTF-8; a name in another encoding costs only its odd letters, not the job."""
         decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
         first = True

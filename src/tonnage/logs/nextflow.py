@@ -45,7 +45,7 @@ _TYPED = frozenset(
 _KILLED = 137  # with SIGKILL: by the kernel at a memory limit, as a rule
 
 
-def recognises(head: str, path: object) -> bool:  # noqa: ARG001
+def recognises(head: str) -> bool:
     """Whether the first line names a trace's columns."""
     return set(_cells(head.split("\n", 1)[0].rstrip("\r"))) >= _OWN
 

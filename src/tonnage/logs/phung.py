@@ -5,7 +5,6 @@ memory or an average load that was not measured: the synthetic logs have neither
 """
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from tonnage.jobs import Amounts, Attempt
 from tonnage.logs.amounts import byte_unit, is_unknown, number, scaled
@@ -19,7 +18,7 @@ _SIZES = ("memory", "disk")
 _UNIT = "MB"
 
 
-def recognises(head: str, path: Path) -> bool:  # noqa: ARG001
+def recognises(head: str) -> bool:
     """Whether the first line names the columns."""
     return _is_header(head.split("\n", 1)[0])
 

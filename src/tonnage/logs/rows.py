@@ -15,9 +15,10 @@ def rows(
 
     `first` is the number of the first line. Cells that are `quoted` may hold the delimiter and line breaks.
     """
-    quoting = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
     # Strict, since a quote that nobody closes would hide all rows after it in one cell.
-    reader = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, quoting=quoting, strict=True)
+    text = (f"{line}\n" for line in lines)
+    quotes = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
+    reader = csv.reader(text, delimiter=delimiter, quoting=quotes, strict=True)  # type: ignore[arg-type] # one of both
     while True:
         begin = reader.line_num + first
         try:

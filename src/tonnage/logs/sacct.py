@@ -29,7 +29,7 @@ _TYPED = frozenset(
 )
 
 
-def recognises(head: str, path: object) -> bool:  # noqa: ARG001
+def recognises(head: str) -> bool:
     """Whether the first line names columns of sacct: the job, its state and one more."""
     table = Table.of(head.split("\n", 1)[0].rstrip("\r"))
     return table is not None and len({*COLUMNS, CATEGORY}.intersection(table.names) - {*IDS, "State"}) > 0

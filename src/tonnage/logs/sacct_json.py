@@ -25,7 +25,7 @@ _NO_VALUE = frozenset((2**32 - 1, 2**32 - 2, 2**64 - 1, 2**64 - 2))  # Slurm's I
 _RAW = ("account", "partition", "qos", "group", "constraints", "allocation_nodes", "working_directory")
 
 
-def recognises(head: str, path: object) -> bool:  # noqa: ARG001
+def recognises(head: str) -> bool:
     """Whether it holds jobs as the accounting describes them."""
     if not head.lstrip().startswith("{") or not _JOBS.search(head):
         return False

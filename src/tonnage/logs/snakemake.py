@@ -41,7 +41,7 @@ _TYPED = frozenset(
 )
 
 
-def recognises(head: str, path: Path) -> bool:  # noqa: ARG001
+def recognises(head: str) -> bool:
     """Whether the first line names a benchmark's columns, or is an object with these names."""
     first = head.split("\n", 1)[0]
     if not first.startswith("{"):
@@ -54,7 +54,7 @@ def read(log: Log, hints: Hints) -> Iterator[Entry]:
     """Yield an attempt for each row."""
     lines = enumerate(log.lines(), start=1)
     first = next(lines, (1, ""))
-    if not recognises(first[1], log.path):
+    if not recognises(first[1]):
         raise log.error(f"is not a Snakemake benchmark: its first line does not name {' and '.join(_FIRST)}", 1)
     is_table = _is_header(first[1])
     for line, row in _cells(first[1].split("\t"), lines) if is_table else _objects(chain([first], lines)):

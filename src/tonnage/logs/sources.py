@@ -7,10 +7,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tonnage.errors import InputError
-from tonnage.logs.formats import reader_of, recognise
-from tonnage.logs.log import Entry, Hints, Log, Skipped
+from tonnage.logs.formats import READERS, reader_of, recognise
+from tonnage.logs.log import Entry, Hints, Log, Reader, Skipped
 
-__all__ = ["Source", "open_source"]
+__all__ = ["OTHER", "Source", "open_source"]
+
+OTHER = "other"
+"""The format of what is no log."""
 
 _STANDARD_INPUT = Path("/dev/stdin")
 
@@ -36,7 +39,7 @@ def open_source(text: str, hints: Hints, format: str | None = None) -> Iterator[
         yield from _folder(path, hints, format)
         return
     log = Log.open(path)
-    name, read = reader_of(log, format)
+    name, read = _reader(log, hints, format)
     label = hints.label or ("stdin" if text == "-" else log.stem)
     yield Source(text, label, name, read(log, hints), lambda: log.progress)
 
@@ -47,7 +50,9 @@ def _folder(folder: Path, hints: Hints, format: str | None) -> Iterator[Source]:
     others: list[Skipped] = []
     for path in _files(folder):
         try:
-            name = format or recognise(Log.open(path))
+            log = Log.open(path)
+            log.close()
+            name = format or recognise(log)
         except InputError as error:
             others.append(_unreadable(error))
             continue
@@ -62,7 +67,7 @@ def _folder(folder: Path, hints: Hints, format: str | None) -> Iterator[Source]:
         files = _Files(paths, hints, name)
         yield Source(str(folder), label, name, files.entries(), lambda files=files: files.progress)  # type: ignore[misc]
     if others:
-        yield Source(str(folder), label, "other", iter(others))
+        yield Source(str(folder), label, OTHER, iter(others))
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -89,6 +94,13 @@ def _unreadable(error: InputError) -> Skipped:
     return Skipped(error.line, "the file cannot be read", str(error))
 
 
+def _reader(log: Log, hints: Hints, format: str | None) -> tuple[str, Reader]:
+    name, read = reader_of(log, format)
+    if hints.units and not READERS[name].takes_units:
+        raise log.error(f"--units: the units of {name} logs are known")
+    return name, read
+
+
 class _Files:
     """Many files read as one log."""
 
@@ -103,7 +115,7 @@ class _Files:
         for number, path in enumerate(self._paths, start=1):
             try:
                 log = Log.open(path)
-                _, read = reader_of(log, self._format)
+                _, read = _reader(log, self._hints, self._format)
                 for entry in read(log, self._hints):
                     yield replace(entry, found=f"{path}: {entry.found}") if isinstance(entry, Skipped) else entry
             except InputError as error:

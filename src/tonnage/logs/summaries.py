@@ -7,7 +7,6 @@ resource was exhausted, and how much of it there was, follows from the limits th
 import json
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TypeAlias
 
 from tonnage.errors import InputError
@@ -48,7 +47,7 @@ _TYPED = frozenset(
 )
 
 
-def recognises(head: str, path: Path) -> bool:  # noqa: ARG001
+def recognises(head: str) -> bool:
     """Whether the first object has an amount such as ``[300, "MB"]`` under a summary's name."""
     text = head.lstrip().removeprefix("[").lstrip()
     if not text.startswith("{") or not _HINT.search(text):

@@ -7,7 +7,6 @@ Requested times are taken as run times, as nearly all logs mean them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from tonnage.jobs import NOTHING_KNOWN, Amounts, Attempt, Outcome
 from tonnage.logs.amounts import number, scaled
@@ -44,7 +43,7 @@ _KIB = 1024
 _START = "UnixStartTime:"
 
 
-def recognises(head: str, path: Path) -> bool:  # noqa: ARG001
+def recognises(head: str) -> bool:
     """Whether the first line that is no comment has 18 numbers."""
     for line in head.split("\n"):
         cells = line.split()

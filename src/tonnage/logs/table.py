@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any
 
 from tonnage.errors import InputError
-from tonnage.jobs import Amounts, Attempt, Outcome, Resource
+from tonnage.jobs import AMOUNTS, Amounts, Attempt, Outcome, Resource
 from tonnage.logs.amounts import byte_unit, is_unknown, moment, number, scaled, whole
 from tonnage.logs.log import Assumed, Entry, Hints, Log, Skipped, UnusableError
 from tonnage.logs.rows import rows
@@ -23,19 +23,16 @@ from tonnage.units import parse_bytes, parse_seconds
 
 __all__ = ["NAMES", "read", "recognises"]
 
-_AMOUNTS = ("cores", "memory", "disk", "wall_time", "cpu_time", "processes")
+_USED = tuple(map(str, Resource))
 _TEXTS = ("category", "label", "task", "run", "workflow", "user", "host", "command", "executable", "memory_method")
 _MOMENTS = ("submitted", "started", "ended")
 _WHOLE = ("exit_status", "signal", "number")
 _INPUT = "input_size"
-_BYTES = ("memory", "disk", _INPUT)
-_SECONDS = ("wall_time", "cpu_time")
 _MB = 10**6
 _YEAR_10000 = 253_402_300_800.0  # in seconds since 1970: later, there are only milliseconds
 
 NAMES = (
-    *_AMOUNTS,
-    *(f"{kind}_{name}" for kind in ("requested", "allocated") for name in _AMOUNTS[:4]),
+    *AMOUNTS,
     _INPUT,
     *_TEXTS,
     *_MOMENTS,
@@ -77,14 +74,14 @@ _CLOSED_LISTS: dict[str, type[Outcome] | type[Resource]] = {"outcome": Outcome, 
 _Cell = Callable[[str], object]
 
 
-def recognises(head: str, path: object) -> bool:  # noqa: ARG001
+def recognises(head: str) -> bool:
     """Whether the first line names columns of a table of jobs: the use of a resource among them."""
     first = head.split("\n", 1)[0].rstrip("\r")
     names = {_name_and_unit(cell)[0] for cell in _split(first)}
     if names >= _SERIES:
         return False
     ours = {_OTHER_NAMES.get(name, name) for name in names - {"time"}}  # in many a table of other things, a moment
-    return len(names) > 1 and not ours.isdisjoint(_AMOUNTS)
+    return len(names) > 1 and not ours.isdisjoint(_USED)
 
 
 def read(log: Log, hints: Hints) -> Iterator[Entry]:
@@ -134,8 +131,8 @@ class _Columns:
     def __init__(self, log: Log, header: list[str], hints: Hints) -> None:
         self._header = header
         self._places = _places(log, header, hints)
-        if not any(name in self._places for name in _AMOUNTS):
-            expected = f"expected one of {', '.join(_AMOUNTS)} among the columns, or --columns memory=THEIR_NAME"
+        if not any(name in self._places for name in _USED):
+            expected = f"expected one of {', '.join(_USED)} among the columns, or --columns memory=THEIR_NAME"
             raise log.error("is not a table of jobs: no column says what a job used", line=1, hint=expected)
         units = _units(header, self._places, hints)
         self.assumed = _assumed(self._places, units, hints)
@@ -143,9 +140,7 @@ class _Columns:
         self._exported = [(name, header.index(name)) for name in _JSON if "identity" in self._places and name in header]
         known = {*self._places.values(), *(place for _, place in self._exported)}
         self._others = [place for place in range(len(header)) if place not in known]
-        self._used = self._amounts("")
-        self._requested = self._amounts("requested_")
-        self._allocated = self._amounts("allocated_")
+        self._used, self._requested, self._allocated = map(self._amounts, ("used", "requested", "allocated"))
         plain = (*_TEXTS, *_MOMENTS, *_CLOSED_LISTS, *_WHOLE, "native_id", "identity")
         self._plain = [(name, self._places[name], self._readers[name]) for name in plain if name in self._places]
 
@@ -167,9 +162,11 @@ class _Columns:
                 values[name] = _json(cells[place], name)
         return Attempt(row="\x1f".join(cells), used=_read_amounts(self._used, cells), **values)  # type: ignore[arg-type]
 
-    def _amounts(self, prefix: str) -> list[tuple[str, int, _Cell]]:
-        names = [(name, f"{prefix}{name}") for name in _AMOUNTS]
-        return [(name, self._places[full], self._readers[full]) for name, full in names if full in self._places]
+    def _amounts(self, kind: str) -> list[tuple[str, int, _Cell]]:
+        names = [(resource, name) for name, (one, resource) in AMOUNTS.items() if one == kind]
+        return [
+            (str(resource), self._places[name], self._readers[name]) for resource, name in names if name in self._places
+        ]
 
 
 def _places(log: Log, header: list[str], hints: Hints) -> dict[str, int]:
@@ -194,7 +191,7 @@ def _places(log: Log, header: list[str], hints: Hints) -> dict[str, int]:
 
 def _units(header: list[str], places: Mapping[str, int], hints: Hints) -> dict[str, str]:
     """Return the units of the columns: those that the user gives, else those in the header."""
-    possible = [name for name in NAMES if _kind(name) in (*_BYTES, *_SECONDS, *_MOMENTS)]
+    possible = [name for name in NAMES if _unit_of(name) in ("bytes", "seconds")]
     for name in hints.units:
         if name not in possible:
             raise InputError(f'--units: "{name}" is not a column with a unit', hint=f"one of {', '.join(possible)}")
@@ -205,8 +202,8 @@ def _units(header: list[str], places: Mapping[str, int], hints: Hints) -> dict[s
 def _assumed(places: Mapping[str, int], units: Mapping[str, str], hints: Hints) -> list[str]:
     """Return what the table does not say."""
     assumed = []
-    sizes = [name for name in places if _kind(name) in _BYTES and name not in units]
-    times = [name for name in places if _kind(name) in _SECONDS and name not in units]
+    sizes = [name for name in places if _unit_of(name) == "bytes" and name not in units]
+    times = [name for name in places if _unit_of(name) == "seconds" and name not in (*units, *_MOMENTS)]
     if sizes:
         assumed.append(f"{', '.join(sizes)} in MB (10^6 bytes)")
     if times:
@@ -216,23 +213,25 @@ def _assumed(places: Mapping[str, int], units: Mapping[str, str], hints: Hints) 
     return assumed
 
 
-def _kind(name: str) -> str:
-    """Return the resource for what was requested or allocated of it, too."""
-    return name.removeprefix("requested_").removeprefix("allocated_")
+def _unit_of(name: str) -> str:
+    """Return what a column counts; nothing for a text."""
+    if name in AMOUNTS:
+        return AMOUNTS[name][1].unit
+    return "bytes" if name == _INPUT else "seconds" if name in _MOMENTS else ""
 
 
 def _reader(log: Log, name: str, unit: str | None, zone: tzinfo) -> _Cell:
     """Return what reads the cells of a column."""
-    kind = _kind(name)
-    if kind in _BYTES:
+    counted = _unit_of(name)
+    if counted == "bytes":
         return _amount_reader(name, _factor(log, name, unit, _bytes_in, _MB), parse_bytes, round)
-    if kind in _SECONDS:
-        return _amount_reader(name, _factor(log, name, unit, _seconds_in, 1.0), parse_seconds, float)
-    if name in _MOMENTS:
+    if counted == "seconds":
         factor = _factor(log, name, unit, _seconds_in, 1.0)
-        return lambda cell: _moment(cell, name, factor, zone)
-    if kind in _AMOUNTS:
-        return lambda cell: _count(cell, name) if name == "processes" else number(cell, name)
+        if name in _MOMENTS:
+            return lambda cell: _moment(cell, name, factor, zone)
+        return _amount_reader(name, factor, parse_seconds, float)
+    if counted:
+        return lambda cell: _count(cell, name) if counted == "processes" else number(cell, name)
     return _plain_reader(name)
 
 

@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tonnage.files import MAX_FILE, Document
@@ -25,7 +24,7 @@ _FORMATS = ("dax", "wfformat", "pegasus")
 _HINT = re.compile(r"""<(?:\w+:)?adag\b|"(?:schemaVersion|specification|workflow)"\s*:|\bpegasus\b|jobDependencies""")
 
 
-def recognises(head: str, path: Path) -> bool:  # noqa: ARG001
+def recognises(head: str) -> bool:
     """Whether the text is a workflow in a format that has run times."""
     return _format(head) is not None
 

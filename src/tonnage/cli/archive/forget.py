@@ -16,8 +16,8 @@ __all__ = ["command"]
 @click.command("forget")
 @archive_option
 @search_options
-@click.option("--older-than", metavar="WHEN", help="That ended before a date, or more than 2y or 90d ago.")
-@click.option("--keep", type=click.IntRange(0), metavar="N", help="But not the newest N of each category.")
+@click.option("--older-than", metavar="WHEN", help="That ended before a date, or more than 90d or 52w ago.")
+@click.option("--keep", type=click.IntRange(0, 2**62), metavar="N", help="But not the newest N of each category.")
 @click.option("--yes", is_flag=True, help="Remove them; without it, only say how many there are.")
 @json_option
 def command(

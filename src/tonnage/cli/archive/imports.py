@@ -47,6 +47,8 @@ def command(
     reports: list[Report] = []
     fields = pairs(field, "--field")
     with Archive.open(url, create=True) as archive:
+        if archive.on_network:
+            click.echo(f"tonnage: {archive} is on a network: its readers and writers wait for each other", err=True)
         try:
             for source in reading.sources(texts):
                 reports.append(_import(archive, source, fields, strict))
@@ -55,28 +57,18 @@ def command(
         except KeyboardInterrupt:
             click.echo("tonnage: interrupted; what was stored stays, and the same call goes on", err=True)
             raise
-        if as_json:
-            print_json({"archive": str(archive), "sources": [_facts(report) for report in reports]})
-        else:
+        finally:
+            if as_json:  # also what was done before an error
+                print_json({"archive": str(archive), "sources": [_facts(report) for report in reports]})
+        if not as_json:
             click.echo(f"{archive}: {archive.count():,} jobs")
 
 
 def _import(archive: "Archive", source: "Source", fields: dict[str, str], strict: bool) -> "Report":
-    from tonnage.archive import Report, import_entries
+    from tonnage.archive import import_source
 
-    report = Report(source.name, source.format)
     with _progress(source) as update:
-        import_entries(
-            archive,
-            source.entries,
-            report,
-            label=source.label,
-            path=source.name,
-            fields=fields,
-            strict=strict,
-            progress=update,
-        )
-    return report
+        return import_source(archive, source, fields=fields, strict=strict, progress=update)
 
 
 def _progress(source: "Source") -> "AbstractContextManager[Callable[[Report], None] | None]":

@@ -8,6 +8,7 @@ import click
 
 from tonnage.cli.sources import pairs
 from tonnage.errors import InputError
+from tonnage.jobs import Outcome
 
 if TYPE_CHECKING:
     from tonnage.archive import Search
@@ -18,7 +19,6 @@ archive_option = click.option(
     "--archive", "url", metavar="URL", help="The archive.  [default: $TONNAGE_ARCHIVE, else a file of yours]"
 )
 
-_OUTCOMES = ("done", "failed", "exhausted", "preempted", "lost", "cancelled")
 _TEXTS = {
     "workflow": "Of this workflow: its name or checksum.",
     "run": "Of this run.",
@@ -44,8 +44,14 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
         *(click.option(f"--{name}", metavar="TEXT", help=explanation) for name, explanation in _TEXTS.items()),
         click.option("--input-file", "input", metavar="NAME", help="That read this file."),
         click.option("--output-file", "output_file", metavar="NAME", help="That wrote this file."),
-        click.option("--exit", "exit_status", type=int, metavar="N", help="That ended with this exit status."),
-        click.option("--outcome", type=click.Choice(_OUTCOMES), help="That ended this way."),
+        click.option(
+            "--exit",
+            "exit_status",
+            type=click.IntRange(-(2**31), 2**62),
+            metavar="N",
+            help="That ended with this exit status.",
+        ),
+        click.option("--outcome", type=click.Choice(list(Outcome)), help="That ended this way."),
         click.option("--since", metavar="WHEN", help="That ended since a date, or within 30d."),
         click.option("--until", metavar="WHEN", help="That ended before."),
         click.option("--where", multiple=True, metavar="CONDITION", help="Such as memory>4GB or requested_cores>=8."),
@@ -67,7 +73,6 @@ def _search(
     **others: Any,  # noqa: ANN401
 ) -> "Search":
     from tonnage.archive import Search
-    from tonnage.jobs import Outcome
     from tonnage.logs.conditions import Condition
 
     return Search(

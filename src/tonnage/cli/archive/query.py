@@ -25,11 +25,13 @@ _LONGEST_NAME = 40
 @search_options
 @click.option("--sort", metavar="COLUMN", help="Largest or newest first; names as in the alphabet.")
 @click.option("--reverse", is_flag=True, help="The other way round.")
-@click.option("--limit", type=click.IntRange(0), default=50, show_default=True, help="At most so many; 0 for all.")
+@click.option(
+    "--limit", type=click.IntRange(0, 2**62), help="At most so many; 0 for all.  [default: 50, of a --csv all]"
+)
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV with all columns.")
 @json_option
 def command(
-    url: str | None, search: "Search", sort: str | None, reverse: bool, limit: int, as_csv: bool, as_json: bool
+    url: str | None, search: "Search", sort: str | None, reverse: bool, limit: int | None, as_csv: bool, as_json: bool
 ) -> None:
     """Print the jobs that meet all conditions.
 
@@ -42,6 +44,7 @@ def command(
 
     if as_csv and as_json:
         raise click.UsageError("--csv and --json both say how to print; give one of them")
+    limit = limit if limit is not None else 0 if as_csv else 50
     with Archive.open(url) as archive:
         # One more than is shown tells whether there are more.
         found = find(

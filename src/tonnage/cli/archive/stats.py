@@ -7,25 +7,26 @@ import click
 from tonnage.cli.archive.options import archive_option, search_options
 from tonnage.cli.options import json_option, print_json, printable
 from tonnage.cli.tables import amount, print_table
+from tonnage.jobs import Resource
 
 if TYPE_CHECKING:
     from tonnage.archive import Search
     from tonnage.archive.stats import CategoryStats
-    from tonnage.jobs import Resource
 
 __all__ = ["command"]
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _GB_HOUR = 1e9 * 3600
 _MOST_CATEGORIES = 40
-_RESOURCES = ("memory", "disk", "cores", "wall_time", "cpu_time", "processes")
 
 
 @click.command("stats")
 @archive_option
 @search_options
 @click.option("--by", type=click.Choice(["category", "label", "none"]), default="category", show_default=True)
-@click.option("--resource", type=click.Choice(_RESOURCES), default="memory", show_default=True, help="What to show.")
+@click.option(
+    "--resource", type=click.Choice(list(Resource)), default="memory", show_default=True, help="What to show."
+)
 @json_option
 def command(url: str | None, search: "Search", by: str, resource: str, as_json: bool) -> None:
     """Print what the jobs of each category use.
@@ -37,7 +38,6 @@ def command(url: str | None, search: "Search", by: str, resource: str, as_json: 
     Example: tonnage archive stats --since 90d
     """
     from tonnage.archive import Archive, stats
-    from tonnage.jobs import Resource
 
     with Archive.open(url) as archive:
         found = stats(archive, search, by=None if by == "none" else by)
