@@ -39,9 +39,12 @@ def make_engine(url: URL) -> Engine:
 
 
 def _open_read_only(dialect: Any, record: Any, arguments: Any, options: Any) -> Any:  # noqa: ANN401, ARG001
-    """Open a file that this user may only read: without its folder, SQLite cannot make the files it wants beside it."""
-    file = Path(arguments[0])
-    if not file.exists() or (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)):
+    """Open a file that this user may only read: without its folder, SQLite cannot make the files it wants beside it.
+
+    Then SQLite takes it that nobody writes to it. Who does so meanwhile makes it look damaged, until it is read again.
+    """
+    file = Path(os.path.realpath(arguments[0]))
+    if not os.access(file, os.F_OK) or (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)):
         return None  # SQLAlchemy opens it
     beside = file.with_name(f"{file.name}-wal").exists()
     mode = "mode=ro" if beside else "mode=ro&immutable=1"
@@ -144,7 +147,7 @@ def _in_words(error: Exception, engine: Engine) -> TonnageError:
         "database or disk is full": "the disk is full",
         "No space left": "the disk is full",
         "attempt to write a readonly database": "it cannot be written: no permission, or a read-only file system",
-        "unable to open database file": "the file cannot be opened: no such folder, or no permission",
+        "unable to open database file": "the file cannot be opened: no such folder, or no permission for it",
         "database is locked": f"another process has been writing to it for more than {_PATIENCE} seconds",
         "disk I/O error": "the disk failed, or is full",
     }
@@ -154,7 +157,7 @@ def _in_words(error: Exception, engine: Engine) -> TonnageError:
     if "file is not a database" in said or "file is encrypted" in said:
         return InputError("is not an archive: another kind of file", path=place)
     if "malformed" in said:
-        repair = f"sqlite3 {place} .recover may save what is left"
+        repair = f"if nobody wrote to it just now, sqlite3 {place} .recover may save what is left"
         return TonnageError(f"{place}: the file is damaged ({said})", hint=repair)
     lost = engine.dialect.name == "postgresql" and isinstance(original, _driver(engine).OperationalError)
     return TonnageError(f"{place}: {said}", hint="is the server running, and may you connect to it?" if lost else None)

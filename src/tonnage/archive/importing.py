@@ -1,9 +1,8 @@
 """Logs into the archive: a batch at a time, so that memory stays small and an interruption costs little."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 from time import sleep, time
 
 from tonnage.archive.engine import lost_connection
@@ -13,7 +12,7 @@ from tonnage.archive.store import Archive
 from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import Attempt, Resource
 from tonnage.logs.log import Assumed, Entry, Skipped
-from tonnage.logs.sources import OTHER, Source
+from tonnage.logs.sources import Source
 
 __all__ = ["Report", "import_source"]
 
@@ -24,6 +23,7 @@ _LETTERS = 2**26  # of the rows of a batch
 _READ_AT_ONCE = 5_000
 _PATIENCE = (1, 2, 4, 8, 16)  # seconds until a lost server is tried again
 _EXAMPLES = 3
+_LARGEST = 2**63
 
 
 @dataclass
@@ -91,6 +91,7 @@ class _Import:
         self._fields = fields
         self._strict = strict
         self._progress = progress
+        self._problem: InputError | None = None
         self._report = Report(source.name, source.format)
         self._identities = Identities(source.label)
         self._number = number_of(source.label, source.format)
@@ -99,7 +100,7 @@ class _Import:
     def run(self) -> Report:
         """Read and store batch after batch."""
         batch = self._new_batch()
-        while entries := list(islice(self._source.entries, _READ_AT_ONCE)):
+        for entries in self._entries():
             self._take(entries, batch)
             if len(batch) >= self._batch_size or batch.letters >= _LETTERS:
                 self._store(batch)
@@ -108,15 +109,31 @@ class _Import:
             if self._progress:
                 self._progress(self._report)
         self._store(batch)
+        if self._problem:
+            raise self._problem
         return self._report
+
+    def _entries(self) -> Iterator[list[Entry]]:
+        """Yield entries, many at once; where a log is damaged, what stands before that is not lost."""
+        entries: list[Entry] = []
+        try:
+            for entry in self._source.entries:
+                entries.append(entry)
+                if len(entries) == _READ_AT_ONCE:
+                    yield entries
+                    entries = []
+        except InputError as problem:
+            self._problem = problem
+        yield entries
 
     def _new_batch(self) -> Batch:
         return Batch(self._number, time(), self._fields)
 
     def _take(self, entries: list[Entry], batch: Batch) -> None:
+        entries = [_storable(entry) for entry in entries]
         for entry in entries:
             self._report.note(entry)
-            if self._strict and isinstance(entry, Skipped) and self._source.format != OTHER:
+            if self._strict and isinstance(entry, Skipped) and not entry.healthy:
                 raise InputError(_said(entry), path=self._source.name, line=entry.line)
         attempts = [entry for entry in entries if isinstance(entry, Attempt)]
         for attempt, identity in zip(attempts, self._identities.of(attempts), strict=True):
@@ -144,6 +161,16 @@ class _Import:
                 self._archive.engine.dispose()
                 sleep(pause)
         return self._archive.add(batch, cells)
+
+
+def _storable(entry: Entry) -> Entry:
+    """Return an attempt, or that it is skipped, because a database has no room for a number of it."""
+    if not isinstance(entry, Attempt):
+        return entry
+    for number in (entry.exit_status, entry.signal, entry.number, entry.input_bytes):
+        if number is not None and not -_LARGEST <= number < _LARGEST:
+            return Skipped(None, "a number is too large", str(number)[:40])
+    return entry
 
 
 def _said(entry: Skipped) -> str:

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, Connection, Select, Table, case, func, literal, or_, select
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, Table, case, func, literal, or_, select
 
 from tonnage.archive import schema
 from tonnage.archive.engine import connect
@@ -14,7 +14,7 @@ from tonnage.archive.rows import attempt_values
 from tonnage.archive.schema import attempts, runs, tasks
 from tonnage.archive.search import EVERYTHING, Search
 from tonnage.archive.store import Archive
-from tonnage.errors import InputError
+from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import AMOUNTS, Attempt, History, Outcome, Resource
 
 __all__ = ["SORTABLE", "columns_by_group", "find", "histories"]
@@ -51,7 +51,14 @@ def find(
             ids = [row["id"] for row in batch]
             fields, files = (_belonging(connection, table, ids) for table in (schema.fields, schema.files))
             for row in batch:
-                yield attempt_values(row, dict(fields[row["id"]]), files[row["id"]])
+                yield _attempt(row, dict(fields[row["id"]]), files[row["id"]])
+
+
+def _attempt(row: RowMapping, fields: dict[str, str], files: list[tuple[str, str]]) -> Attempt:
+    try:
+        return attempt_values(row, fields, files)
+    except ValueError as error:
+        raise TonnageError(f"the attempt with the id {row['id']} is damaged: {error}") from None
 
 
 def _order(sort: str | None, reverse: bool, number: ColumnElement[int]) -> list[ColumnElement[Any]]:

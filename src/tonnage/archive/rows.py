@@ -139,9 +139,12 @@ def clean(value: str | None) -> str | None:
 
 
 def _json(value: object) -> str:
-    text = json.dumps(value, default=str)
-    if "\\u0000" in text or "\\ud" in text or "NaN" in text or "Infinity" in text:
-        return json.dumps(_all_clean(value), allow_nan=False, default=str)
+    try:
+        text = json.dumps(value, default=str)
+        if "\\u0000" in text or "\\ud" in text or "NaN" in text or "Infinity" in text:
+            return json.dumps(_all_clean(value), allow_nan=False, default=str)
+    except RecursionError:  # nobody needs it that deeply nested
+        return "{}"
     return text
 
 

@@ -121,6 +121,7 @@ files = Table(
     Index("files_name", "name", "role"),
 )
 
+Index("attempts_source", attempts.c.source)
 # Most logs leave most of these columns empty, and an empty cell costs nothing in such an index.
 for _name in (
     "category",

@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Table, func, or_, select
 
 from tonnage.archive.identity import number_of
 from tonnage.archive.rows import INPUT, OUTPUT, clean, short
-from tonnage.archive.schema import attempts, fields, files, tasks
+from tonnage.archive.schema import attempts, fields, files, sources, tasks
 from tonnage.jobs import Outcome
 from tonnage.logs.conditions import OPERATORS, Condition
 
@@ -38,6 +38,9 @@ class Search:
     since: float | None = None
     """It is known to have ended at this moment or later."""
     until: float | None = None
+    """It is known to have ended before this moment."""
+    source: str | None = None
+    """It was read from a source with this label."""
     where: tuple[Condition, ...] = ()
     fields: Mapping[str, str] = field(default_factory=dict)
 
@@ -56,6 +59,8 @@ class Search:
             found.append(or_(column.workflow == workflow, column.workflow_checksum == workflow))
         if self.run is not None:
             found.append(column.run == number_of(self.run))
+        if self.source is not None:
+            found.append(column.source.in_(select(sources.c.id).where(sources.c.label == clean(self.source))))
         if self.task is not None:
             found.append(column.task.in_(select(tasks.c.identity).where(tasks.c.name == short(self.task))))
         if self.command is not None:
@@ -67,7 +72,7 @@ class Search:
         if self.since is not None:
             found.append(column.ended >= self.since)
         if self.until is not None:
-            found.append(column.ended <= self.until)
+            found.append(column.ended < self.until)
         return found
 
 

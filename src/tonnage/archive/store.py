@@ -1,5 +1,6 @@
 """The store: opened, filled, and read."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,7 +94,7 @@ class Archive:
             file = Path(str(self.engine.url.database))
             if create:
                 _make_folder(file.parent)
-            elif not file.exists():
+            elif not os.path.exists(file):  # noqa: PTH110 (unlike that of a Path, it never raises)
                 raise InputError("there is no archive", path=file, hint="tonnage archive import JOBS.csv makes one")
         found = self.version()
         if found is None:
@@ -116,7 +117,7 @@ class Archive:
 
 def stored_version(engine: Engine) -> str | None:
     """Return the version of the archive's tables in a database; None where there are none yet."""
-    if engine.dialect.name == "sqlite" and not Path(str(engine.url.database)).exists():
+    if engine.dialect.name == "sqlite" and not os.path.exists(str(engine.url.database)):  # noqa: PTH110
         return None
     with connect(engine) as connection:
         return version_in(connection)
@@ -126,7 +127,10 @@ def version_in(connection: Connection) -> str | None:
     """Return the version of the archive's tables; None where there are none yet."""
     tables = set(inspect(connection).get_table_names())
     if "alembic_version" in tables and "attempts" in tables:
-        return str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one())
+        versions = connection.execute(text("SELECT version_num FROM alembic_version")).scalars().all()
+        if len(versions) != 1:
+            raise InputError("is damaged: it has no version", path=shown(connection.engine.url))
+        return str(versions[0])
     if tables:
         place = shown(connection.engine.url)
         raise InputError("is a database of something else, not an archive", path=place, hint=f"it holds {min(tables)}")

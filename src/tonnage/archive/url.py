@@ -31,6 +31,8 @@ def archive_url(text: str | None = None) -> URL:
         return url.set(drivername="postgresql+psycopg")
     if kind != "sqlite":
         raise InputError(f'"{shown(text)}": {kind} is not a kind of archive', hint=_FORMS)
+    if url.query:
+        raise InputError(f'"{text}": an archive in a file has no options', hint=_FORMS)
     if not url.database or url.database == ":memory:" or url.host:
         raise InputError(f'"{text}" does not name a file', hint="sqlite:///jobs.db, or sqlite:////home/me/jobs.db")
     return URL.create("sqlite", database=str(Path(url.database).absolute()))

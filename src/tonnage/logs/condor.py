@@ -145,7 +145,7 @@ def _status(ad: ClassAd) -> int:
         return status
     if status == _HELD and _exhausted_by_hold(ad, "Hold"):
         return status
-    raise UnusableError("it has not ended", _STATES.get(status, str(status)))
+    raise UnusableError("it has not ended", _STATES.get(status, str(status)), healthy=True)
 
 
 def _used(ad: ClassAd) -> Amounts:

@@ -27,19 +27,19 @@ _KIB, _MIB, _DAY = 2**10, 2**20, 86400.0
 _LEAP_YEAR = "2024"  # where dates without a year are put: it has all of them
 _MARCH = 1709251200.0  # its 1st of March
 
-_ATTRIBUTE = re.compile(r"^\s+([A-Za-z_]\w*) = (.*)$", re.MULTILINE)
-_NOTE = re.compile(r'(\w+) = "((?:[^"\\]|\\.)*)"')
+_ATTRIBUTE = re.compile(r"^[ \t]+([A-Za-z_]\w*) = (.*)$", re.MULTILINE)
+_NOTE = re.compile(r'\b(\w+) = "((?:[^"\\]|\\.)*)"')
 _ALIAS = re.compile(r"[?&]alias=([^&>\s]+)")
 _ADDRESS = re.compile(r"host: <\[?([\w.:-]+?)\]?:\d+[?>]", re.ASCII)
-_SLOT = re.compile(r"^\s*SlotName: \"?(?:\S*@)?([^\s@\"]+)", re.MULTILINE)
+_SLOT = re.compile(r"^[ \t]*SlotName: \"?(?:\S*@)?([^\s@\"]+)", re.MULTILINE)
 _CODES = re.compile(r"\bCode (\d{1,9}) Subcode (-?\d{1,9})", re.ASCII)
 _EXIT = re.compile(
     r"\) Normal termination \(return value (-?\d{1,9})\)|\) Abnormal termination \(signal (\d{1,9})\)", re.ASCII
 )
 _CPU = re.compile(r"Usr (\d{1,9}) (\d\d:\d\d:\d\d), Sys (\d{1,9}) (\d\d:\d\d:\d\d)  -  Run Remote Usage", re.ASCII)
-_GREW_TO = re.compile(r"^\s*(\d{1,18})  -  (MemoryUsage|ResidentSetSize) of job", re.MULTILINE | re.ASCII)
+_GREW_TO = re.compile(r"^[ \t]*(\d{1,18})  -  (MemoryUsage|ResidentSetSize) of job", re.MULTILINE | re.ASCII)
 _LIMIT = re.compile(r"memory limit of (\d{1,9}) megabytes", re.ASCII)
-_TABLE = re.compile(r"^\s*Partitionable Resources\s*:(.*)$", re.MULTILINE)
+_TABLE = re.compile(r"^[ \t]*Partitionable Resources[ \t]*:(.*)$", re.MULTILINE)
 _CELL = re.compile(r"\S+")
 _COLUMNS = {"Usage": "{}Usage", "Request": "Request{}", "Allocated": "{}"}
 
@@ -186,7 +186,7 @@ def events(log: Log) -> Iterator[Event | Skipped]:
             size, lines = 0, []
         if not lines and not line.strip():
             continue
-        begin, size = begin if lines else number, size + len(line)
+        begin, size = begin if lines else number, size + 1 + len(line)
         if not lines or size <= _LONGEST:
             lines.append(line)
     if lines:

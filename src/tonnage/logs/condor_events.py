@@ -180,9 +180,9 @@ class _Queue:
         if job and job.run and job.run.ends:
             yield from job.finish()
         elif job and job.run and job.run.start:
-            yield Skipped(job.run.start.line, "it has not ended", "running")
+            yield Skipped(job.run.start.line, "it has not ended", "running", healthy=True)
         elif job and not job.runs:
-            yield Skipped(job.line, "it has not ended", "waiting")
+            yield Skipped(job.line, "it has not ended", "waiting", healthy=True)
 
 
 def _go_on(job: _Job, event: Event, now: Moment) -> Iterator[Entry]:
@@ -220,7 +220,7 @@ def _attempt(job: _Job, run: _Run) -> Attempt:
     workflow, dagman = _workflow(job.notes.get("JobBatchName"))
     return Attempt(
         native_id=native_id(job.global_id, None if kinds & _LEAVES else job.runs),
-        row="\n".join(event.text for event in (run.start, *run.ends) if event),
+        row=(run.start or run.ends[0]).text,  # how it ended may be known better when the log is read again
         run=f"{dagman}@{job.schedd}" if dagman and job.schedd else dagman,
         workflow=workflow,
         task=job.notes.get("DAGNodeName"),

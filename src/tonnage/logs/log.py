@@ -23,6 +23,8 @@ class Skipped:
     """The same words for the same kind of trouble, so that they can be counted."""
     found: str = ""
     """What stands there."""
+    healthy: bool = False
+    """Whether the row is as it should be, and only tells of no job that ran: one that still waits, say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +40,15 @@ Entry: TypeAlias = Attempt | Skipped | Assumed
 class UnusableError(Exception):
     """A row cannot be used: readers raise it inside and yield Skipped."""
 
-    def __init__(self, reason: str, found: str = "") -> None:
+    def __init__(self, reason: str, found: str = "", *, healthy: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
         self.found = found
+        self.healthy = healthy
 
     def at(self, line: int | None) -> Skipped:
         """Return the row as skipped."""
-        return Skipped(line, self.reason, self.found)
+        return Skipped(line, self.reason, self.found, self.healthy)
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,12 +85,14 @@ def read(log: Log, hints: Hints) -> Iterator[Entry]:
 def _attempt(row: Mapping[str, str], hints: Hints, label: str) -> Attempt:
     status = row["status"]
     if status == "CACHED":
-        raise UnusableError("cached: it did not run")
+        raise UnusableError("cached: it did not run", healthy=True)
     if status not in _OUTCOMES:
-        raise UnusableError("it has not ended", status)
+        raise UnusableError("it has not ended", status, healthy=True)
     name = row["name"]
     exit_status = whole(row.get("exit"), "exit")
-    start, native = row.get("start") or row.get("submit", ""), row.get("native_id", "")
+    native = row.get("native_id", "")
+    submitted, started = (_moment(row.get(name, ""), name, hints) for name in ("submit", "start"))
+    begin = submitted if started is None else started
     used = _used(row)
     requested = Amounts.of(
         cores=number(row.get("cpus", ""), "cpus"),
@@ -100,15 +102,15 @@ def _attempt(row: Mapping[str, str], hints: Hints, label: str) -> Attempt:
     )
     exhausted = status == "FAILED" and exit_status == _KILLED and not _had_plenty(used, requested)
     return Attempt(
-        native_id=f"nextflow:{row['hash']}:{native}:{start}" if row["hash"] and start else None,
+        native_id=f"nextflow:{row['hash']}:{native}:{begin:.0f}" if row["hash"] and begin is not None else None,
         row="\t".join(row.values()),
         run=label,
         task=name or None,
         number=max(1, whole(row.get("attempt"), "attempt") or 1),
         category=row.get("process") or _process(name) or None,
         host=row.get("hostname") or None,
-        submitted=_moment(row.get("submit", ""), "submit", hints),
-        started=_moment(row.get("start", ""), "start", hints),
+        submitted=submitted,
+        started=started,
         ended=_moment(row.get("complete", ""), "complete", hints),
         outcome=Outcome.EXHAUSTED if exhausted else _OUTCOMES[status],
         exhausted=Resource.MEMORY if exhausted else None,

@@ -67,10 +67,12 @@ class _OpenJobs:
     def __init__(self, hints: Hints) -> None:
         self._hints = hints
         self._copies = Copies()
+        self._has_job_rows = False
         self._jobs: dict[tuple[str, str], _Job] = {}
 
     def add(self, row: Row) -> Iterator[Entry]:
         """Add a row, and yield the jobs of which no more are expected."""
+        self._has_job_rows = self._has_job_rows or row.step is None
         key = row.cells.get("Cluster", ""), row.job
         job = self._jobs.get(key)
         if job is not None and job.has_row and row.step is None:  # it was requeued, and this is its next copy
@@ -88,7 +90,10 @@ class _OpenJobs:
             yield self._finish(next(iter(self._jobs)))
 
     def _finish(self, key: tuple[str, str]) -> Entry:
-        return self._jobs.pop(key).finish(self._copies, self._hints.label)
+        job = self._jobs.pop(key)
+        if not job.has_row and self._has_job_rows:
+            return Skipped(job.line, "steps of a job whose own row is far away or missing", key[1])
+        return job.finish(self._copies, self._hints.label)
 
 
 class _Job:
@@ -96,7 +101,7 @@ class _Job:
 
     def __init__(self, line: int) -> None:
         self.has_row = False
-        self._line = line
+        self.line = line
         self._record: Record | None = None
         self._steps = Steps()
         self._problem: Skipped | None = None
@@ -104,7 +109,7 @@ class _Job:
     def add(self, row: Row, hints: Hints) -> None:
         """Add a row; where one cannot be used, the job cannot: the others do not say the whole."""
         if row.step is None:
-            self.has_row, self._line = True, row.line
+            self.has_row, self.line = True, row.line
         try:
             if row.doubt is not None:
                 raise row.doubt
@@ -124,7 +129,7 @@ class _Job:
         try:
             return attempt(self._record, self._steps, copies, label)
         except UnusableError as problem:
-            return problem.at(self._line)
+            return problem.at(self.line)
 
 
 def _record(row: Row, hints: Hints) -> Record:

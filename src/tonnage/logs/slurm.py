@@ -237,21 +237,28 @@ def attempt(job: Record | None, steps: Steps, copies: Copies, label: str | None)
         # Where nothing was gathered, the job's own CPU time is 0.
         used=Amounts.of(memory=memory, wall_time=wall_time, cpu_time=job.used.cpu_time or steps.cpu_time or None),
         memory_method=None if memory is None else "rss",
-        lower_bounds=("memory",) if exhausted == Resource.MEMORY and memory is not None else (),
+        lower_bounds=_lower_bounds(exhausted, memory),
         raw={**job.raw, **_disk(job, steps)},
     )
 
 
+def _lower_bounds(exhausted: Resource | None, memory: float | None) -> tuple[str, ...]:
+    """Return of what it would have used more, had it been let."""
+    if exhausted is None or (exhausted == Resource.MEMORY and memory is None):
+        return ()
+    return (str(exhausted),)
+
+
 def _outcome(job: Record, steps: Steps) -> tuple[Outcome, Resource | None]:
     if job.state in _NOT_ENDED:
-        raise UnusableError("it has not ended", job.state)
+        raise UnusableError("it has not ended", job.state, healthy=True)
     if job.state == "REVOKED":
-        raise UnusableError("it ran on another cluster", job.state)
+        raise UnusableError("it ran on another cluster", job.state, healthy=True)
     outcome = _OUTCOMES.get(job.state)
     if outcome is None:
         raise UnusableError("its state is not known", job.state)
     if job.never_started and not steps:
-        raise UnusableError("it never started", job.state)
+        raise UnusableError("it never started", job.state, healthy=True)
     limit = job.allocated.memory if job.requested.memory is None else job.requested.memory
     # A step that lacked memory comes first, whatever became of the job: what was left of it may have gone on as if
     # nothing had happened, or waited for the dead until its time was up.

@@ -104,10 +104,11 @@ def _attempt(record: _Record, path: Path, hints: Hints) -> Attempt:
     pss, rss = _mebibytes(record, "max_pss"), _mebibytes(record, "max_rss")
     memory = rss if pss is None else pss
     resources, sizes = _mapping(record.get("resources")), record.get("input_size_mb")
+    task = _task(rule, record) or stem(path)
     return Attempt(
-        row=json.dumps(record, sort_keys=True),
+        row=json.dumps({"category": category, "task": task, **record}, sort_keys=True),  # the path is a part of it
         run=hints.label,
-        task=_task(rule, record) or stem(path),
+        task=task,
         category=category,
         outcome=Outcome.DONE,  # the benchmark of a job that fails is not written
         requested=Amounts.of(

@@ -4,16 +4,14 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
 
 from tonnage.errors import InputError
 from tonnage.logs.formats import READERS, reader_of, recognise
 from tonnage.logs.log import Entry, Hints, Log, Reader, Skipped
 
-__all__ = ["OTHER", "Source", "open_source"]
-
-OTHER = "other"
-"""The format of what is no log."""
+__all__ = ["Source", "open_source"]
 
 _STANDARD_INPUT = Path("/dev/stdin")
 
@@ -57,7 +55,7 @@ def _folder(folder: Path, hints: Hints, format: str | None) -> Iterator[Source]:
             others.append(_unreadable(error))
             continue
         if name is None:
-            others.append(Skipped(None, "not a job log", str(path)))
+            others.append(Skipped(None, "not a job log", str(path), healthy=True))
         else:
             by_format[name].append(path)
     if not by_format:
@@ -67,7 +65,7 @@ def _folder(folder: Path, hints: Hints, format: str | None) -> Iterator[Source]:
         files = _Files(paths, hints, name)
         yield Source(str(folder), label, name, files.entries(), lambda files=files: files.progress)  # type: ignore[misc]
     if others:
-        yield Source(str(folder), label, OTHER, iter(others))
+        yield Source(str(folder), label, "other", iter(others))
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -75,19 +73,17 @@ def _files(folder: Path) -> Iterator[Path]:
 
     A folder that cannot be opened is yielded as if it were a file: opening that will say why.
     """
-    try:
-        with os.scandir(folder) as found:
-            inside = sorted(found, key=lambda entry: entry.name)
-    except OSError:
-        yield folder
-        return
-    for entry in inside:
-        if entry.name.startswith("."):
+    folders = [folder]
+    while folders:
+        folder = folders.pop()
+        try:
+            with os.scandir(folder) as found:
+                inside = sorted((entry for entry in found if not entry.name.startswith(".")), key=attrgetter("name"))
+        except OSError:
+            yield folder
             continue
-        if entry.is_dir(follow_symlinks=False):
-            yield from _files(Path(entry))
-        elif entry.is_file(follow_symlinks=False):
-            yield Path(entry)
+        yield from (Path(entry) for entry in inside if entry.is_file(follow_symlinks=False))
+        folders += [Path(entry) for entry in reversed(inside) if entry.is_dir(follow_symlinks=False)]
 
 
 def _unreadable(error: InputError) -> Skipped:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts, Attempt, Outcome, Resource
-from tonnage.logs.amounts import number
+from tonnage.logs.amounts import number, whole
 from tonnage.logs.json_values import values
 from tonnage.logs.log import Entry, Hints, Log, Skipped, UnusableError
 from tonnage.watch.record import FIELD
@@ -113,8 +113,8 @@ def _attempt(record: _Record, hints: Hints) -> Attempt:
         ended=_known(summary.end, "end"),
         outcome=_outcome(summary),
         exhausted=_exhausted(summary),
-        exit_status=summary.exit_status,
-        signal=summary.signal,
+        exit_status=whole(summary.exit_status, "exit_status"),
+        signal=whole(summary.signal, "signal"),
         allocated=_limits(summary),
         used=used,
         memory_method=_method(summary),

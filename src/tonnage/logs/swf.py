@@ -110,16 +110,16 @@ def _attempt(cells: Sequence[str], label: str, begin: float | None) -> Attempt:
     )
     status = row["status"]
     if status in _PARTS:
-        raise UnusableError("part of a job, which has a line of its own", cells[0])
+        raise UnusableError("part of a job, which has a line of its own", cells[0], healthy=True)
     if status == _CANCELLED and not row["run"]:
-        raise UnusableError("it never ran", cells[0])
+        raise UnusableError("it never ran", cells[0], healthy=True)
     if used == NOTHING_KNOWN:
         raise UnusableError("nothing is known about its run", cells[0])
     submitted = _later(begin, row["submit"])
     started = _later(submitted, row["wait"])
     unplaced = ("submit", "wait") if begin is None else ()
     return Attempt(
-        native_id=f"swf:{label}:{texts['job']}" if texts["job"] else None,
+        native_id=f"swf:{label}:{begin or 0:.0f}:{texts['job']}" if texts["job"] else None,
         row=" ".join(cells),
         run=label,
         task=texts["job"] or None,

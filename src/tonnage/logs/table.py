@@ -24,7 +24,19 @@ from tonnage.units import parse_bytes, parse_seconds
 __all__ = ["NAMES", "read", "recognises"]
 
 _USED = tuple(map(str, Resource))
-_TEXTS = ("category", "label", "task", "run", "workflow", "user", "host", "command", "executable", "memory_method")
+_TEXTS = (
+    "category",
+    "label",
+    "task",
+    "run",
+    "workflow",
+    "user",
+    "host",
+    "command",
+    "executable",
+    "memory_method",
+    "workflow_checksum",
+)
 _MOMENTS = ("submitted", "started", "ended")
 _WHOLE = ("exit_status", "signal", "number")
 _INPUT = "input_size"
@@ -63,7 +75,6 @@ _OWN_UNIT = re.compile(r"[0-9.]\s*[A-Za-z]+\s*$|:")  # as in 1.5 GB, 1h30m and 0
 _DELIMITERS = ",\t;"
 # What `tonnage archive export` writes beside the identity, as JSON; lists become tuples again.
 _JSON: dict[str, Callable[[Any], object]] = {
-    "workflow_checksum": str,
     "lower_bounds": tuple,
     "inputs": tuple,
     "outputs": tuple,
@@ -130,6 +141,7 @@ class _Columns:
 
     def __init__(self, log: Log, header: list[str], hints: Hints) -> None:
         self._header = header
+        self._label = hints.label or log.stem
         self._places = _places(log, header, hints)
         if not any(name in self._places for name in _USED):
             expected = f"expected one of {', '.join(_USED)} among the columns, or --columns memory=THEIR_NAME"
@@ -160,6 +172,8 @@ class _Columns:
         for name, place in self._exported:
             if cells[place]:
                 values[name] = _json(cells[place], name)
+        if "native_id" in values and "identity" not in values:
+            values["native_id"] = f"{self._label}:{values['native_id']}"  # unique only where it comes from
         return Attempt(row="\x1f".join(cells), used=_read_amounts(self._used, cells), **values)  # type: ignore[arg-type]
 
     def _amounts(self, kind: str) -> list[tuple[str, int, _Cell]]:
@@ -340,6 +354,10 @@ def _identity(cell: str) -> bytes | None:
 
 def _json(cell: str, name: str) -> object:
     try:
-        return _JSON[name](json.loads(cell) if name != "workflow_checksum" else cell)
-    except (ValueError, TypeError, RecursionError):
-        raise UnusableError(f"{name} is not what an archive exports", cell) from None
+        value = json.loads(cell)
+    except (ValueError, RecursionError):
+        value = None
+    texts = value.values() if isinstance(value, dict) and name == "fields" else value if isinstance(value, list) else ()
+    if not isinstance(value, dict if _JSON[name] is dict else list) or not all(isinstance(one, str) for one in texts):
+        raise UnusableError(f"{name} is not what an archive exports", cell)
+    return _JSON[name](value)

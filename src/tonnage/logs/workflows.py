@@ -46,7 +46,7 @@ def read(log: Log, hints: Hints) -> Iterator[Entry]:
         yield Assumed(warning)
     for task in (*workflow.tasks, *(special.task for special in workflow.special)):
         if task.expected.wall_time is None and task.expected.memory is None:
-            yield Skipped(None, "its run time is not known", task.name)
+            yield Skipped(None, "its run time is not known", task.name, healthy=True)
             continue
         yield Attempt(
             row=_row(task),
@@ -88,4 +88,5 @@ def _document(log: Log) -> Document:
 
 def _row(task: "Task") -> str:
     facts = {name: value for name, value in asdict(task).items() if value not in (None, ())}
+    del facts["expected"]["memory"]  # its unit is a matter of opinion
     return json.dumps(facts, sort_keys=True)

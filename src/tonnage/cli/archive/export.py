@@ -32,6 +32,7 @@ def command(url: str | None, search: "Search", output: Path, format: str | None)
     chosen = format or _ENDINGS.get(output.suffix.lower())
     if chosen is None:
         raise InputError(f"{output}: the ending names no format", hint=f"one of {', '.join(_ENDINGS)}, or --format")
+    output = Path("/dev/stdout") if str(output) == "-" else output
     with Archive.open(url) as archive:
         count = export(find(archive, search), output, chosen)
     click.echo(f"{output}: {count:,} jobs", err=True)

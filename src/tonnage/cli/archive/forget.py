@@ -32,7 +32,7 @@ def command(
 
     if search == EVERYTHING and older_than is None and keep is None:
         raise click.UsageError("this would remove everything: say what, with --older-than, --keep or a filter")
-    before = moment(older_than) if older_than else None
+    before = None if older_than is None else moment(older_than)
     with Archive.open(url) as archive:
         act = forget if yes else count_forgettable
         count = act(archive, search, before=before, keep=keep)

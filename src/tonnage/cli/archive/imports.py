@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
@@ -39,18 +40,20 @@ def command(
 
     \b
     Example: tonnage archive import results/pipeline_info/execution_trace.txt
-             sacct -P -a -S now-30days -o ALL | tonnage archive import -
+             sacct -a -S now-30days -P --delimiter='^|^' -o ALL | tonnage archive import - --label mycluster
              tonnage archive import jobs.csv --columns memory=peak_kb --units memory=KiB
     """
     from tonnage.archive import Archive
 
     reports: list[Report] = []
     fields = pairs(field, "--field")
+    sources = reading.sources(texts)
+    first = next(sources)  # a wrong name makes no archive
     with Archive.open(url, create=True) as archive:
         if archive.on_network:
             click.echo(f"tonnage: {archive} is on a network: its readers and writers wait for each other", err=True)
         try:
-            for source in reading.sources(texts):
+            for source in chain([first], sources):
                 reports.append(_import(archive, source, fields, strict))
                 if not as_json:
                     _print(reports[-1])

@@ -1,6 +1,7 @@
 """Options that several subcommands of ``tonnage archive`` share."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ _TEXTS = {
     "task": "Of the task with this name.",
     "command": "With this in the command, or matching a pattern such as '*/bwa mem*'.",
     "executable": "Of this program.",
+    "source": "Of the source with this label.",
 }
 
 
@@ -78,8 +80,8 @@ def _search(
     return Search(
         output=output_file,
         outcome=Outcome(outcome) if outcome else None,
-        since=moment(since) if since else None,
-        until=moment(until) if until else None,
+        since=None if since is None else moment(since),
+        until=None if until is None else moment(until),
         where=tuple(Condition.parse(text) for text in where),
         fields=pairs(field, "--field"),
         **others,
@@ -95,14 +97,14 @@ def moment(text: str) -> float:
     from tonnage.logs.zones import zone
     from tonnage.units import parse_seconds
 
-    try:
-        found = amounts.moment(text, "it", zone())
-    except UnusableError:
-        try:
+    # What is only digits could be a year, seconds, or a moment: a guess could remove the wrong jobs.
+    with suppress(UnusableError, InputError):
+        if not text.strip().isdigit():
+            found = amounts.moment(text, "it", zone())
+            if found is not None:
+                return found
+    with suppress(InputError):
+        if not text.strip().isdigit():
             return time.time() - parse_seconds(text)
-        except InputError:
-            hint = "write one such as 2026-11-15, 2026-11-15T12:30 or 30d"
-            raise InputError(f'"{text}" is neither a date nor a time span', hint=hint) from None
-    if found is None:
-        raise InputError(f'"{text}" is not a date')
-    return found
+    hint = "write one such as 2026-11-15, 2026-11-15T12:30 or 30d"
+    raise InputError(f'"{text}" is neither a date nor a time span', hint=hint)

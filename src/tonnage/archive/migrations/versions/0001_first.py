@@ -68,6 +68,7 @@ def _create_attempts() -> None:
         sa.Column("raw", sa.JSON().with_variant(JSONB(), "postgresql")),
         sa.UniqueConstraint("identity", name="attempts_identity"),
     )
+    op.create_index("attempts_source", "attempts", ["source"])
     for name in _INDEXED:
         known = sa.text(f'"{name}" IS NOT NULL')
         op.create_index(f"attempts_{name}", "attempts", [name], sqlite_where=known, postgresql_where=known)
