@@ -1,6 +1,7 @@
 """The store promises: every row once, exactly as it was."""
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from tonnage.archive import Archive, Search, find, import_source
 from tonnage.archive.identity import Identities
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts, Attempt
-from tonnage.logs.log import Skipped
+from tonnage.logs.log import Entry, Skipped
 from tonnage.logs.sources import Source
 
 
@@ -124,6 +125,28 @@ def test_rows_that_cannot_be_used_are_counted_with_their_reasons(archive: Archiv
     assert (report.read, report.stored, report.skipped) == (3, 1, 2)
     assert report.reasons == {"it has not ended": 2}
     assert [example.line for example in report.examples["it has not ended"]] == [2, 5]
+
+
+def test_what_stands_before_the_damage_is_stored(archive: Archive) -> None:
+    def damaged() -> Iterator[Entry]:
+        yield from (Attempt(row=f"{number}") for number in range(7))
+        raise InputError("the file ends in the middle")
+
+    with pytest.raises(InputError, match="in the middle"):
+        import_source(archive, Source("x", "x", "csv", damaged()))
+    assert archive.count() == 7
+
+
+def test_a_number_that_no_database_holds_costs_its_row(archive: Archive, store: Store) -> None:
+    report = store([Attempt(row="a", exit_status=10**25), Attempt(row="b", exit_status=3221225477), Attempt(row="c")])
+    assert (report.stored, report.reasons) == (2, {"a number is too large": 1})
+
+
+def test_what_is_nested_too_deeply_is_left_out(archive: Archive, store: Store) -> None:
+    deep: object = "\0"
+    for _ in range(5000):
+        deep = [deep]
+    assert store([Attempt(row="a", raw={"deep": deep})]).stored == 1
 
 
 def test_opening_what_is_not_there_says_how_to_make_it(url: str) -> None:

@@ -180,6 +180,67 @@ def test_forget_says_first_and_acts_when_told(filled: Run) -> None:
     assert "say what" in filled("forget", "--yes", status=2).stderr
 
 
+@pytest.mark.parametrize("when", ["", "  ", "2024", "1700000000", "-", "soon"])
+def test_what_could_mean_two_things_never_removes_anything(filled: Run, when: str) -> None:
+    assert "neither a date" in filled("forget", "--older-than", when, "--yes", status=2).stderr
+    assert "neither a date" in filled("query", "--since", when, status=2).stderr
+    assert "5 jobs" in filled("check").stdout
+
+
+def test_a_source_can_be_forgotten_and_read_again(filled: Run) -> None:
+    assert "5 jobs removed, 0 left" in filled("forget", "--source", "jobs", "--yes").stdout
+    filled("import", "jobs.csv", "--units", "memory=GB")
+    assert facts(filled("query", "--sort", "memory", "--limit", "1", "--json"))["attempts"][0]["memory"] == 5000 * 10**9
+
+
+def test_rows_of_jobs_that_did_not_run_are_no_trouble_for_a_strict_import(run: Run) -> None:
+    header, row = "task_id\thash\tname\tstatus\tsubmit\n", "1\ta/b\tx\tCACHED\t-\n2\tc/d\ty\tCOMPLETED\t1700000000000\n"
+    assert "1 stored, 0 already there, 1 skipped" in run("import", "-", "--strict", stdin=header + row).stdout
+
+
+def test_units_of_a_log_that_has_its_own_are_refused(run: Run) -> None:
+    header, row = "task_id\thash\tname\tstatus\tsubmit\n", "2\tc/d\ty\tCOMPLETED\t1700000000000\n"
+    assert "--units" in run("import", "-", "--units", "memory=GB", stdin=header + row, status=2).stderr
+
+
+def test_a_wrong_name_makes_no_archive(run: Run, tmp_path: Path) -> None:
+    run("import", "absent.csv", status=2)
+    assert not (tmp_path / "archive.db").exists()
+
+
+def test_what_was_stored_before_an_error_is_told(filled: Run, tmp_path: Path) -> None:
+    (tmp_path / "more.csv").write_text("category,memory\nx,1\n")
+    (source,) = facts(filled("import", "more.csv", "absent.csv", "--json", status=2))["sources"]
+    assert source["stored"] == 1
+
+
+def test_a_rule_that_comes_later_takes_no_other_rules_place(run: Run, tmp_path: Path) -> None:
+    text = "s\th:m:s\tmax_rss\tmax_vms\tmax_uss\tmax_pss\tio_in\tio_out\tmean_load\n1\t0:00:01\t5\t5\t5\t5\t0\t0\t0\n"
+    for rule in ("zeta", "alpha"):
+        (tmp_path / "benchmarks" / rule).mkdir(parents=True)
+        (tmp_path / "benchmarks" / rule / "1.tsv").write_text(text)
+        run("import", "benchmarks")
+    found = facts(run("query", "--json"))["attempts"]
+    assert sorted(job["category"] for job in found) == ["alpha", "zeta"]
+
+
+def test_a_field_may_hold_a_comma(run: Run) -> None:
+    run(
+        "import",
+        "-",
+        "--field",
+        "note=a,b=c",
+        stdin="memory\n1\n".replace("memory", "memory,category").replace("1", "1,x"),
+    )
+    assert len(facts(run("query", "--field", "note=a,b=c", "--json"))["attempts"]) == 1
+
+
+def test_csv_has_no_limit_unless_it_is_given(run: Run) -> None:
+    run("import", "-", stdin="category,memory\n" + "a,1\n" * 70)
+    assert len(run("query", "--csv").stdout.splitlines()) == 71
+    assert len(run("query", "--csv", "--limit", "3").stdout.splitlines()) == 4
+
+
 def test_check_and_migrate(filled: Run) -> None:
     assert "5 jobs, no problems" in filled("check").stdout
     assert facts(filled("check", "--json"))["problems"] == []

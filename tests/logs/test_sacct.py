@@ -616,3 +616,13 @@ def test_real_logs(data: Path) -> None:
     assert [one.task for one in found["ARR"].attempts] == ["2_0", "2_1", "2_2", "2_3"]
     assert [one.number for one in found["RQ"].attempts] == [1, 2]
     assert [one.exhausted for one in found["OOM_cgroup"].attempts] == [Resource.MEMORY] * 3 + [None]
+
+
+def test_steps_far_from_their_job_are_no_job_of_their_own() -> None:
+    header = "JobID|State|MaxRSS|Submit"
+    jobs = [f"{number}|COMPLETED||2026-11-15T21:25:34" for number in range(1500)]
+    steps = [f"{number}.batch|COMPLETED|5K|2026-11-15T21:25:34" for number in range(1500)]
+    found = said(sacct, "\n".join([header, *jobs, *steps]) + "\n")
+    assert len(found.attempts) == 1500
+    assert {entry.reason for entry in found.skipped} == {"steps of a job whose own row is far away or missing"}
+    assert len(found.skipped) + sum(attempt.used.memory is not None for attempt in found.attempts) == 1500

@@ -43,7 +43,7 @@ def test_a_benchmark_is_read() -> None:
     assert attempt.raw == {
         "max_vms": "900.00", "max_uss": "90.25", "io_in": "12.00", "io_out": "3.50", "mean_load": "187.20",
     }  # fmt: skip
-    assert json.loads(attempt.row) == ROW
+    assert json.loads(attempt.row) == {**ROW, "category": "align", "task": "sample1"}
 
 
 def test_an_extended_benchmark_names_the_rule_and_what_it_asked_for() -> None:
@@ -71,7 +71,7 @@ def test_the_jsonl_form_says_the_same() -> None:
     for attempt in found.attempts:
         for name in ("category", "task", "used", "requested", "allocated", "input_bytes", "inputs", "memory_method"):
             assert getattr(attempt, name) == getattr(wide, name)
-        assert json.loads(attempt.row) == record
+        assert json.loads(attempt.row).items() >= record.items()
 
 
 def test_repeats_are_attempts_of_their_own() -> None:

@@ -82,7 +82,7 @@ def test_a_file_is_a_source(tmp_path: Path) -> None:
 
 def test_a_file_may_be_compressed(tmp_path: Path) -> None:
     path = tmp_path / "jobs.csv.gz"
-    path.write_bytes(gzip.compress(TABLE.encode()))
+    path.write_bytes(gzip.compress(TABLE.encode(), mtime=0))
     source = only(path)
     assert (source.label, source.format, categories(source)) == ("jobs", "csv", ["align", "merge"])
     assert source.progress() == (path.stat().st_size, path.stat().st_size)
@@ -137,7 +137,7 @@ def test_a_binary_file_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_damaged_file_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "x.gz").write_bytes(gzip.compress(TABLE.encode())[:-9])
+    (tmp_path / "x.gz").write_bytes(gzip.compress(TABLE.encode(), mtime=0)[:-9])
     assert "is a damaged gzip file" in refused(tmp_path / "x.gz")
 
 
@@ -157,7 +157,7 @@ def test_a_folder_is_a_source_for_each_format_below_it(tmp_path: Path) -> None:
     tables, peaks, others = found
     assert tables.progress() == (0, 2)
     entries = list(tables.entries)
-    assert [one.category for one in entries if isinstance(one, Attempt)] == ["sort", "align", "merge"]  # in order
+    assert [one.category for one in entries if isinstance(one, Attempt)] == ["align", "merge", "sort"]  # in order
     assert [one for one in entries if isinstance(one, Skipped)] == [
         Skipped(3, "memory is not a number", f"{tmp_path}/a/b/c.csv: x")
     ]
@@ -165,8 +165,8 @@ def test_a_folder_is_a_source_for_each_format_below_it(tmp_path: Path) -> None:
     assert tables.progress() == (2, 2)
     assert len(categories(peaks)) == 1
     assert skipped(others) == [
-        Skipped(None, "not a job log", f"{tmp_path}/a/README"),
-        Skipped(None, "not a job log", f"{tmp_path}/empty"),
+        Skipped(None, "not a job log", f"{tmp_path}/empty", healthy=True),
+        Skipped(None, "not a job log", f"{tmp_path}/a/README", healthy=True),
     ]
 
 
@@ -198,7 +198,7 @@ def test_a_link_that_the_user_names_is_followed(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_skipped_with_its_reason(format: str | None, tmp_path: Path) -> None:
     (tmp_path / "jobs.csv").write_text(TABLE)
     (tmp_path / "binary").write_bytes(b"\x7fELF\0\0")
-    (tmp_path / "damaged.csv.gz").write_bytes(gzip.compress(TABLE.encode())[:-9])
+    (tmp_path / "damaged.csv.gz").write_bytes(gzip.compress(TABLE.encode(), mtime=0)[:-9])
     entries = [entry for source in sources(tmp_path, format=format) for entry in source.entries]
     assert sum(isinstance(entry, Attempt) for entry in entries) == 2
     found = {entry.found: entry.reason for entry in entries if isinstance(entry, Skipped)}
@@ -264,7 +264,7 @@ def piped(data: bytes) -> list[str]:
     return (done.stdout + done.stderr).decode().splitlines()
 
 
-@pytest.mark.parametrize("data", [TABLE.encode(), gzip.compress(TABLE.encode())])
+@pytest.mark.parametrize("data", [TABLE.encode(), gzip.compress(TABLE.encode(), mtime=0)])
 def test_standard_input_is_a_source(data: bytes) -> None:
     assert piped(data) == ["- stdin csv (0, 0)", "align merge"]
 
@@ -278,7 +278,7 @@ def test_nothing_on_standard_input_is_an_error() -> None:
     [
         ([], {}),
         (["memory=rss"], {"memory": "rss"}),
-        (["memory=rss,disk=d", "cores=n"], {"memory": "rss", "disk": "d", "cores": "n"}),
+        (["memory=rss", "note=a,b"], {"memory": "rss", "note": "a,b"}),
         ([" memory = peak mem "], {"memory": "peak mem"}),
         (["a=b=c", "x="], {"a": "b=c", "x": ""}),
     ],
@@ -287,7 +287,7 @@ def test_options_hold_pairs(values: list[str], found: dict[str, str]) -> None:
     assert pairs(values, "--columns") == found
 
 
-@pytest.mark.parametrize("value", ["", "memory", "=rss", "memory=rss,", " =x"])
+@pytest.mark.parametrize("value", ["", "memory", "=rss", " =x"])
 def test_what_is_no_pair_is_an_error(value: str) -> None:
     with pytest.raises(InputError, match=r'^--columns: ".*" is not of the form NAME=VALUE$'):
         pairs([value], "--columns")

@@ -28,7 +28,7 @@ JOB = line(
 
 def test_a_job_is_read() -> None:
     attempt = said(swf, HEADER + JOB, "kth.swf").only
-    assert attempt.native_id == "swf:kth:15"
+    assert attempt.native_id == "swf:kth:843480031:15"
     assert (attempt.task, attempt.category, attempt.user) == ("15", "executable 7", "user 12")
     assert attempt.outcome is Outcome.DONE
     assert (attempt.submitted, attempt.started, attempt.ended) == (843480631, 843480661, 843484138)
@@ -114,7 +114,7 @@ def test_lines_that_are_no_jobs_are_skipped_with_their_number() -> None:
 
 
 def test_the_label_names_the_log_in_the_identity() -> None:
-    assert said(swf, JOB, "a.swf.gz", Hints(label="KTH")).only.native_id == "swf:KTH:15"
+    assert said(swf, JOB, "a.swf.gz", Hints(label="KTH")).only.native_id == "swf:KTH:0:15"
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "a,b,c\n1,2,3\n", "1 2 3\n", '{"a": 1}'])

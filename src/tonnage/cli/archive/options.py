@@ -53,7 +53,7 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="N",
             help="That ended with this exit status.",
         ),
-        click.option("--outcome", type=click.Choice(list(Outcome)), help="That ended this way."),
+        click.option("--outcome", type=click.Choice([one.value for one in Outcome]), help="That ended this way."),
         click.option("--since", metavar="WHEN", help="That ended since a date, or within 30d."),
         click.option("--until", metavar="WHEN", help="That ended before."),
         click.option("--where", multiple=True, metavar="CONDITION", help="Such as memory>4GB or requested_cores>=8."),

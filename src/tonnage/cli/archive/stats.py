@@ -25,7 +25,11 @@ _MOST_CATEGORIES = 40
 @search_options
 @click.option("--by", type=click.Choice(["category", "label", "none"]), default="category", show_default=True)
 @click.option(
-    "--resource", type=click.Choice(list(Resource)), default="memory", show_default=True, help="What to show."
+    "--resource",
+    type=click.Choice([one.value for one in Resource]),
+    default="memory",
+    show_default=True,
+    help="What to show.",
 )
 @json_option
 def command(url: str | None, search: "Search", by: str, resource: str, as_json: bool) -> None:
