@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tonnage.cli.tables import print_table
+
 TABLE = """category,user,memory,wall_time,exit_status,requested_memory
 align,ada,3000,100,0,8000
 align,ada,5000,200,0,8000
@@ -139,8 +141,8 @@ def test_a_query_finds_sorts_and_limits(filled: Run) -> None:
 
 def test_a_query_is_a_table_for_people(filled: Run) -> None:
     said = filled("query", "--sort", "memory", "--limit", "2").stdout
-    assert said.splitlines()[0].split() == ["category", "user", "memory", "asked", "time"]
-    assert said.splitlines()[1].split() == ["align", "ada", "5", "GB", "8", "GB", "3m20s"]
+    assert said.splitlines()[0].split() == ["category", "user", "outcome", "memory", "asked", "time"]
+    assert said.splitlines()[1].split() == ["align", "ada", "done", "5", "GB", "8", "GB", "3m20s"]
     assert "--limit 0 shows all" in said
     assert "no job meets" in filled("query", "--user", "nobody").stdout
 
@@ -239,6 +241,62 @@ def test_csv_has_no_limit_unless_it_is_given(run: Run) -> None:
     run("import", "-", stdin="category,memory\n" + "a,1\n" * 70)
     assert len(run("query", "--csv").stdout.splitlines()) == 71
     assert len(run("query", "--csv", "--limit", "3").stdout.splitlines()) == 4
+
+
+def test_jobs_that_ran_out_are_counted_apart_and_found(run: Run) -> None:
+    table = "category,memory,requested_memory,wall_time,outcome,exhausted\n"
+    table += "oom,1,100,10,exhausted,memory\noom,80,100,10,done,\noom,70,100,9,exhausted,wall_time\n"
+    run("import", "-", stdin=table)
+    (one,) = facts(run("stats", "--json"))["categories"]
+    assert one["exhausted"] == {"memory": 1, "wall_time": 1}
+    assert (one["resources"]["memory"]["count"], one["resources"]["memory"]["p50"]) == (2, 75e6)
+    assert one["waste"]["jobs"] == 1  # of the others, need or run time is not known
+    assert "ran out" in run("stats").stdout
+    (job,) = facts(run("query", "--exhausted", "memory", "--json"))["attempts"]
+    assert job["memory"] == 10**6
+
+
+def test_names_may_be_patterns(filled: Run) -> None:
+    assert len(facts(filled("query", "--category", "*lig?", "--json"))["attempts"]) == 3
+    assert len(facts(filled("query", "--category", "ALIGN*", "--json"))["attempts"]) == 0
+    assert len(facts(filled("query", "--user", "b*", "--json"))["attempts"]) == 3
+
+
+def test_stats_by_something_else(filled: Run) -> None:
+    by_user = facts(filled("stats", "--by", "user", "--json"))["categories"]
+    assert {one["category"]: one["jobs"] for one in by_user} == {"ada": 2, "bob": 3}
+    assert filled("stats", "--by", "source").stdout.splitlines()[1].startswith("jobs")
+
+
+def test_a_category_can_be_given(run: Run) -> None:
+    run("import", "-", "--category", "bwa", stdin="task,memory\na,1\n")
+    assert facts(run("query", "--json"))["attempts"][0]["category"] == "bwa"
+
+
+def test_a_source_without_any_good_row_is_a_failure(run: Run) -> None:
+    done = run("import", "-", stdin="task,memory\na,lots\nb,32G\n", status=1)
+    assert "no row could be used" in done.stderr
+    assert "32G" in done.stdout
+
+
+def test_an_exit_status_tells_the_outcome(filled: Run) -> None:
+    assert len(facts(filled("query", "--outcome", "done", "--json"))["attempts"]) == 4
+    assert [job["exit_status"] for job in facts(filled("query", "--outcome", "failed", "--json"))["attempts"]] == [137]
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100, 160])
+def test_numbers_are_never_cut_on_a_narrow_terminal(capsys: pytest.CaptureFixture[str], columns: int) -> None:
+    from rich import console
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(console.Console, "is_terminal", True)
+        patch.setenv("COLUMNS", str(columns))
+        rows = [[f"{'A_LONG:PREFIX:' * 5}STEP{n}", f"{n}00 GB", "1,234,567", "x" * 25, "12h30m"] for n in range(3)]
+        print_table(["category", "memory", "jobs", "note", "time"], rows, right=["memory"], give_way=["note"])
+    lines = capsys.readouterr().out.splitlines()
+    assert all(len(line) <= columns for line in lines)
+    assert all(f"{n}00 GB" in line and "1,234,567" in line and "12h30m" in line for n, line in enumerate(lines[1:]))
+    assert all(f"STEP{n}" in line for n, line in enumerate(lines[1:]))
 
 
 def test_check_and_migrate(filled: Run) -> None:

@@ -40,7 +40,7 @@ def test_a_raw_trace_is_read(separator: str) -> None:
     assert nextflow.recognises(text)
     found = said(nextflow, text, "trace.txt")
     attempt = found.only
-    assert attempt.native_id == "nextflow:84/6c7dd3:9812:1674490105"
+    assert attempt.native_id == "nextflow:84/6c7dd3:9812:505"
     assert (attempt.task, attempt.category, attempt.number, attempt.run) == ("ALIGN (s1)", "ALIGN", 2, "trace")
     assert (attempt.submitted, attempt.started, attempt.ended) == (1674490103.249, 1674490105, 1674490166)
     assert (attempt.outcome, attempt.exit_status, attempt.signal) == (Outcome.DONE, 0, None)
@@ -59,8 +59,8 @@ def test_a_formatted_trace_is_read() -> None:
     assert attempt.used.wall_time == 60.0
     assert attempt.used.cpu_time == pytest.approx(0.655 * 60)
     assert attempt.submitted == datetime(2023, 1, 23, 15, 8, 23, 249000, UTC).timestamp()
-    assert (attempt.started, attempt.ended) == (None, None)
-    assert attempt.native_id == "nextflow:84/6c7dd3:9812:1674486503"
+    assert (attempt.started, attempt.ended) == (None, 1674486565.249)
+    assert attempt.native_id == "nextflow:84/6c7dd3:9812:503"
     assert found.assumed == ["times in the zone Europe/Berlin"]
 
 
@@ -229,3 +229,9 @@ def test_real_traces(data: Path, name: str, tasks: int, done: int, measured: int
     assert sum(attempt.outcome is Outcome.DONE for attempt in found.attempts) == done
     assert len({attempt.native_id for attempt in found.attempts}) == tasks
     assert sum(attempt.used.memory is not None for attempt in found.attempts) == measured
+
+
+def test_the_zone_that_is_assumed_does_not_matter_for_which_job_it_is() -> None:
+    text = trace(DEFAULT)
+    ids = {said(nextflow, text, hints=Hints(zone=ZoneInfo(name))).only.native_id for name in ("UTC", "Asia/Kathmandu")}
+    assert len(ids) == 1

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import sleep, time
 
 from tonnage.archive.engine import lost_connection
@@ -41,6 +41,8 @@ class Report:
     known: Counter[Resource] = field(default_factory=Counter)
     """Of how many attempts each resource's use is known."""
     assumed: list[str] = field(default_factory=list)
+    bad: int = 0
+    """How many of the skipped rows are not as they should be."""
 
     @property
     def skipped(self) -> int:
@@ -56,6 +58,7 @@ class Report:
         self.read += 1
         if isinstance(entry, Skipped):
             self.reasons[entry.reason] += 1
+            self.bad += not entry.healthy
             examples = self.examples.setdefault(entry.reason, [])
             if len(examples) < _EXAMPLES:
                 examples.append(entry)
@@ -66,15 +69,16 @@ def import_source(
     source: Source,
     *,
     fields: Mapping[str, str] | None = None,
+    category: str | None = None,
     strict: bool = False,
     progress: Callable[[Report], None] | None = None,
 ) -> Report:
     """Store what a source holds, and return what became of it.
 
-    Every attempt gets the `fields`, too. With `strict`, the first row that cannot be used ends the import; batches
-    before it stay.
+    Every attempt gets the `fields`, too, and the `category` where one is given. With `strict`, the first row that is
+    not as it should be ends the import; batches before it stay.
     """
-    return _Import(archive, source, fields or {}, strict, progress).run()
+    return _Import(archive, source, fields or {}, category, strict, progress).run()
 
 
 class _Import:
@@ -83,12 +87,14 @@ class _Import:
         archive: Archive,
         source: Source,
         fields: Mapping[str, str],
+        category: str | None,
         strict: bool,
         progress: Callable[[Report], None] | None,
     ) -> None:
         self._archive = archive
         self._source = source
         self._fields = fields
+        self._category = category
         self._strict = strict
         self._progress = progress
         self._problem: InputError | None = None
@@ -137,7 +143,7 @@ class _Import:
                 raise InputError(_said(entry), path=self._source.name, line=entry.line)
         attempts = [entry for entry in entries if isinstance(entry, Attempt)]
         for attempt, identity in zip(attempts, self._identities.of(attempts), strict=True):
-            batch.add(attempt, identity)
+            batch.add(attempt if self._category is None else replace(attempt, category=self._category), identity)
         for resource in Resource:
             self._report.known[resource] += sum(getattr(attempt.used, resource) is not None for attempt in attempts)
 

@@ -11,18 +11,19 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, Select, Table, cas
 from tonnage.archive import schema
 from tonnage.archive.engine import connect
 from tonnage.archive.rows import attempt_values
-from tonnage.archive.schema import attempts, runs, tasks
+from tonnage.archive.schema import attempts, runs, sources, tasks
 from tonnage.archive.search import EVERYTHING, Search
 from tonnage.archive.store import Archive
 from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import AMOUNTS, Attempt, History, Outcome, Resource
 
-__all__ = ["SORTABLE", "columns_by_group", "find", "histories"]
+__all__ = ["GROUPS", "SORTABLE", "columns_by_group", "find", "histories"]
 
 FloatArray: TypeAlias = NDArray[np.float64]
 
 _BATCH = 1_000
 _LARGE_BATCH = 50_000
+GROUPS = ("category", "label", "user", "workflow", "executable", "source")
 _NOT_SORTABLE = ("id", "identity", "source", "run", "task", "raw")
 SORTABLE = [column.name for column in attempts.columns if column.name not in _NOT_SORTABLE]
 
@@ -115,7 +116,7 @@ def columns_by_group(
 
     Where nobody knows when an attempt ended, the order of the import counts; such attempts come first.
     """
-    group = literal("all") if by is None else func.coalesce(attempts.c[by], literal(""))
+    group = literal("all") if by is None else func.coalesce(_grouping(by), literal(""))
     when = func.coalesce(attempts.c.ended, attempts.c.started, attempts.c.submitted)
     chosen = select(group, when, attempts.c.id, *columns).where(*search.conditions(archive.engine.dialect.name))
     numbers: dict[str, int] = {}
@@ -127,6 +128,14 @@ def columns_by_group(
     order = np.lexsort((table[2], np.where(np.isnan(table[1]), -np.inf, table[1]), table[0]))
     parts = np.split(order, np.searchsorted(table[0][order], np.arange(1, len(numbers))))
     return {name: table[3:, part] for name, part in zip(numbers, parts, strict=True)}
+
+
+def _grouping(by: str) -> ColumnElement[Any]:
+    if by not in GROUPS:
+        raise InputError(f'attempts cannot be grouped by "{by}"', hint=f"one of {', '.join(GROUPS)}")
+    if by == "source":
+        return select(sources.c.label).where(sources.c.id == attempts.c.source).scalar_subquery()
+    return attempts.c[by]
 
 
 def _batches(archive: Archive, chosen: Select[Any]) -> Iterator[Sequence[Sequence[Any]]]:

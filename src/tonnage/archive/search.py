@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Table, func, or_, select
 from tonnage.archive.identity import number_of
 from tonnage.archive.rows import INPUT, OUTPUT, clean, short
 from tonnage.archive.schema import attempts, fields, files, sources, tasks
-from tonnage.jobs import Outcome
+from tonnage.jobs import Outcome, Resource
 from tonnage.logs.conditions import OPERATORS, Condition
 
 __all__ = ["EVERYTHING", "Search"]
@@ -19,7 +19,10 @@ _GLOB = re.compile(r"[*?]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """Filters that an attempt must all meet; None means any."""
+    """Filters that an attempt must all meet; None means any.
+
+    Names of workflows, users, categories, labels, tasks and executables may be patterns with ``*`` and ``?``.
+    """
 
     workflow: str | None = None
     """Name or checksum."""
@@ -35,6 +38,8 @@ class Search:
     output: str | None = None
     exit_status: int | None = None
     outcome: Outcome | None = None
+    exhausted: Resource | None = None
+    """It ended because it needed more of this."""
     since: float | None = None
     """It is known to have ended at this moment or later."""
     until: float | None = None
@@ -48,21 +53,26 @@ class Search:
         """Return the conditions on the rows of `attempts`, for ``sqlite`` or ``postgresql``."""
         column = attempts.c
         found: list[ColumnElement[bool]] = [
-            column[name] == short(value)
-            for name in ("user", "category", "label", "executable", "outcome")
+            _named(column[name], value, dialect)
+            for name in ("user", "category", "label", "executable")
+            if (value := getattr(self, name)) is not None
+        ]
+        found += [
+            column[name] == value.value
+            for name in ("outcome", "exhausted")
             if (value := getattr(self, name)) is not None
         ]
         if self.exit_status is not None:
             found.append(column.exit_status == self.exit_status)
         if self.workflow is not None:
-            workflow = short(self.workflow)
-            found.append(or_(column.workflow == workflow, column.workflow_checksum == workflow))
+            named = _named(column.workflow, self.workflow, dialect)
+            found.append(or_(named, column.workflow_checksum == short(self.workflow)))
         if self.run is not None:
             found.append(column.run == number_of(self.run))
         if self.source is not None:
             found.append(column.source.in_(select(sources.c.id).where(sources.c.label == clean(self.source))))
         if self.task is not None:
-            found.append(column.task.in_(select(tasks.c.identity).where(tasks.c.name == short(self.task))))
+            found.append(column.task.in_(select(tasks.c.identity).where(_named(tasks.c.name, self.task, dialect))))
         if self.command is not None:
             matching = _matches(tasks.c.command, str(clean(self.command)), dialect)
             found.append(column.task.in_(select(tasks.c.identity).where(matching)))
@@ -90,6 +100,10 @@ def _has(table: Table, key: str, value: str) -> ColumnElement[bool]:
     """Whether an attempt has a field, or a file in a role."""
     attempt, first, second = table.columns
     return attempts.c.id.in_(select(attempt).where(first == short(key), second == short(value)))
+
+
+def _named(column: ColumnElement[str], name: str, dialect: str) -> ColumnElement[bool]:
+    return _matches(column, str(clean(name)), dialect) if _GLOB.search(name) else column == short(name)
 
 
 def _matches(column: ColumnElement[str], pattern: str, dialect: str) -> ColumnElement[bool]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from sqlalchemy import case
 
 from tonnage.archive.reading import FloatArray, columns_by_group
 from tonnage.archive.schema import attempts
@@ -22,7 +23,7 @@ class ResourceStats:
     """How a resource's use is spread over attempts."""
 
     count: int
-    """Of how many attempts it is known."""
+    """Of how many attempts it is known, those left out that ran out of it: their need is not known."""
     p50: float
     p95: float
     max: float
@@ -53,23 +54,33 @@ class CategoryStats:
 
     category: str
     jobs: int
+    exhausted: dict[Resource, int]
+    """How many attempts ran out of each resource."""
     resources: dict[Resource, ResourceStats]
     waste: Waste | None
 
 
 def stats(archive: Archive, search: Search = EVERYTHING, *, by: str | None = "category") -> list[CategoryStats]:
     """Return the statistics of each category: those that waste most memory first, then the largest."""
-    columns = [attempts.c[resource] for resource in _USED] + [attempts.c.requested_memory]
+    ran_out = case(*((attempts.c.exhausted == name.value, number) for number, name in enumerate(_USED)), else_=-1)
+    columns = [*(attempts.c[resource] for resource in _USED), attempts.c.requested_memory, ran_out]
     groups = columns_by_group(archive, columns, search, by=by)
-    found = [_category(name, dict(zip((*_USED, "requested"), table, strict=True))) for name, table in groups.items()]
+    names = (*_USED, "requested", "ran out")
+    found = [_category(name, dict(zip(names, table, strict=True))) for name, table in groups.items()]
     return sorted(found, key=lambda one: (-(one.waste.byte_seconds if one.waste else 0), -one.jobs, one.category))
 
 
 def _category(name: str, columns: dict[str, FloatArray]) -> CategoryStats:
+    exhausted = {}
+    for number, resource in enumerate(_USED):
+        ran_out = columns["ran out"] == number
+        if ran_out.any():
+            exhausted[resource] = int(ran_out.sum())
+            columns[resource] = np.where(ran_out, np.nan, columns[resource])
     spreads = {resource: _spread(columns[resource]) for resource in _USED}
     waste = _waste(columns["requested"], columns[Resource.MEMORY], columns[Resource.WALL_TIME])
     known = {resource: spread for resource, spread in spreads.items() if spread is not None}
-    return CategoryStats(name, len(columns["requested"]), known, waste)
+    return CategoryStats(name, len(columns["requested"]), exhausted, known, waste)
 
 
 def _spread(values: FloatArray) -> ResourceStats | None:

@@ -1,14 +1,15 @@
 """Tables for people: what is printed, cell by cell and as a whole."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import click
 
 from tonnage.jobs import Resource
 from tonnage.units import format_bytes, format_cores, format_seconds
 
-__all__ = ["amount", "cut", "print_table"]
+__all__ = ["amount", "counted", "cut", "print_table"]
 
+_SHORTEST_NAME = 16
 _WIDE = 160  # characters, where nobody's terminal sets a limit
 
 
@@ -25,22 +26,43 @@ def cut(name: str, room: int) -> str:
     return name if len(name) <= room else f"…{name[1 - room :]}"
 
 
-def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = ()) -> None:
-    """Print a table; the columns in `right` hold numbers, and the first one gives way where there is no room."""
+def print_table(
+    header: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = (), give_way: Sequence[str] = ()
+) -> None:
+    """Print a table; the columns in `right` hold numbers.
+
+    Where there is no room, the first column is cut, then the columns in `give_way` are left out one after the other;
+    numbers are never cut.
+    """
     from rich.console import Console
     from rich.table import Table
 
     console = Console(markup=False, highlight=False, emoji=False)
     if not console.is_terminal:
         console.width = _WIDE
-    cells = [list(row) for row in rows]
-    widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
-    room = max(16, console.width - sum(widths[1:]) - 2 * len(widths))
+    columns = dict(zip(header, zip(*rows, strict=True), strict=True))
+    for name in give_way:
+        if _width(columns) > console.width:
+            columns.pop(name, None)
+    first, *others = columns
+    room = max(_SHORTEST_NAME, console.width - _width({name: columns[name] for name in others}) - 2)
+    columns[first] = tuple(cut(cell, room) for cell in columns[first])
     table = Table(box=None, pad_edge=False, header_style="bold" if console.is_terminal else None)
-    for name in header:
+    for name in columns:
         table.add_column(name, justify="right" if name in right else "left", no_wrap=True)
-    for first, *others in cells:
-        table.add_row(cut(first, room), *others)
+    for row in zip(*columns.values(), strict=True):
+        table.add_row(*row)
     with console.capture() as captured:
         console.print(table)
     click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def _width(columns: Mapping[str, Sequence[str]]) -> int:
+    """Return how many characters columns need at least: the first of them can be cut."""
+    widths = [max(len(name), *map(len, cells)) for name, cells in columns.items()]
+    return min(_SHORTEST_NAME, widths[0]) + sum(widths[1:]) + 2 * (len(widths) - 1) if widths else 0
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number of things: ``1 job``, ``2 jobs``."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

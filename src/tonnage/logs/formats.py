@@ -64,7 +64,10 @@ def reader_of(log: Log, name: str | None = None) -> tuple[str, Reader]:
         if not log.head.strip():
             raise log.error("is empty")
         known = "; ".join(f"{name}: {format.description}" for name, format in READERS.items())
-        raise log.error("is not a job log that is known here", hint=f"--from names a format: {known}")
+        raise log.error(
+            "is not a job log that is known here",
+            hint=f"for a table with other columns, --columns memory=THEIR_NAME; --from names a format: {known}",
+        )
     if found not in READERS:
         raise InputError(f'"{found}" is not a format of job logs', hint=f"one of {', '.join(READERS)}")
     return found, READERS[found].read

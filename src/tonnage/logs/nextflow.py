@@ -42,6 +42,7 @@ _TYPED = frozenset(
         "hostname",
     ]
 )
+_QUARTER = 900  # seconds: zones differ by a multiple of it, so it does not matter which one was assumed
 _KILLED = 137  # with SIGKILL: by the kernel at a memory limit, as a rule
 
 
@@ -93,6 +94,10 @@ def _attempt(row: Mapping[str, str], hints: Hints, label: str) -> Attempt:
     native = row.get("native_id", "")
     submitted, started = (_moment(row.get(name, ""), name, hints) for name in ("submit", "start"))
     begin = submitted if started is None else started
+    ended = _moment(row.get("complete", ""), "complete", hints)
+    duration = _seconds(row.get("duration", ""), "duration")
+    if ended is None and submitted is not None and duration is not None:
+        ended = submitted + duration
     used = _used(row)
     requested = Amounts.of(
         cores=number(row.get("cpus", ""), "cpus"),
@@ -102,7 +107,9 @@ def _attempt(row: Mapping[str, str], hints: Hints, label: str) -> Attempt:
     )
     exhausted = status == "FAILED" and exit_status == _KILLED and not _had_plenty(used, requested)
     return Attempt(
-        native_id=f"nextflow:{row['hash']}:{native}:{begin:.0f}" if row["hash"] and begin is not None else None,
+        native_id=f"nextflow:{row['hash']}:{native}:{begin % _QUARTER:.0f}"
+        if row["hash"] and begin is not None
+        else None,
         row="\t".join(row.values()),
         run=label,
         task=name or None,
@@ -111,7 +118,7 @@ def _attempt(row: Mapping[str, str], hints: Hints, label: str) -> Attempt:
         host=row.get("hostname") or None,
         submitted=submitted,
         started=started,
-        ended=_moment(row.get("complete", ""), "complete", hints),
+        ended=ended,
         outcome=Outcome.EXHAUSTED if exhausted else _OUTCOMES[status],
         exhausted=Resource.MEMORY if exhausted else None,
         exit_status=exit_status,

@@ -86,6 +86,10 @@ def _files(folder: Path) -> Iterator[Path]:
         folders += [Path(entry) for entry in reversed(inside) if entry.is_dir(follow_symlinks=False)]
 
 
+def _in(path: Path, found: str) -> str:
+    return f"{path}: {found}" if found else str(path)
+
+
 def _unreadable(error: InputError) -> Skipped:
     return Skipped(error.line, "the file cannot be read", str(error))
 
@@ -113,7 +117,7 @@ class _Files:
                 log = Log.open(path)
                 _, read = _reader(log, self._hints, self._format)
                 for entry in read(log, self._hints):
-                    yield replace(entry, found=f"{path}: {entry.found}") if isinstance(entry, Skipped) else entry
+                    yield replace(entry, found=_in(path, entry.found)) if isinstance(entry, Skipped) else entry
             except InputError as error:
                 yield _unreadable(error)
             self.progress = (number, len(self._paths))

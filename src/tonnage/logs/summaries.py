@@ -118,7 +118,7 @@ def _attempt(record: _Record, hints: Hints) -> Attempt:
         allocated=_limits(summary),
         used=used,
         memory_method=_method(summary),
-        lower_bounds=summary.lower_bounds,
+        lower_bounds=_lower_bounds(summary),
         fields=summary.fields,
         raw={name: value for name, value in record.items() if name not in _TYPED and not name.startswith(FIELD)},
     )
@@ -136,6 +136,12 @@ def _count(processes: int | None) -> int | None:
 def _method(summary: Summary) -> str | None:
     """Return how memory was measured; cctools adds up the resident memory of all processes."""
     return None if summary.memory is None else summary.memory_method or "rss"
+
+
+def _lower_bounds(summary: Summary) -> tuple[str, ...]:
+    """Return of what more may have been used: also of what ran out, since it was stopped there."""
+    stopped = _exhausted(summary)
+    return tuple(dict.fromkeys([*summary.lower_bounds, *([str(stopped)] if stopped else [])]))
 
 
 def _outcome(summary: Summary) -> Outcome | None:

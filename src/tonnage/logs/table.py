@@ -169,6 +169,8 @@ class _Columns:
             values["requested"] = _read_amounts(self._requested, cells)
         if self._allocated:
             values["allocated"] = _read_amounts(self._allocated, cells)
+        if "outcome" not in self._places and "exit_status" in values:
+            values["outcome"] = Outcome.FAILED if values["exit_status"] else Outcome.DONE
         for name, place in self._exported:
             if cells[place]:
                 values[name] = _json(cells[place], name)
@@ -300,7 +302,7 @@ def _amount_reader(
         try:
             return kind(with_unit(cell))
         except InputError as error:
-            raise UnusableError(f"{what} is not an amount", str(error)) from None
+            raise UnusableError(f"{what} is not an amount", error.report().replace("\n ", ":")) from None
 
     return read
 

@@ -6,6 +6,7 @@ import click
 
 from tonnage.cli.archive.options import archive_option, moment, search_options
 from tonnage.cli.options import json_option, print_json
+from tonnage.cli.tables import counted
 
 if TYPE_CHECKING:
     from tonnage.archive import Search
@@ -17,7 +18,7 @@ __all__ = ["command"]
 @archive_option
 @search_options
 @click.option("--older-than", metavar="WHEN", help="That ended before a date, or more than 90d or 52w ago.")
-@click.option("--keep", type=click.IntRange(0, 2**62), metavar="N", help="But not the newest N of each category.")
+@click.option("--keep", type=click.IntRange(0), metavar="N", help="But not the newest N of each category.")
 @click.option("--yes", is_flag=True, help="Remove them; without it, only say how many there are.")
 @json_option
 def command(
@@ -40,4 +41,5 @@ def command(
     if as_json:
         print_json({"jobs": count, "removed": yes, "left": left})
     else:
-        click.echo(f"{count:,} jobs removed, {left:,} left" if yes else f"{count:,} jobs would go; --yes removes them")
+        jobs = counted(count, "job")
+        click.echo(f"{jobs} removed, {left:,} left" if yes else f"{jobs} would go; --yes removes them")

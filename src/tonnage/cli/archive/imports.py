@@ -11,6 +11,7 @@ import click
 from tonnage.cli.archive.options import archive_option
 from tonnage.cli.options import json_option, print_json, printable
 from tonnage.cli.sources import Reading, pairs, source_options
+from tonnage.cli.tables import counted
 
 if TYPE_CHECKING:
     from tonnage.archive import Archive, Report
@@ -27,11 +28,18 @@ _LONGEST = 100
 @archive_option
 @source_options
 @click.option("--field", multiple=True, metavar="KEY=VALUE", help="A custom field for all jobs.")
+@click.option("--category", metavar="NAME", help="A category for all jobs, whatever the log says.")
 @click.option("--strict", is_flag=True, help="End at the first row that cannot be used.")
 @json_option
 def command(
-    texts: tuple[str, ...], url: str | None, reading: Reading, field: tuple[str, ...], strict: bool, as_json: bool
-) -> None:
+    texts: tuple[str, ...],
+    url: str | None,
+    reading: Reading,
+    field: tuple[str, ...],
+    category: str | None,
+    strict: bool,
+    as_json: bool,
+) -> int:
     """Store the jobs of logs: each once, however often it is imported.
 
     A SOURCE is a file (plain or gzip), a folder, "-" for standard input, or another archive's URL. Read are Nextflow
@@ -54,7 +62,7 @@ def command(
             click.echo(f"tonnage: {archive} is on a network: its readers and writers wait for each other", err=True)
         try:
             for source in chain([first], sources):
-                reports.append(_import(archive, source, fields, strict))
+                reports.append(_import(archive, source, fields, category, strict))
                 if not as_json:
                     _print(reports[-1])
         except KeyboardInterrupt:
@@ -64,14 +72,20 @@ def command(
             if as_json:  # also what was done before an error
                 print_json({"archive": str(archive), "sources": [_facts(report) for report in reports]})
         if not as_json:
-            click.echo(f"{archive}: {archive.count():,} jobs")
+            click.echo(f"{archive}: {counted(archive.count(), 'job')}")
+    useless = [report.source for report in reports if report.bad and not report.stored + report.duplicates]
+    for name in useless:
+        click.echo(printable(f"tonnage: {name}: no row could be used"), err=True)
+    return 1 if useless else 0
 
 
-def _import(archive: "Archive", source: "Source", fields: dict[str, str], strict: bool) -> "Report":
+def _import(
+    archive: "Archive", source: "Source", fields: dict[str, str], category: str | None, strict: bool
+) -> "Report":
     from tonnage.archive import import_source
 
     with _progress(source) as update:
-        return import_source(archive, source, fields=fields, strict=strict, progress=update)
+        return import_source(archive, source, fields=fields, category=category, strict=strict, progress=update)
 
 
 def _progress(source: "Source") -> "AbstractContextManager[Callable[[Report], None] | None]":
@@ -102,7 +116,7 @@ class _Bar:
 
 
 def _print(report: "Report") -> None:
-    done = f"{report.read:,} rows read, {report.stored:,} stored, {report.duplicates:,} already there"
+    done = f"{counted(report.read, 'row')} read, {report.stored:,} stored, {report.duplicates:,} already there"
     click.echo(printable(f"{report.source} ({report.format}): {done}, {report.skipped:,} skipped"))
     for reason, count in report.reasons.most_common(_SHOWN_REASONS):
         examples = ", ".join(_place(example.line, example.found) for example in report.examples[reason])
@@ -112,6 +126,8 @@ def _print(report: "Report") -> None:
     if len(report.reasons) > _SHOWN_REASONS:
         click.echo(f"  and for {len(report.reasons) - _SHOWN_REASONS} more reasons")
     attempts = report.stored + report.duplicates
+    if report.duplicates and not report.stored:
+        click.echo("  what was there before stays as it is (forget --source LABEL lets go of it)")
     if attempts:
         known = ", ".join(f"{name} {count / attempts:.0%}" for name, count in report.known.items() if count)
         click.echo(f"  known: {known or 'no use of any resource'}")

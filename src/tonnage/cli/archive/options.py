@@ -9,7 +9,7 @@ import click
 
 from tonnage.cli.sources import pairs
 from tonnage.errors import InputError
-from tonnage.jobs import Outcome
+from tonnage.jobs import Outcome, Resource
 
 if TYPE_CHECKING:
     from tonnage.archive import Search
@@ -24,7 +24,7 @@ _TEXTS = {
     "workflow": "Of this workflow: its name or checksum.",
     "run": "Of this run.",
     "user": "Of this user.",
-    "category": "Of this category.",
+    "category": "Of this category; names may be patterns: '*ALIGN*'.",
     "task": "Of the task with this name.",
     "command": "With this in the command, or matching a pattern such as '*/bwa mem*'.",
     "executable": "Of this program.",
@@ -37,7 +37,18 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def with_search(*arguments: object, **options: Any) -> object:  # noqa: ANN401 (click's options are of any type)
-        names = (*_TEXTS, "input", "output_file", "exit_status", "outcome", "since", "until", "where", "field")
+        names = (
+            *_TEXTS,
+            "input",
+            "output_file",
+            "exit_status",
+            "outcome",
+            "exhausted",
+            "since",
+            "until",
+            "where",
+            "field",
+        )
         chosen = {name: options.pop(name) for name in names}
         return command(*arguments, search=_search(**chosen), **options)
 
@@ -54,6 +65,7 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="That ended with this exit status.",
         ),
         click.option("--outcome", type=click.Choice([one.value for one in Outcome]), help="That ended this way."),
+        click.option("--exhausted", type=click.Choice([one.value for one in Resource]), help="That ran out of this."),
         click.option("--since", metavar="WHEN", help="That ended since a date, or within 30d."),
         click.option("--until", metavar="WHEN", help="That ended before."),
         click.option("--where", multiple=True, metavar="CONDITION", help="Such as memory>4GB or requested_cores>=8."),
@@ -68,6 +80,7 @@ def _search(
     *,
     output_file: str | None,
     outcome: str | None,
+    exhausted: str | None,
     since: str | None,
     until: str | None,
     where: tuple[str, ...],
@@ -80,6 +93,7 @@ def _search(
     return Search(
         output=output_file,
         outcome=Outcome(outcome) if outcome else None,
+        exhausted=Resource(exhausted) if exhausted else None,
         since=None if since is None else moment(since),
         until=None if until is None else moment(until),
         where=tuple(Condition.parse(text) for text in where),

@@ -25,9 +25,7 @@ _LONGEST_NAME = 40
 @search_options
 @click.option("--sort", metavar="COLUMN", help="Largest or newest first; names as in the alphabet.")
 @click.option("--reverse", is_flag=True, help="The other way round.")
-@click.option(
-    "--limit", type=click.IntRange(0, 2**62), help="At most so many; 0 for all.  [default: 50, of a --csv all]"
-)
+@click.option("--limit", type=click.IntRange(0), help="At most so many; 0 for all.  [default: 50; with --csv all]")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV with all columns.")
 @json_option
 def command(
@@ -70,11 +68,18 @@ def command(
 def _print(attempts: "list[Attempt]") -> None:
     """Print a table; columns in which nothing is known are left out."""
     columns = {name: cells for name, show in _COLUMNS.items() if any(cells := [show(attempt) for attempt in attempts])}
-    print_table(list(columns), zip(*columns.values(), strict=True), right=("memory", "asked", "disk", "cores", "time"))
+    rows = list(zip(*columns.values(), strict=True))
+    give_way = ("command", "disk", "cores", "user", "task", "asked", "ended", "outcome")
+    print_table(list(columns), rows, right=("memory", "asked", "disk", "cores", "time"), give_way=give_way)
 
 
 def _shown(resource: str, value: float | None) -> str:
     return "" if value is None else amount(resource, value)
+
+
+def _at_least(resource: str, attempt: "Attempt") -> str:
+    shown = _shown(resource, getattr(attempt.used, resource))
+    return f"≥{shown}" if shown and resource in attempt.lower_bounds else shown
 
 
 def _outcome(attempt: "Attempt") -> str:
@@ -92,10 +97,11 @@ def _date(moment: float) -> str:
 
 _COLUMNS: "dict[str, Callable[[Attempt], str]]" = {
     "category": lambda attempt: printable(attempt.category or ""),
-    "task": lambda attempt: cut(printable(attempt.task or attempt.executable or ""), _LONGEST_NAME),
-    "user": lambda attempt: printable(attempt.user or ""),
+    "task": lambda attempt: cut(printable(attempt.task or ""), _LONGEST_NAME),
+    "command": lambda attempt: printable(attempt.command or "")[:_LONGEST_NAME],
+    "user": lambda attempt: cut(printable(attempt.user or ""), _LONGEST_NAME),
     "outcome": _outcome,
-    "memory": lambda attempt: _shown("memory", attempt.used.memory),
+    "memory": lambda attempt: _at_least("memory", attempt),
     "asked": lambda attempt: _shown("memory", attempt.requested.memory),
     "disk": lambda attempt: _shown("disk", attempt.used.disk),
     "cores": lambda attempt: _shown("cores", attempt.used.cores),

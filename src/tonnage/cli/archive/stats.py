@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
+_GROUPS = ("category", "label", "user", "workflow", "executable", "source")
 _GB_HOUR = 1e9 * 3600
 _MOST_CATEGORIES = 40
 
@@ -23,7 +24,7 @@ _MOST_CATEGORIES = 40
 @click.command("stats")
 @archive_option
 @search_options
-@click.option("--by", type=click.Choice(["category", "label", "none"]), default="category", show_default=True)
+@click.option("--by", type=click.Choice([*_GROUPS, "none"]), default="category", show_default=True)
 @click.option(
     "--resource",
     type=click.Choice([one.value for one in Resource]),
@@ -35,8 +36,9 @@ _MOST_CATEGORIES = 40
 def command(url: str | None, search: "Search", by: str, resource: str, as_json: bool) -> None:
     """Print what the jobs of each category use.
 
-    Categories that waste most memory come first: what was asked for and not used, times the run time. "to save" is
-    what would have been saved had each job asked for the largest peak of its category.
+    "known" is of how many jobs the use is known; those that ran out of the resource are counted apart. Categories that
+    waste most memory come first: what was asked for and not used, times the run time. "to save" is what would have been
+    saved had each job asked for the largest peak of its category.
 
     \b
     Example: tonnage archive stats --since 90d
@@ -50,26 +52,29 @@ def command(url: str | None, search: "Search", by: str, resource: str, as_json: 
     elif not found:
         click.echo("no job meets these conditions")
     else:
-        _print(found, Resource(resource))
+        _print(found, by, Resource(resource))
 
 
-def _print(found: "list[CategoryStats]", resource: "Resource") -> None:
+def _print(found: "list[CategoryStats]", by: str, resource: "Resource") -> None:
     wasted = any(one.waste for one in found) and resource == "memory"
-    header = ["category", "jobs", "known", "median", "95 %", "most", "0 to most"]
+    ran_out = any(resource in one.exhausted for one in found)
+    header = [by, "jobs", *(["ran out"] if ran_out else []), "known", "median", "95 %", "most", "0 to most"]
     header += ["wasted GB*h", "to save"] if wasted else []
-    rows = (_row(one, resource, wasted) for one in found[:_MOST_CATEGORIES])
-    print_table(header, rows, right=[name for name in header if name not in ("category", "0 to most")])
+    rows = [_row(one, resource, ran_out, wasted) for one in found[:_MOST_CATEGORIES]]
+    numbers = [name for name in header if name not in (by, "0 to most")]
+    print_table(header, rows, right=numbers, give_way=("known", "to save", "0 to most", "median", "wasted GB*h"))
     if len(found) > _MOST_CATEGORIES:
         click.echo(f"and {len(found) - _MOST_CATEGORIES:,} more categories; --json prints all")
 
 
-def _row(one: "CategoryStats", resource: "Resource", wasted: bool) -> list[str]:
+def _row(one: "CategoryStats", resource: "Resource", ran_out: bool, wasted: bool) -> list[str]:
     spread = one.resources.get(resource)
     cells = ["0", "", "", "", ""]
     if spread is not None:
         shown = [amount(resource, value) for value in (spread.p50, spread.p95, spread.max)]
         cells = [f"{spread.count:,}", *shown, _bars(spread.histogram)]
-    return [printable(one.category) or "(none)", f"{one.jobs:,}", *cells, *(_waste(one) if wasted else [])]
+    jobs = [f"{one.jobs:,}", *([f"{one.exhausted.get(resource, 0):,}"] if ran_out else [])]
+    return [printable(one.category) or "(none)", *jobs, *cells, *(_waste(one) if wasted else [])]
 
 
 def _waste(one: "CategoryStats") -> list[str]:
@@ -90,6 +95,7 @@ def _facts(one: "CategoryStats") -> dict[str, object]:
     return {
         "category": one.category,
         "jobs": one.jobs,
+        "exhausted": {str(resource): count for resource, count in one.exhausted.items()},
         "resources": {
             str(resource): {
                 "count": spread.count,
