@@ -299,6 +299,12 @@ def test_numbers_are_never_cut_on_a_narrow_terminal(capsys: pytest.CaptureFixtur
     assert all(f"STEP{n}" in line for n, line in enumerate(lines[1:]))
 
 
+def test_alone_it_prints_its_help(run: Run) -> None:
+    said = run(status=2).stderr
+    assert said.startswith("Usage: tonnage archive")
+    assert "see tonnage" not in said
+
+
 def test_check_and_migrate(filled: Run) -> None:
     assert "5 jobs, no problems" in filled("check").stdout
     assert facts(filled("check", "--json"))["problems"] == []

@@ -56,6 +56,9 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
     except (click.exceptions.Abort, KeyboardInterrupt):
         return 128 + signal.SIGINT
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return InputError.exit_status
     except (click.ClickException, TonnageError, MemoryError, OSError) as error:
         if "--debug" in arguments and not isinstance(error, click.ClickException):
             raise
