@@ -132,8 +132,9 @@ def test_what_stands_before_the_damage_is_stored(archive: Archive) -> None:
         yield from (Attempt(row=f"{number}") for number in range(7))
         raise InputError("the file ends in the middle")
 
-    with pytest.raises(InputError, match="in the middle"):
+    with pytest.raises(InputError, match="in the middle") as caught:
         import_source(archive, Source("x", "x", "csv", damaged()))
+    assert caught.value.hint == "new jobs that stand before that and are stored: 7"
     assert archive.count() == 7
 
 

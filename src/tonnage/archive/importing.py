@@ -116,6 +116,9 @@ class _Import:
                 self._progress(self._report)
         self._store(batch)
         if self._problem:
+            self._problem.hint = (
+                self._problem.hint or f"new jobs that stand before that and are stored: {self._report.stored:,}"
+            )
             raise self._problem
         return self._report
 
