@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from archive.attempts import attempts
 from archive.conftest import Store
-from tonnage.archive import Archive, Search, histories, stats
+from tonnage.archive import EVERYTHING, Archive, Search, find, forget, histories, stats
 from tonnage.jobs import Amounts, Attempt, Outcome, Resource
 
 
@@ -85,3 +85,13 @@ def test_stats_are_those_of_numpy(archive: Archive, store: Store) -> None:
     assert math.isclose(largest.waste.savings_byte_seconds, float((request - peaks[1:].max()) * seconds[1:].sum()))
     assert math.isclose(largest.waste.requested_byte_seconds, float(request * seconds[1:].sum()))
     assert (other.category, other.jobs, other.resources, other.waste) == ("nothing known", 1, {}, None)
+
+
+def test_all_that_is_read_belongs_together_though_others_write(archive: Archive, store: Store) -> None:
+    store([Attempt(row=f"{n}", fields={"number": f"{n}"}) for n in range(2500)])
+    found = find(archive)
+    first = next(found)
+    forget(archive, EVERYTHING, before=math.inf)
+    read = [first, *found]
+    assert [attempt.fields for attempt in read] == [{"number": f"{n}"} for n in range(2500)]
+    assert archive.count() == 0
