@@ -168,10 +168,5 @@ def write_whole(path: Path, text: str) -> None:
     data = text.encode("utf-8")
     if path.suffix.lower() == ".gz":
         data = gzip.compress(data, mtime=0)
-    file = WholeFile(path)
-    try:
+    with WholeFile(path) as file:
         file.write(data)
-        file.commit()
-    except BaseException:
-        file.discard()
-        raise

@@ -31,6 +31,20 @@ class WholeFile:
         except OSError as error:
             raise self._error(error) from None
 
+    def __enter__(self) -> "WholeFile":
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        """Let the file appear, or after an error leave no trace of it."""
+        if kind is not None:
+            self.discard()
+            return
+        try:
+            self.commit()
+        except BaseException:
+            self.discard()
+            raise
+
     def write(self, data: bytes) -> None:
         """Add to the file."""
         try:

@@ -61,14 +61,9 @@ def export(attempts: Iterable[Attempt], path: Path, format: str) -> int:
     counted = _Counted(attempts)
     if format == "parquet":
         _need_parquet()
-    file = WholeFile(path)
-    try:
+    with WholeFile(path) as file:
         for data in EXPORTERS[format](counted):
             file.write(data)
-        file.commit()
-    except BaseException:
-        file.discard()
-        raise
     return counted.count
 
 

@@ -20,6 +20,7 @@ archive_option = click.option(
     "--archive", "url", metavar="URL", help="The archive.  [default: $TONNAGE_ARCHIVE, else a file of yours]"
 )
 
+_OTHERS = ("input", "output_file", "exit_status", "outcome", "exhausted", "since", "until", "where", "field")
 _TEXTS = {
     "workflow": "Of this workflow: its name or checksum.",
     "run": "Of this run.",
@@ -37,19 +38,7 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def with_search(*arguments: object, **options: Any) -> object:  # noqa: ANN401 (click's options are of any type)
-        names = (
-            *_TEXTS,
-            "input",
-            "output_file",
-            "exit_status",
-            "outcome",
-            "exhausted",
-            "since",
-            "until",
-            "where",
-            "field",
-        )
-        chosen = {name: options.pop(name) for name in names}
+        chosen = {name: options.pop(name) for name in (*_TEXTS, *_OTHERS)}
         return command(*arguments, search=_search(**chosen), **options)
 
     decorated = with_search
@@ -57,13 +46,7 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
         *(click.option(f"--{name}", metavar="TEXT", help=explanation) for name, explanation in _TEXTS.items()),
         click.option("--input-file", "input", metavar="NAME", help="That read this file."),
         click.option("--output-file", "output_file", metavar="NAME", help="That wrote this file."),
-        click.option(
-            "--exit",
-            "exit_status",
-            type=click.IntRange(-(2**31), 2**62),
-            metavar="N",
-            help="That ended with this exit status.",
-        ),
+        click.option("--exit", "exit_status", type=int, metavar="N", help="That ended with this exit status."),
         click.option("--outcome", type=click.Choice([one.value for one in Outcome]), help="That ended this way."),
         click.option("--exhausted", type=click.Choice([one.value for one in Resource]), help="That ran out of this."),
         click.option("--since", metavar="WHEN", help="That ended since a date, or within 30d."),
