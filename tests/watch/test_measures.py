@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tonnage.watch import Summary
-from watch.conftest import MB, NOBODY, Watched, best_of_three
+from watch.conftest import MB, NOBODY, Watched
 
 Watch = Callable[..., Watched]
 
@@ -45,7 +45,6 @@ MEMORY = {
 
 
 @pytest.mark.parametrize("case", MEMORY)
-@best_of_three  # who is delayed between two pages of one look may count a page as two mappings shared it then
 def test_memory(case: str, watched: Watch, actor: str) -> None:
     words, truth = MEMORY[case]
     summary = watched(command=[actor, *script(words)]).summary

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from watch.conftest import MB, best_of_three
+from watch.conftest import MB
 
 # Runs in a process of its own, which becomes a minder; prints one JSON object for each command.
 PROGRAM = """
@@ -92,7 +92,6 @@ def test_without_fork_records_counts_are_lower_bounds(actor: str, tmp_path: Path
     assert tree["used"]["total_processes"] == 3
 
 
-@best_of_three
 def test_limits_hold_without_fork_records(actor: str, tmp_path: Path) -> None:
     grown, many = mind(
         [

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Verdict", "end_as", "guard", "let_go_of_streams"]
 
-_TO_THE_GROUP = 0.001  # seconds in which a signal to a process group has reached all of it
+_TO_THE_GROUP = 0.02  # seconds in which a signal to a process group has reached all of it, however busy the machine
 _STALE = 0.1
 _FROM_KERNEL = 128  # si_code: a stop from the terminal goes to all of the group, and to pass it on late would do harm
 _STOPS = {SIGTSTP, SIGTTIN, SIGTTOU}

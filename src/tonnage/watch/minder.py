@@ -258,8 +258,19 @@ class _Minding:
             self._note_resident(usage.ru_maxrss * 1024)
             if pid == self._command:
                 self._mirror(stopped=False)
-                self._command = None
                 self.outcome.status = status
+                self._take_what_came_before_the_end()
+
+    def _take_what_came_before_the_end(self) -> None:
+        """Let signals that wait for us when the command has ended not reach what it left behind, if it got them too."""
+        meant_for_us = []
+        while (signal := sigtimedwait(SIGNALS, 0)) is not None:
+            number = self._heard.take(signal, apart=False)
+            if number is not None:
+                meant_for_us.append(number)
+        self._command = None
+        for number in meant_for_us:
+            self._deliver(number)
 
     def _mirror(self, *, stopped: bool) -> None:
         """Let the keeper stop and go on with the command, so that a shell sees what it would see without us."""

@@ -33,7 +33,7 @@ KEEPER_DIED = 64  # the last real-time signal: nobody else uses it
 _OWN = {SIGCHLD, SIGIO, KEEPER_DIED}
 _HARMLESS = {SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH}  # nobody ends by these
 _SETTLED = 0.05
-_REMEMBERED = 0.25
+_REMEMBERED = 1.0  # the keeper may be late on a busy machine
 _HANDLED = (b"SigBlk", b"SigIgn", b"SigCgt")
 
 
@@ -56,14 +56,21 @@ class Heard:
         if self._keeper is None:
             return number
         if signal.si_pid == self._keeper:
-            # The keeper's copy of a signal that went to all comes a little later.
-            return None if any(number == known and now < until for until, known in self._recent) else number
+            return None if self._is_a_copy(number, now) else number
         self._recent = [entry for entry in self._recent if now < entry[0]] + [(now + _REMEMBERED, number)]
         if apart:
             return number
         if number not in _HARMLESS:
             self._unsettled.append((now + _SETTLED, number))
         return None
+
+    def _is_a_copy(self, number: int, now: float) -> bool:
+        """Whether the keeper passes on what went to all: its copy comes a little later than ours, and only once."""
+        for entry in self._recent:
+            if entry[1] == number and now < entry[0]:
+                self._recent.remove(entry)
+                return True
+        return False
 
     def settle(self) -> "list[int]":
         """Return the signals that reached us a moment ago, and that should have ended the command if it got them."""
