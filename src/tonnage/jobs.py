@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["AMOUNTS", "NOTHING_KNOWN", "Amounts", "Attempt", "History", "Outcome", "Resource"]
+__all__ = ["AMOUNTS", "NOTHING_KNOWN", "Amounts", "Attempt", "Decision", "History", "Outcome", "Resource"]
 
 
 class Resource(StrEnum):
@@ -163,6 +163,32 @@ class History:
     input_bytes: "NDArray[np.float64]"
     finished: "NDArray[np.bool_]"
     """Whether it got as much as it needed; the peaks of others are only as high as they were let."""
+    memory_methods: Mapping[str, int] = field(default_factory=dict)
+    """How memory was measured, and of how many attempts, where that is known."""
 
     def __len__(self) -> int:
         return len(self.finished)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """How much of a resource an attempt gets, and why."""
+
+    resource: Resource
+    ladder: tuple[float, ...]
+    """What attempts are tried with, one after the other, in base units; the last is the most that one may get."""
+    strategy: str
+    samples: int
+    """How many past jobs it is based on."""
+    reason: str
+    rung: int = 0
+    """Which rung of the ladder this attempt gets."""
+    expected_waste: float | None = None
+    """The part of what is given that will not be used, if jobs go on as they were."""
+    expected_retries: float | None = None
+    """The part of the jobs that will need more than one attempt."""
+
+    @property
+    def amount(self) -> float:
+        """How much this attempt gets."""
+        return self.ladder[self.rung]

@@ -22,8 +22,8 @@ def test_a_task_is_read() -> None:
     assert (attempt.task, attempt.category, attempt.native_id, attempt.run) == ("28", "1", None, "colmena")
     assert (attempt.used.memory, attempt.used.disk) == (6202 * 10**6, 5 * 10**6)
     assert (attempt.used.wall_time, attempt.used.cpu_time) == (256.5, 1.5 * 256.5)
-    assert attempt.allocated.cores == 2.0
-    assert attempt.used.cores is None
+    assert attempt.used.cores == 2.0
+    assert attempt.allocated.cores is None
     assert attempt.raw == {"virtual_memory": 358792, "average_cores": 1.5}
     assert attempt.row == ROW.strip()
     assert found.assumed == ["memory and disk in MB"]
@@ -81,7 +81,7 @@ def test_what_was_written_is_read_back(tasks: list[tuple[int, int, int, int, int
             for number, (cores, memory, disk, time, tag) in enumerate(tasks)]  # fmt: skip
     found = said(phung, HEADER + "".join(rows))
     assert [
-        (one.allocated.cores or 0.0, one.used.memory, one.used.disk, one.used.wall_time, one.category)
+        (one.used.cores or 0.0, one.used.memory, one.used.disk, one.used.wall_time, one.category)
         for one in found.attempts
     ] == [
         (float(cores), memory * 10**6, disk * 10**6, float(time), str(tag)) for cores, memory, disk, time, tag in tasks

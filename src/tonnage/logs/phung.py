@@ -67,8 +67,8 @@ def _attempt(cells: list[str], units: Mapping[str, int], label: str) -> Attempt:
         run=label,
         task=row["taskid"] or None,
         category=row["tag"] or None,
-        allocated=Amounts.of(cores=number(row["core"], "core") or None),
         used=Amounts.of(
+            cores=number(row["core"], "core") or None,
             memory=memory,
             disk=disk,
             wall_time=seconds,

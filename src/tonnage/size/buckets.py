@@ -1,0 +1,85 @@
+"""The bucketing strategies of Phung et al.: one rung for each of n buckets of past jobs."""
+
+from math import nan
+
+import numpy as np
+
+from tonnage.errors import InputError
+from tonnage.size.histograms import FloatArray, Histogram
+from tonnage.size.ladders import Ladder, escalated, of_rungs
+
+__all__ = ["KMeans", "quantized"]
+
+
+def quantized(histogram: Histogram, *, buckets: int, aligned: bool = False) -> Ladder:
+    """Divide the past jobs evenly into buckets; a rung is the largest peak of a bucket.
+
+    With `aligned`, buckets that end alike are still a rung each, as is right where all resources climb together.
+    """
+    counts = np.cumsum(histogram.jobs)
+    last = counts[-1] - 1
+    ends = np.floor((np.arange(buckets) + 1) * last / checked(buckets))
+    rungs = histogram.peaks[np.searchsorted(counts, ends, side="right").clip(max=len(histogram) - 1)]
+    return tuple(rungs.tolist()) if aligned else of_rungs(*rungs)
+
+
+class KMeans:
+    """Divides the past jobs into buckets around their means; a rung is the largest peak of a bucket.
+
+    The buckets start out even. With each job, every past one goes through the buckets from the first on, as long as the
+    next one's mean is nearer. A bucket that nobody is left in counts as if its only job had the largest peak of the one
+    before.
+    """
+
+    def __init__(self, capacity: float, *, buckets: int, growth: float = 2.0, aligned: bool = False) -> None:
+        self._aligned = aligned
+        self._capacity = capacity
+        self._number = checked(buckets)
+        self._growth = growth
+        self._peaks: list[float] = []
+        self._buckets: list[FloatArray] = []
+        self._rungs: Ladder = (capacity,)
+        self._swept = 0
+        self.samples = 0
+
+    def observe(self, peak: float, seconds: float, input_bytes: float = nan) -> None:  # noqa: ARG002
+        """Take in a job that finished."""
+        self._peaks.append(peak)
+        self.samples += 1
+
+    def ladder(self, input_bytes: float = nan) -> Ladder:  # noqa: ARG002
+        """Return what the next job is to be tried with."""
+        if self.samples > self._swept:
+            self._sweep()
+            rungs = tuple(float(bucket.max()) for bucket in self._buckets)
+            self._rungs = rungs if self._aligned else of_rungs(*rungs)
+        return escalated(self._rungs, self._capacity, self._growth)
+
+    def _sweep(self) -> None:
+        self._swept = self.samples
+        peaks = np.sort(self._peaks)
+        if not self._buckets:
+            ends = ((np.arange(self._number) + 1) * (len(peaks) - 1)) // self._number + 1
+            self._buckets = _filled(np.split(peaks, ends[:-1]), float(peaks[0]))
+        means = np.array([bucket.mean() for bucket in self._buckets])
+        distance = np.abs(peaks[:, None] - means[None, :])
+        goes_on = distance[:, :-1] > distance[:, 1:]
+        goes_on[peaks <= means[0], :1] = False
+        places = np.cumprod(goes_on, axis=1).sum(axis=1)
+        self._buckets = _filled([peaks[places == place] for place in range(self._number)], float(peaks[0]))
+
+
+def _filled(buckets: list[FloatArray], smallest: float) -> list[FloatArray]:
+    """Return buckets of which none is empty."""
+    filled: list[FloatArray] = []
+    for bucket in buckets:
+        below = filled[-1].max() if filled else smallest
+        filled.append(bucket if len(bucket) else np.array([below]))
+    return filled
+
+
+def checked(buckets: int) -> int:
+    """Return a number of buckets that is possible; raises InputError."""
+    if buckets < 1:
+        raise InputError(f"there cannot be {buckets} buckets")
+    return buckets

@@ -1,0 +1,149 @@
+"""Histograms of peaks: all that most strategies need to know of the past, however long it was."""
+
+from dataclasses import dataclass, replace
+from math import ceil, inf
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonnage.errors import InputError
+
+__all__ = ["FloatArray", "Histogram", "Tally", "check_amounts"]
+
+FloatArray: TypeAlias = NDArray[np.float64]
+
+_MOST_BUCKETS = 4096
+_HALF_LIVES = 8  # after so many, a job is forgotten, and with it perhaps the largest peak
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Histogram:
+    """How many jobs had which peak of a resource, and how long they ran.
+
+    All arrays have one number a bucket, peaks ascending. A bucket stands for the highest peak in it.
+    """
+
+    peaks: FloatArray
+    jobs: FloatArray
+    seconds: FloatArray
+    """The run times of a bucket's jobs, added up."""
+    used: FloatArray
+    """Peak times run time of a bucket's jobs, added up: exact, whatever the bucket's width."""
+    largest: float
+    """What a job is given that exceeds all else: the largest peak, or more."""
+
+    @classmethod
+    def of(cls, peaks: FloatArray, seconds: FloatArray, *, width: float = 0.0) -> "Histogram":
+        """Return the histogram of some jobs; a bucket is `width` wide, or holds one peak only."""
+        for values in (peaks, seconds):
+            wrong = ~((values >= 0) & (values < inf))
+            if wrong.any():
+                raise _not_an_amount(float(values[wrong][0]))
+        if not len(peaks):
+            empty = np.empty(0)
+            return cls(empty, empty, empty, empty, 0.0)
+        largest = float(peaks.max())
+        rounded = np.minimum(np.ceil(peaks / width) * width, largest) if width else peaks
+        values, places = np.unique(rounded, return_inverse=True)
+        return cls(
+            values,
+            np.bincount(places).astype(float),
+            np.bincount(places, seconds).astype(float),
+            np.bincount(places, peaks * seconds).astype(float),
+            largest,
+        )
+
+    def __len__(self) -> int:
+        return len(self.peaks)
+
+    def with_largest(self, largest: float) -> "Histogram":
+        """Return these jobs with another largest amount."""
+        return replace(self, largest=largest)
+
+    def beyond(self, amount: float) -> "Histogram":
+        """Return the jobs that need more than an amount."""
+        above = self.peaks > amount
+        return Histogram(self.peaks[above], self.jobs[above], self.seconds[above], self.used[above], self.largest)
+
+
+class Tally:
+    """A histogram that grows job by job, and takes no more room however many there are."""
+
+    def __init__(self, *, width: float = 0.0, half_life: float | None = None) -> None:
+        """Prepare an empty one.
+
+        Peaks are rounded up to a multiple of `width`; with 0 they are kept as they are, until there are too many. With
+        a `half_life`, a job counts half as much after so many others: for work that changes over time.
+        """
+        self._width = width
+        self._growth = 2.0 ** (1 / half_life) if half_life else 1.0
+        self._weight = 1.0  # of the next job: those before it count less and less
+        self._buckets: dict[float, list[float]] = {}
+        self.jobs = 0
+        self.largest = 0.0
+
+    def observe(self, peak: float, seconds: float) -> None:
+        """Take in a job."""
+        check_amounts(peak, seconds)
+        key = ceil(peak / self._width) if self._width else peak
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            bucket = self._buckets[key] = [0.0, 0.0, 0.0, 0.0]
+        weight = self._weight
+        bucket[0] += weight
+        bucket[1] += weight * seconds
+        bucket[2] += weight * seconds * peak
+        if peak > bucket[3]:  # noqa: PLR1730 (this is done for every job, and a call takes longer)
+            bucket[3] = peak
+        self.jobs += 1
+        if peak > self.largest:  # noqa: PLR1730
+            self.largest = peak
+        if self._growth != 1.0:
+            self._age()
+        if len(self._buckets) > _MOST_BUCKETS:
+            self._widen()
+
+    def histogram(self) -> Histogram:
+        """Return what was seen so far."""
+        kept = sorted(self._buckets.items())
+        table = np.array([bucket for _, bucket in kept]).reshape(-1, 4).T
+        peaks = np.array([key for key, _ in kept])
+        if self._width:
+            peaks = np.minimum(peaks * self._width, self.largest)
+        weight = self._weight / self._growth  # that of the newest job is 1
+        return Histogram(peaks, table[0] / weight, table[1] / weight, table[2] / weight, self.largest)
+
+    def _age(self) -> None:
+        self._weight *= self._growth
+        if self._weight < 2.0**_HALF_LIVES:
+            return
+        self._buckets = {
+            key: [bucket[0] / self._weight, bucket[1] / self._weight, bucket[2] / self._weight, bucket[3]]
+            for key, bucket in self._buckets.items()
+            if bucket[0] * 2.0**_HALF_LIVES > self._weight
+        }
+        self._weight = 1.0
+        self.largest = max((bucket[3] for bucket in self._buckets.values()), default=0.0)
+
+    def _widen(self) -> None:
+        """Merge neighbouring buckets until there are half as many at most."""
+        buckets, old = self._buckets, self._width
+        width = 2 * old or 2.0 ** ceil(np.log2(self.largest / _MOST_BUCKETS)) * 2
+        self._width, self._buckets = width, {}
+        for key, bucket in buckets.items():
+            peak = key * old if old else key
+            merged = self._buckets.setdefault(ceil(peak / width), [0.0, 0.0, 0.0, 0.0])
+            for place in range(3):
+                merged[place] += bucket[place]
+            merged[3] = max(merged[3], bucket[3])
+
+
+def check_amounts(peak: float, seconds: float) -> None:
+    """Raise InputError where a job cannot have used so much, or so long."""
+    if not (0 <= peak < inf and 0 <= seconds < inf):
+        raise _not_an_amount(seconds if 0 <= peak < inf else peak)
+
+
+def _not_an_amount(value: float) -> InputError:
+    return InputError(f"a peak or run time cannot be {value:g}")

@@ -1,0 +1,94 @@
+"""Ladders: the amounts that a job is tried with, one after the other, and what it costs to climb them."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonnage.errors import InputError
+from tonnage.size.histograms import FloatArray, Histogram
+
+__all__ = ["Cost", "DoesNotFitError", "Ladder", "climbing", "cost", "escalated", "of_rungs"]
+
+Ladder: TypeAlias = tuple[float, ...]
+"""Strictly increasing amounts; the last is the most that a job may get."""
+
+_LEAST = 1.0  # byte, core or second: nobody can be given nothing
+
+
+class DoesNotFitError(InputError):
+    """A job needs more than there is anywhere."""
+
+    def __init__(self, peak: float, most: float) -> None:
+        super().__init__(f"a job used {peak:g}, more than the {most:g} that it can get at most")
+        self.peak = peak
+        self.most = most
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What some jobs paid for on a ladder, in amounts times seconds."""
+
+    paid: float
+    used: float
+    jobs: float
+    retried: float
+    """How many jobs needed more than one attempt."""
+    failures: float
+    """How many attempts failed."""
+
+    @property
+    def waste(self) -> float:
+        """What was paid for and not used."""
+        return self.paid - self.used
+
+    @property
+    def waste_fraction(self) -> float:
+        """The part of what was paid for that was not used."""
+        return self.waste / self.paid if self.paid else 0.0
+
+    @property
+    def retried_fraction(self) -> float:
+        """The part of the jobs that needed more than one attempt."""
+        return self.retried / self.jobs if self.jobs else 0.0
+
+
+def climbing(ladder: Ladder, peaks: FloatArray) -> NDArray[np.intp]:
+    """Return how many attempts of each job fail on a ladder."""
+    failed = np.searchsorted(np.asarray(ladder), peaks)
+    if failed.max(initial=0) == len(ladder):
+        raise DoesNotFitError(float(peaks.max()), ladder[-1])
+    return failed
+
+
+def cost(ladder: Ladder, histogram: Histogram) -> Cost:
+    """Return what it would have cost to run these jobs on a ladder.
+
+    Peaks are slow: an attempt that fails lasts as long as the job, and is paid for in full.
+    """
+    failed = climbing(ladder, histogram.peaks)
+    paid = np.cumsum(ladder)[failed] * histogram.seconds
+    return Cost(
+        paid=float(paid.sum()),
+        used=float(histogram.used.sum()),
+        jobs=float(histogram.jobs.sum()),
+        retried=float(histogram.jobs[failed > 0].sum()),
+        failures=float((histogram.jobs * failed).sum()),
+    )
+
+
+def of_rungs(*rungs: float) -> Ladder:
+    """Return a ladder of some amounts in any order, the same only once, and none of nothing."""
+    positive = sorted({float(rung) for rung in rungs if rung > 0})
+    return tuple(positive) or (_LEAST,)
+
+
+def escalated(rungs: Ladder, capacity: float, growth: float) -> Ladder:
+    """Return a ladder that goes on to `capacity`, each step beyond its last rung `growth` times the one before."""
+    kept = [rung for rung in rungs if rung < capacity]
+    step = rungs[-1] * growth
+    while step < capacity and rungs[-1] < capacity:
+        kept.append(step)
+        step *= growth
+    return (*kept, capacity)

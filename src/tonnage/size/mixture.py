@@ -1,0 +1,207 @@
+"""`auto`: one ladder on a mixture of models, which learns from the first job on.
+
+Three ideas make headroom and tuning unnecessary. The chance that the next job is a record is about 1 in n + 1, so the
+past gets one more job beyond the largest (`_with_record`). Models are judged on jobs that they have not seen
+(`models`). And instead of choosing one model, the ladder of a job is the best for all that they say about it, each
+weighted by how little it would have cost in the past.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import inf, nan, sqrt
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonnage.size.histograms import FloatArray, Histogram, check_amounts
+from tonnage.size.ladders import Ladder, escalated
+from tonnage.size.models import MODELS, Fit, constant
+from tonnage.size.optimal import best_rungs, ladder
+
+__all__ = ["Mixture"]
+
+Model: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray], Fit]
+
+_PER_ATTEMPT = 0.02  # of the largest peak: what an attempt costs beside its amount
+_ENOUGH = 4  # jobs with a known input, before it is looked at
+_REFIT = 1.15
+_REMEMBERED = 4096  # jobs that the models are fitted to: the newest
+_IGNORED = 1e-3  # the weight of a model that is not worth asking
+_RECORDS = np.array([0.25, 0.5, 1, 2, 4, 8, 16, 32, 64])
+_RECORD_SHARES = -np.diff((1 + np.concatenate(([0.0], _RECORDS)) / 2) ** -2.0)
+_RECORD_SHARES[-1] += 1 - _RECORD_SHARES.sum()
+# How many points are kept of a distribution: of all its mass, and of each halving of what is left.
+_COARSE = (32, 3)
+_FINE = (128, 6)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Scores:
+    """A distribution: of what past jobs needed, in a model's terms, and of a record beyond them; ascending."""
+
+    values: FloatArray
+    seconds: FloatArray
+    jobs: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Voice:
+    """What one model says, and how much it counts."""
+
+    name: str
+    fit: Fit
+    scores: _Scores
+    weight: float
+
+
+class Mixture:
+    """Sizes jobs by the models that would have wasted least."""
+
+    def __init__(
+        self, capacity: float, *, models: Sequence[Model] = MODELS, growth: float = 2.0, objective: str = "waste"
+    ) -> None:
+        self._capacity = capacity
+        self._growth = growth
+        self._models = models
+        self._objective = objective
+        self._peaks: list[float] = []
+        self._seconds: list[float] = []
+        self._inputs: list[float] = []
+        self._largest = 0.0
+        self._least = 1.0
+        self._refit_at = 0
+        self._voices: list[_Voice] = []
+        self._without_input: Ladder = (capacity,)
+        self.samples = 0
+
+    def observe(self, peak: float, seconds: float, input_bytes: float = nan) -> None:
+        """Take in a job that finished."""
+        check_amounts(peak, seconds)
+        self._peaks.append(peak)
+        self._seconds.append(seconds)
+        self._inputs.append(input_bytes if 0 < input_bytes < inf else nan)
+        self.samples += 1
+        if peak > self._largest:
+            self._largest = peak
+            self._refit_at = 0
+
+    def ladder(self, input_bytes: float = nan) -> Ladder:
+        """Return what a job with this input is to be tried with."""
+        if self.samples and self.samples >= self._refit_at:
+            self._fit()
+        if not self._voices or not 0 < input_bytes < inf:
+            return self._without_input
+        return self._pooled(input_bytes)
+
+    def weights(self) -> dict[str, float]:
+        """Return how much each model counts for a job whose input is known."""
+        self.ladder()
+        return {voice.name: voice.weight for voice in self._voices}
+
+    def _fit(self) -> None:
+        self._refit_at = int(self.samples * _REFIT) + 1
+        peaks, seconds, inputs = (np.array(values) for values in (self._peaks, self._seconds, self._inputs))
+        if not seconds.any():
+            seconds = np.ones(len(seconds))
+        if peaks.any():
+            self._least = float(peaks[peaks > 0].min()) / 2
+        alone = _scored(constant(inputs, peaks, seconds), peaks, seconds)
+        self._without_input = self._climb(alone)
+        known = np.flatnonzero(~np.isnan(inputs))[-_REMEMBERED:]
+        self._voices = []
+        if len(known) >= _ENOUGH and peaks[known].any() and seconds[known].any():
+            self._voices = self._heard(inputs[known], peaks[known], seconds[known])
+
+    def _heard(self, inputs: FloatArray, peaks: FloatArray, seconds: FloatArray) -> list[_Voice]:
+        """Return the models that are worth asking, each weighted by how little it would have wasted."""
+        fits = [model(inputs, peaks, seconds) for model in self._models]
+        scores = [_scored(fit, peaks, seconds) for fit in fits]
+        used = float(peaks @ seconds)
+        wasted = np.array([self._cost(fit, peaks, seconds) - used for fit in fits])
+        weights = (wasted / wasted.min()) ** -max(8.0, sqrt(len(peaks)))
+        weights /= weights.sum()
+        return [
+            _Voice(model.__name__, fit, _thinned(said, *_FINE), float(weight))
+            for model, fit, said, weight in zip(self._models, fits, scores, weights, strict=True)
+            if weight >= _IGNORED
+        ]
+
+    def _cost(self, fit: Fit, peaks: FloatArray, seconds: FloatArray) -> float:
+        """Return what the best ladder would have cost with one model alone."""
+        values, mass = _with_record((peaks - fit.base) / fit.scale, seconds, _least_step(fit, peaks))
+        # The record is an average job in all but its score.
+        base, scale = (np.concatenate((part, np.full(len(_RECORDS), part.mean()))) for part in (fit.base, fit.scale))
+        order = np.argsort(values, kind="stable")
+        values, mass = values[order], mass[order]
+        slopes = _from_here_on(mass * scale[order])
+        offsets = _from_here_on(mass * (base[order] + _PER_ATTEMPT * self._largest))
+        last = _ends(values[1:] != values[:-1])
+        starts = np.concatenate(([0], last + 1))
+        return best_rungs(values[last], slopes[starts], offsets[starts])[1]
+
+    def _pooled(self, input_bytes: float) -> Ladder:
+        values, seconds, jobs = [], [], []
+        for voice in self._voices:
+            base, scale = voice.fit.at(input_bytes)
+            values.append(base + voice.scores.values * scale)
+            seconds.append(voice.scores.seconds * voice.weight)
+            jobs.append(voice.scores.jobs * voice.weight)
+        pooled = np.concatenate(values)
+        order = np.argsort(pooled, kind="stable")
+        return self._climb(_Scores(pooled[order], np.concatenate(seconds)[order], np.concatenate(jobs)[order]))
+
+    def _climb(self, said: _Scores) -> Ladder:
+        """Return the best ladder for a job of which this is said about its peak."""
+        few = _thinned(_Scores(np.maximum(said.values, self._least), said.seconds, said.jobs), *_COARSE)
+        histogram = Histogram(few.values, few.jobs, few.seconds, few.seconds, self._largest)
+        per_attempt = _PER_ATTEMPT * self._largest
+        rungs = ladder(histogram, per_attempt=per_attempt, objective=self._objective)
+        return escalated(rungs, self._capacity, self._growth)
+
+
+def _scored(fit: Fit, peaks: FloatArray, seconds: FloatArray) -> _Scores:
+    values, mass = _with_record((peaks - fit.base) / fit.scale, seconds, _least_step(fit, peaks))
+    jobs = np.concatenate((np.ones(len(peaks)), _RECORD_SHARES))
+    order = np.argsort(values, kind="stable")
+    return _Scores(values[order], mass[order], jobs[order])
+
+
+def _least_step(fit: Fit, peaks: FloatArray) -> float:
+    """Return by how much a record exceeds the others at least, however alike they were: the fewer jobs, the more."""
+    return max(1e-4, 0.1 / len(peaks) ** 2) * float(peaks.max()) / float(fit.scale.mean())
+
+
+def _with_record(scores: FloatArray, seconds: FloatArray, least: float) -> tuple[FloatArray, FloatArray]:
+    """Return scores and run times with one more job, which is beyond the largest: how far follows from the largest."""
+    size = len(scores)
+    count = min(max(2, int(sqrt(size))), size - 1)
+    ordered = np.sort(scores)
+    step = float(ordered[size - count :].mean() - ordered[size - count - 1]) if count > 0 else 0.0
+    return (
+        np.concatenate((scores, ordered[-1] + max(step, least) * _RECORDS)),
+        np.concatenate((seconds, seconds.mean() * _RECORD_SHARES)),
+    )
+
+
+def _thinned(said: _Scores, bulk: int, tail: int) -> _Scores:
+    """Return a distribution in some dozens of points, finer towards its end; each stands for what is just below it."""
+    left = np.maximum(_from_here_on(said.seconds)[:-1] / said.seconds.sum(), 1e-15)
+    group = (bulk * (1 - left)).astype(int) + (-tail * np.log2(left)).astype(int)
+    last = _ends((group[1:] != group[:-1]) & (said.values[1:] != said.values[:-1]))
+    return _Scores(said.values[last], _between(said.seconds, last), _between(said.jobs, last))
+
+
+def _ends(changes: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Return the last place of each run, given where a place differs from the one before."""
+    return np.flatnonzero(np.append(changes, True))
+
+
+def _between(values: FloatArray, last: NDArray[np.intp]) -> FloatArray:
+    """Return the sums of the values up to each place, from the one before it."""
+    return np.diff(np.concatenate(([0.0], np.cumsum(values)[last])))
+
+
+def _from_here_on(values: FloatArray) -> FloatArray:
+    """Return the sum of each value and all after it, and 0 at the end."""
+    return np.concatenate((np.cumsum(values[::-1])[::-1], [0.0]))

@@ -1,0 +1,131 @@
+"""Models of how a job's peak depends on the size of its input.
+
+A job with the input x is tried with p(x) + d * s(x), where p and s come from the model and the ladder of d from the
+past: of each past job it is known which d it would have needed, its *score* (peak - p) / s. So that a model does not
+look better than it is, past jobs are scored as if each had been left out of the fit.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import exp, log, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonnage.size.histograms import FloatArray
+
+__all__ = ["MODELS", "Fit", "constant", "linear", "neighbours", "power", "proportional", "scaled_linear"]
+
+_NEARLY_ONE = 0.999  # the leverage of a job that alone decides the fit
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fit:
+    """A model that was fitted to past jobs."""
+
+    base: FloatArray
+    """p of each past job, as if it had been left out."""
+    scale: FloatArray
+    """s of each past job, as if it had been left out."""
+    at: Callable[[float], tuple[float, float]]
+    """p and s of a job with another input."""
+
+
+def constant(inputs: FloatArray, peaks: FloatArray, seconds: FloatArray) -> Fit:  # noqa: ARG001 (models are fitted alike)
+    """The input says nothing."""
+    return Fit(np.zeros(len(peaks)), np.ones(len(peaks)), lambda _: (0.0, 1.0))
+
+
+def linear(inputs: FloatArray, peaks: FloatArray, seconds: FloatArray) -> Fit:
+    """So much, and so much more for each byte of input: least squares, long jobs weigh more."""
+    least = float(peaks.min()) / 2
+    intercept, slope, left_out = _line(inputs, peaks, seconds)
+
+    def at(x: float) -> tuple[float, float]:
+        return max(intercept + slope * x, least), 1.0
+
+    return Fit(np.maximum(left_out, least), np.ones(len(peaks)), at)
+
+
+def scaled_linear(inputs: FloatArray, peaks: FloatArray, seconds: FloatArray) -> Fit:
+    """As `linear`, but what is missing grows with what is expected."""
+    least = float(peaks.min()) / 2
+    intercept, slope, left_out = _line(inputs, peaks, seconds)
+    return Fit(
+        np.zeros(len(peaks)),
+        np.maximum(left_out, max(least, 1e-9)),
+        lambda x: (0.0, max(intercept + slope * x, least, 1e-9)),
+    )
+
+
+def proportional(inputs: FloatArray, peaks: FloatArray, seconds: FloatArray) -> Fit:  # noqa: ARG001
+    """So much for each byte of input."""
+    mean = float(inputs.mean())
+    return Fit(np.zeros(len(peaks)), inputs / mean, lambda x: (0.0, x / mean))
+
+
+def power(inputs: FloatArray, peaks: FloatArray, seconds: FloatArray) -> Fit:
+    """A power of the input: a line through the logarithms."""
+    low, high = log(max(float(peaks.min()), 1e-9) / 2), log(4 * float(peaks.max()))
+    intercept, slope, left_out = _line(np.log(inputs), np.log(np.maximum(peaks, 1e-9)), seconds)
+    return Fit(
+        np.zeros(len(peaks)),
+        np.exp(np.clip(left_out, low, high)),
+        lambda x: (0.0, exp(min(max(intercept + slope * log(x), low), high))),
+    )
+
+
+def neighbours(inputs: FloatArray, peaks: FloatArray, seconds: FloatArray) -> Fit:  # noqa: ARG001
+    """The median peak of the past jobs whose inputs were most alike."""
+    order = np.argsort(inputs, kind="stable")
+    places, values = np.log(inputs[order]), np.maximum(peaks[order], 1e-9)
+    count = min(max(3, int(sqrt(len(peaks)))), len(peaks) - 1)
+    scale = np.empty(len(peaks))
+    scale[order] = np.median(values[_nearest_others(places, count)], axis=1)
+
+    def at(x: float) -> tuple[float, float]:
+        place = log(x)
+        near = int(np.searchsorted(places, place))
+        window = slice(max(0, near - count), near + count)
+        closest = np.argsort(np.abs(places[window] - place), kind="stable")[:count]
+        return 0.0, float(np.median(values[window][closest]))
+
+    return Fit(np.zeros(len(peaks)), scale, at)
+
+
+MODELS = (constant, linear, proportional, power, neighbours)
+"""What `auto` chooses among."""
+
+
+def _line(x: FloatArray, y: FloatArray, weights: FloatArray) -> tuple[float, float, FloatArray]:
+    """Fit a line; return its height at 0, its slope, and its value for each point as if that had been left out."""
+    weights = weights + 1e-9 * weights.mean() if weights.any() else np.ones(len(x))
+    total = weights.sum()
+    mean_x, mean_y = float(weights @ x / total), float(weights @ y / total)
+    apart = x - mean_x
+    spread = float(weights @ apart**2)
+    if spread <= 1e-12 * total * (abs(mean_x) + 1e-300) ** 2:  # all inputs are alike
+        leverage = weights / total
+        slope = 0.0
+    else:
+        slope = float((weights * apart) @ y / spread)
+        leverage = weights * (1 / total + apart**2 / spread)
+    fitted = mean_y + slope * apart
+    residual = (y - fitted) / (1 - np.minimum(leverage, _NEARLY_ONE))
+    return mean_y - slope * mean_x, slope, y - residual
+
+
+def _nearest_others(places: FloatArray, count: int) -> NDArray[np.intp]:
+    """Return for each of some sorted places the `count` others that are nearest.
+
+    They stand around it without a gap: so the window of `count` + 1 places that reaches least far.
+    """
+    size = len(places)
+    starts = np.arange(size)[:, None] - np.arange(count, -1, -1)[None, :]
+    possible = (starts >= 0) & (starts + count < size)
+    starts = np.clip(starts, 0, size - 1 - count)
+    reach = np.maximum(places[:, None] - places[starts], places[starts + count] - places[:, None])
+    best = starts[np.arange(size), np.argmin(np.where(possible, reach, np.inf), axis=1)]
+    window = best[:, None] + np.arange(count + 1)[None, :]
+    others: NDArray[np.intp] = window[window != np.arange(size)[:, None]].reshape(size, count)
+    return others

@@ -1,0 +1,108 @@
+"""The optimal ladder: as many rungs as pay, found exactly.
+
+With rungs a_1 < a_2 < ..., every job whose peak is above a rung pays for the next one too. So a history costs the sum
+of a_j * W(a_(j-1)), where W(x) is the run time of all jobs with a peak above x. The best ladder that ends at peak j
+continues the best that ends at some earlier peak i: f(j) = min over i of f(i) + a_j * W(i). For each i this is a line
+in a_j; W falls with i and a_j rises with j, so the lower hull of the lines can be walked once from left to right.
+"""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tonnage.kernels import fast
+from tonnage.size.first_allocations import max_throughput
+from tonnage.size.histograms import FloatArray, Histogram
+from tonnage.size.ladders import Ladder, of_rungs
+
+__all__ = ["best_rungs", "ladder"]
+
+_Numbers: TypeAlias = Any  # a list where it is small, an array where it is compiled
+_Places: TypeAlias = Any
+
+
+def ladder(histogram: Histogram, *, per_attempt: float = 0.0, objective: str = "waste") -> Ladder:
+    """Waste as little as possible with any number of retries.
+
+    `per_attempt` is what an attempt costs beside its amount, in amounts times the job's run time. With the objective
+    "throughput", the first rung finishes as many jobs as possible (Equation 3), and only the others waste little.
+    """
+    if objective == "throughput":
+        first = max_throughput(histogram)[0]
+        late = histogram.beyond(first)
+        return of_rungs(first, *(ladder(late, per_attempt=per_attempt) if len(late) else ()), histogram.largest)
+    # Without run times, all jobs count alike.
+    seconds = histogram.seconds if histogram.seconds.any() else histogram.jobs
+    positive = histogram.peaks > 0  # nobody can be given nothing
+    amounts = histogram.peaks[positive]
+    if not len(amounts):
+        return of_rungs(histogram.largest)
+    left = np.concatenate(([seconds.sum()], np.cumsum(seconds[positive][:0:-1])[::-1], [0.0]))
+    if histogram.largest > amounts[-1]:
+        amounts, left = np.append(amounts, histogram.largest), np.append(left, 0.0)
+    chosen, _ = best_rungs(amounts + per_attempt, left, np.zeros(len(left)))
+    return of_rungs(*amounts[chosen])
+
+
+def best_rungs(amounts: FloatArray, slopes: FloatArray, offsets: FloatArray) -> tuple[list[int], float]:
+    """Return which amounts make the best ladder that ends at the last of them, and what it costs.
+
+    An attempt with the amount `a`, after the rung i failed (0: none was tried), costs ``offsets[i] + a * slopes[i]``.
+    Amounts rise strictly, slopes never rise.
+    """
+    size = len(amounts)
+    walk = fast(_walk, size)
+    if walk is _walk:  # plain Python is fastest on lists
+        before = [0] * size
+        numbers = (amounts.tolist(), slopes.tolist(), offsets.tolist())
+        total = walk(*numbers, before, [0.0] * size, [0.0] * size, [0] * size)
+    else:
+        places = np.empty(size, np.int64)
+        total = walk(amounts, slopes, offsets, places, np.empty(size), np.empty(size), np.empty(size, np.int64))
+        before = places.tolist()
+    chosen = []
+    place = size
+    while place:
+        chosen.append(place - 1)
+        place = before[place - 1]
+    return chosen[::-1], total
+
+
+def _walk(
+    amounts: _Numbers,
+    slopes: _Numbers,
+    offsets: _Numbers,
+    before: _Places,
+    hull_slopes: _Numbers,
+    hull_heights: _Numbers,
+    hull_places: _Places,
+) -> float:
+    """Fill in which rung comes before each (numbered from 1; 0 is none), and return the cost of the best ladder.
+
+    The hull's lines are kept in the room that the caller gives.
+    """
+    first, last = 0, 0
+    hull_slopes[0], hull_heights[0], hull_places[0] = slopes[0], offsets[0], 0
+    best = 0.0
+    for place in range(len(amounts)):
+        amount = amounts[place]
+        best = hull_heights[first] + hull_slopes[first] * amount
+        while first < last:
+            next_best = hull_heights[first + 1] + hull_slopes[first + 1] * amount
+            if next_best > best:
+                break
+            best = next_best
+            first += 1
+        before[place] = hull_places[first]
+        slope, height = slopes[place + 1], best + offsets[place + 1]
+        if slope == hull_slopes[last] or place + 1 == len(amounts):
+            continue  # nobody needs more than an earlier rung gave: nothing starts from here
+        # A line that is nowhere the lowest between its neighbours leaves the hull.
+        while last > first and (
+            (height - hull_heights[last - 1]) * (hull_slopes[last - 1] - hull_slopes[last])
+            <= (hull_heights[last] - hull_heights[last - 1]) * (hull_slopes[last - 1] - slope)
+        ):
+            last -= 1
+        last += 1
+        hull_slopes[last], hull_heights[last], hull_places[last] = slope, height, place + 1
+    return best

@@ -1,0 +1,99 @@
+"""Jobs that ran, as arrays: what strategies are told, and what they are judged on."""
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonnage.errors import InputError
+from tonnage.jobs import Attempt, History, Outcome, Resource
+from tonnage.size.histograms import FloatArray
+
+__all__ = ["Records", "collect", "group_of"]
+
+_TEXTS = ("category", "label", "user", "host", "workflow", "executable", "command", "task", "run")
+_NONE = ("", "none")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Records:
+    """Jobs in the order of their source, each of a group; arrays with one number a job, NaN is unknown."""
+
+    names: tuple[str, ...]
+    """The groups, in the order of their first job."""
+    group: NDArray[np.int64]
+    """Which of them each job belongs to."""
+    history: History
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+    def only(self, chosen: NDArray[np.bool_]) -> "Records":
+        """Return some of the jobs."""
+        history = self.history
+        return Records(
+            self.names,
+            self.group[chosen],
+            History(
+                used={resource: values[chosen] for resource, values in history.used.items()},
+                requested={resource: values[chosen] for resource, values in history.requested.items()},
+                input_bytes=history.input_bytes[chosen],
+                finished=history.finished[chosen],
+                memory_methods=history.memory_methods,
+            ),
+        )
+
+    def histories(self) -> Mapping[str, History]:
+        """Return the history of each group."""
+        return {name: self.only(self.group == number).history for number, name in enumerate(self.names)}
+
+
+def group_of(attempt: Attempt, by: str) -> str:
+    """Return the group of an attempt: by its category or another text, or by a field that the user gave it."""
+    if by in _NONE:
+        return "all"
+    if by in _TEXTS:
+        return getattr(attempt, by) or ""
+    value = attempt.fields.get(by, attempt.raw.get(by))
+    return "" if value is None else str(value)
+
+
+def collect(attempts: Iterable[Attempt], by: str = "category") -> Records:
+    """Return attempts as arrays, grouped by a text or a field of theirs; by "none", all are one group."""
+    resources = tuple(Resource)
+    used, requested = ({resource: array("d") for resource in resources} for _ in range(2))
+    inputs, group, finished = array("d"), array("q"), bytearray()
+    numbers: dict[str, int] = {}
+    methods: Counter[str] = Counter()
+    nan = float("nan")
+    for attempt in attempts:
+        name = group_of(attempt, by)
+        group.append(numbers.setdefault(name, len(numbers)))
+        for resource in resources:
+            value = getattr(attempt.used, resource)
+            used[resource].append(nan if value is None else value)
+            value = getattr(attempt.requested, resource)
+            requested[resource].append(nan if value is None else value)
+        inputs.append(nan if attempt.input_bytes is None else attempt.input_bytes)
+        finished.append(attempt.outcome is None or attempt.outcome is Outcome.DONE)
+        if attempt.used.memory is not None and attempt.memory_method:
+            methods[attempt.memory_method] += 1
+    if by not in (*_NONE, *_TEXTS) and set(numbers) <= {""}:
+        raise InputError(
+            f'no job has a field "{by}"', hint=f"one of {', '.join(_TEXTS)}, none, or a field that jobs were given"
+        )
+    history = History(
+        used={resource: _numbers(values) for resource, values in used.items()},
+        requested={resource: _numbers(values) for resource, values in requested.items()},
+        input_bytes=_numbers(inputs),
+        finished=np.frombuffer(finished, np.bool_),
+        memory_methods=methods,
+    )
+    return Records(tuple(numbers), np.array(group, np.int64), history)
+
+
+def _numbers(values: "array[float]") -> FloatArray:
+    return np.frombuffer(values, np.float64) if len(values) else np.empty(0)

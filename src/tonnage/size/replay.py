@@ -1,0 +1,361 @@
+"""Strategies side by side on recorded jobs: what they would have cost, under the protocols of the literature.
+
+A protocol says in which order jobs come, what is known at the beginning, how large a machine is, and what a job gets
+that failed. Strategies know nothing of it: they are the same that size jobs everywhere else.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonnage.errors import InputError
+from tonnage.jobs import Amounts, Attempt, Resource
+from tonnage.size.histograms import FloatArray
+from tonnage.size.ladders import DoesNotFitError, Ladder
+from tonnage.size.records import Records
+from tonnage.size.sizers import Same, Sizer, WholeMachineFirst
+from tonnage.size.strategies import Settings, sizer
+
+__all__ = ["PROTOCOLS", "Protocol", "Result", "as_sizey_measures", "replay"]
+
+Machine = Mapping[Resource, float]
+
+_MB, _GB = 1e6, 1e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protocol:
+    """How recorded jobs are played to a strategy."""
+
+    by: str = "category"
+    resources: tuple[Resource, ...] = (Resource.MEMORY,)
+    """What is looked at."""
+    limiting: tuple[Resource, ...] = ()
+    """What a job can run out of; by default what is looked at, one at a time."""
+    machine: Machine | None = None
+    """How much there is; by default the largest peak."""
+    online: bool = True
+    """Whether a strategy learns job by job, or knows all jobs beforehand."""
+    retry_at_largest: bool = False
+    """Whether a job that failed gets the largest peak of all categories."""
+    cold_start: int = 0
+    """So many jobs get the whole machine first, of a strategy that learns."""
+    converge: int | None = None
+    """So many jobs of a category get the whole machine before it is sized, and after each surprise."""
+    history: float = 0.0
+    """The part of the jobs that is known at the beginning; with it, jobs come in random order."""
+    fewest: int = 0
+    """Categories with fewer jobs are left out."""
+    only_timed: bool = False
+    """Whether categories with a job that took no time are left out."""
+    drop_untimed: bool = False
+    """Whether jobs that took no time are left out."""
+    drop_last: bool = False
+    grow_all: bool = False
+    """Whether every resource grows when one was exhausted."""
+    overdeclared: float = 1.0
+    """What users declare, as a multiple of the largest peak of memory."""
+    width: float = 0.0
+    growth: float = 2.0
+    buckets: int = 1
+    refit: float = 0.01
+    share: float = 0.95
+
+
+_PHUNG_MACHINE = {Resource.CORES: 16.0, Resource.MEMORY: 64_000 * _MB, Resource.DISK: 64_000 * _MB}
+
+PROTOCOLS: dict[str, Protocol] = {
+    "tovar": Protocol(online=False, retry_at_largest=True, drop_untimed=True, growth=inf, width=50 * _MB),
+    "tovar-online": Protocol(converge=25, drop_untimed=True, growth=inf, width=50 * _MB),
+    "phung": Protocol(
+        limiting=(Resource.CORES, Resource.MEMORY, Resource.DISK),
+        machine=_PHUNG_MACHINE,
+        cold_start=10,
+        drop_last=True,
+        grow_all=True,
+        overdeclared=1.05,
+        growth=inf,
+        refit=0.0,
+    ),
+    "sizey": Protocol(machine={Resource.MEMORY: 128 * _GB}, history=0.3, fewest=34, only_timed=True),
+}
+"""What is known of how others replay jobs (size.md has the details)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a strategy would have cost, for one resource; amounts times seconds."""
+
+    strategy: str
+    resource: Resource
+    allocations: dict[str, float]
+    """What each group is tried with first, at the end of the replay."""
+    jobs: int
+    used: float
+    paid: float
+    whole: float
+    """What whole machines would have cost."""
+    retried: int
+    failures: int
+    throughput: float
+    """Jobs that finish per resource and time, as a multiple of what the largest peak for all would give."""
+    oracle: float
+    """The throughput of each job at its own peak."""
+    efficiency: float
+    """The mean over jobs of what they used of what they were given in all attempts (ATE)."""
+    decision_seconds: float
+    """The time that a strategy took, for each job."""
+
+    @property
+    def waste(self) -> float:
+        """What was paid for and not used."""
+        return self.paid - self.used
+
+    @property
+    def waste_fraction(self) -> float:
+        """The part of what was paid for that was not used."""
+        return self.waste / self.paid if self.paid else 0.0
+
+    @property
+    def waste_reduction(self) -> float:
+        """How much less is wasted than with whole machines (WRR)."""
+        whole = self.whole - self.used
+        return 1 - self.waste / whole if whole else 0.0
+
+    @property
+    def retries_fraction(self) -> float:
+        """The part of the jobs that needed more than one attempt."""
+        return self.retried / self.jobs if self.jobs else 0.0
+
+
+def as_sizey_measures(attempt: Attempt) -> Attempt:
+    """Return an attempt as the Sizey protocol sees it: the trace's rss for memory, and rchar for the input's size."""
+    rss, rchar = (_number(attempt.raw.get(name)) for name in ("rss", "rchar"))
+    used = attempt.used if rss is None else replace(attempt.used, memory=Amounts.of(memory=rss).memory)
+    known = attempt.input_bytes
+    return replace(attempt, used=used, input_bytes=Amounts.of(memory=rchar).memory if known is None else known)
+
+
+def _number(value: object) -> float | None:
+    try:
+        return float(str(value))
+    except ValueError:
+        return None
+
+
+def replay(records: Records, strategies: Sequence[str], protocol: Protocol, *, seed: int = 0) -> list[Result]:
+    """Return what each strategy would have cost on recorded jobs, for each resource that the protocol looks at."""
+    records = _playable(records, protocol)
+    if not len(records):
+        raise InputError("no job is left to replay", hint="peaks and run times must be known")
+    results = []
+    for strategy in strategies:
+        if protocol.limiting:
+            played = _play(records, strategy, protocol, protocol.limiting, seed)
+            results += [played[resource] for resource in protocol.resources]
+        else:
+            results += [_play(records, strategy, protocol, (one,), seed)[one] for one in protocol.resources]
+    return results
+
+
+def _playable(records: Records, protocol: Protocol) -> Records:
+    """Return the jobs that the protocol keeps."""
+    history = records.history
+    needed = {*protocol.resources, *protocol.limiting, Resource.WALL_TIME}
+    kept = history.finished & np.all([history.used[resource] >= 0 for resource in needed], axis=0)
+    if protocol.drop_last and len(kept):
+        kept[-1] = False
+    seconds = history.used[Resource.WALL_TIME]
+    if protocol.drop_untimed:
+        kept &= seconds > 0
+    if protocol.fewest:  # those that used nothing were not measured
+        kept &= np.all([history.used[resource] > 0 for resource in protocol.resources], axis=0)
+        kept &= (np.bincount(records.group[kept], minlength=len(records.names)) >= protocol.fewest)[records.group]
+    if protocol.only_timed:
+        untimed = np.bincount(records.group[kept], seconds[kept] == 0, minlength=len(records.names))
+        kept &= (untimed == 0)[records.group]
+    return records.only(kept)
+
+
+def _play(
+    records: Records, strategy: str, protocol: Protocol, resources: Sequence[Resource], seed: int
+) -> dict[Resource, Result]:
+    """Play all jobs to a strategy; return what each of the resources that a job can run out of would have cost."""
+    table = _Table(records, strategy, protocol, resources)
+    past, coming = _order(records, protocol, seed)
+    for job in past:
+        table.observe(job)
+    if not protocol.online:
+        for job in coming:
+            table.observe(job)
+    climbed = _Climbed(np.empty((len(resources), len(coming))), np.empty((len(resources), len(coming))), [])
+    deciding = 0.0
+    for place, job in enumerate(coming):
+        begin = perf_counter()
+        ladders = table.ladders(job, whole=table.learns and place < protocol.cold_start)
+        deciding += perf_counter() - begin
+        given, last, attempts = _climb(ladders, table.needs[job], grow_all=protocol.grow_all)
+        climbed.given[:, place] = given
+        climbed.last[:, place] = last
+        climbed.attempts.append(attempts)
+        if protocol.online:
+            begin = perf_counter()
+            table.observe(job)
+            deciding += perf_counter() - begin
+    return {
+        resource: _result(table, records, climbed, np.array(coming), place, deciding / max(1, len(coming)))
+        for place, resource in enumerate(resources)
+    }
+
+
+class _Table:
+    """Recorded jobs, with a sizer for each group and each resource."""
+
+    def __init__(self, records: Records, strategy: str, protocol: Protocol, resources: Sequence[Resource]) -> None:
+        used = records.history.used
+        self.strategy = strategy
+        self.resources = resources
+        self.largest = [float(used[resource].max()) for resource in resources]
+        given = protocol.machine or {}
+        self.machine = [given.get(resource, most) for resource, most in zip(resources, self.largest, strict=True)]
+        self.sizers = [[_sizer(self, place, protocol) for place in range(len(resources))] for _ in records.names]
+        self.learns = not all(isinstance(one, Same) for row in self.sizers for one in row)
+        # Plain lists: jobs are gone through one by one.
+        self.needs: list[tuple[float, ...]] = list(
+            zip(*(used[resource].tolist() for resource in resources), strict=True)
+        )
+        self._group: list[int] = records.group.tolist()
+        self._seconds: list[float] = used[Resource.WALL_TIME].tolist()
+        self._inputs: list[float] = records.history.input_bytes.tolist()
+
+    def observe(self, job: int) -> None:
+        """Tell the sizers of a job's group what it needed."""
+        seconds, inputs = self._seconds[job], self._inputs[job]
+        for one, need in zip(self.sizers[self._group[job]], self.needs[job], strict=True):
+            one.observe(need, seconds, inputs)
+
+    def ladders(self, job: int, *, whole: bool) -> list[Ladder]:
+        """Return what a job is to be tried with, of each resource."""
+        if whole:
+            return [(capacity,) for capacity in self.machine]
+        inputs = self._inputs[job]
+        return [one.ladder(inputs) for one in self.sizers[self._group[job]]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Climbed:
+    """What jobs were given: a row for each resource, a column for each job."""
+
+    given: FloatArray
+    """In all of its attempts."""
+    last: FloatArray
+    """In the attempt that succeeded."""
+    attempts: list[int]
+
+
+def _sizer(table: _Table, place: int, protocol: Protocol) -> Sizer:
+    resource, capacity, largest = table.resources[place], table.machine[place], table.largest[place]
+    overdeclared = protocol.overdeclared if resource is Resource.MEMORY else 1.0
+    made = sizer(
+        table.strategy,
+        Settings(
+            capacity=capacity,
+            largest=largest if protocol.retry_at_largest else None,
+            declared=min(largest * overdeclared, capacity),
+            share=protocol.share,
+            buckets=protocol.buckets,
+            aligned=protocol.grow_all,
+            width=protocol.width if resource.unit == "bytes" else 0.0,
+            growth=protocol.growth,
+            refit=protocol.refit,
+        ),
+    )
+    return made if protocol.converge is None else WholeMachineFirst(made, capacity, jobs=protocol.converge)
+
+
+def _order(records: Records, protocol: Protocol, seed: int) -> tuple[list[int], list[int]]:
+    """Return which jobs are known at the beginning, and which come then, in their order."""
+    if not protocol.history:
+        return [], list(range(len(records)))
+    past: list[int] = []
+    coming: list[int] = []
+    for number in range(len(records.names)):
+        shuffled = np.random.default_rng(seed).permutation(np.flatnonzero(records.group == number)).tolist()
+        known = int(protocol.history * len(shuffled))
+        past += shuffled[:known]
+        coming += shuffled[known:]
+    return past, coming
+
+
+def _climb(
+    ladders: Sequence[Ladder], needs: Sequence[float], *, grow_all: bool
+) -> tuple[list[float], list[float], int]:
+    """Return what a job is given of each resource in all attempts, what in the last one, and how many there are."""
+    rungs = [0] * len(ladders)
+    given = [0.0] * len(ladders)
+    attempts = 0
+    while True:
+        amounts = [ladder[rung] for ladder, rung in zip(ladders, rungs, strict=True)]
+        attempts += 1
+        failed = False
+        for place, amount in enumerate(amounts):
+            given[place] += amount
+            failed = failed or needs[place] > amount
+        if not failed:
+            return given, amounts, attempts
+        for place, amount in enumerate(amounts):
+            exhausted = needs[place] > amount
+            if rungs[place] + 1 < len(ladders[place]):
+                rungs[place] += grow_all or exhausted
+            elif exhausted:
+                raise DoesNotFitError(needs[place], amount)
+
+
+def _result(
+    table: _Table, records: Records, climbed: _Climbed, coming: NDArray[np.intp], place: int, deciding: float
+) -> Result:
+    resource = table.resources[place]
+    need, seconds = (records.history.used[one][coming] for one in (resource, Resource.WALL_TIME))
+    group, attempts = records.group[coming], np.array(climbed.attempts)
+    given, last, largest = climbed.given[place], climbed.last[place], table.largest[place]
+    known = given > 0
+    return Result(
+        strategy=table.strategy,
+        resource=resource,
+        allocations={name: table.sizers[number][place].ladder()[0] for number, name in enumerate(records.names)},
+        jobs=len(coming),
+        used=float(need @ seconds),
+        paid=float(given @ seconds),
+        whole=float(table.machine[place] * seconds.sum()),
+        retried=int((attempts > 1).sum()),
+        failures=int(attempts.sum() - len(attempts)),
+        throughput=_throughput(group, largest, last, seconds, attempts),
+        oracle=_throughput(group, largest, np.maximum(need, _least(need)), seconds, np.ones(len(need))),
+        efficiency=float((need[known] / given[known]).mean()) if known.any() else 0.0,
+        decision_seconds=deciding,
+    )
+
+
+def _throughput(
+    group: NDArray[np.int64], largest: float, last: FloatArray, seconds: FloatArray, attempts: FloatArray
+) -> float:
+    """Return how many times more jobs finish than if each had the largest amount.
+
+    As in the paper, a job that succeeds with the amount a finishes beside M / a others, and every attempt takes as long
+    as the job; categories count by their jobs.
+    """
+    jobs = np.bincount(group)
+    finished, busy = np.bincount(group, largest / last), np.bincount(group, seconds * attempts)
+    some = busy > 0
+    rate = float((jobs[some] * finished[some] / busy[some]).sum() / jobs.sum())
+    return rate * float(seconds.sum()) / len(seconds)
+
+
+def _least(need: FloatArray) -> float:
+    """Return the least amount that can be given: jobs that used nothing get it too."""
+    positive = need[need > 0]
+    return float(positive.min()) if len(positive) else 1.0

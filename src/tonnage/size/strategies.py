@@ -1,0 +1,118 @@
+"""Every strategy by the name that it has on the command line."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, TypeAlias
+
+from tonnage.errors import InputError
+from tonnage.size.buckets import KMeans, quantized
+from tonnage.size.first_allocations import (
+    brute_force_throughput,
+    brute_force_waste,
+    max_throughput,
+    max_throughput_slots,
+    min_waste,
+    min_waste_independent,
+    min_waste_slots,
+)
+from tonnage.size.fixed import declared, doubling, max_seen, percentile, whole_machine
+from tonnage.size.mixture import Mixture
+from tonnage.size.models import scaled_linear
+from tonnage.size.optimal import ladder
+from tonnage.size.sizers import FromHistogram, Same, Sizer, Strategy
+
+__all__ = ["STRATEGIES", "WITH_OBJECTIVE", "Objective", "Settings", "sizer"]
+
+Objective: TypeAlias = Literal["waste", "throughput"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a sizer is to keep to, in the resource's own unit."""
+
+    capacity: float
+    """All there is of the resource on the largest machine."""
+    objective: Objective = "waste"
+    largest: float | None = None
+    """What a job gets that exceeds its first allocation; by default the largest peak so far."""
+    declared: float | None = None
+    """What the user says a job needs."""
+    share: float = 0.95
+    """The part of the jobs that `percentile` covers."""
+    buckets: int = 2
+    aligned: bool = False
+    """Whether each bucket is a rung, even one that ends like the next: where all resources climb together."""
+    width: float = 0.0
+    """How wide a bucket of the histogram is; with 0 it holds one peak."""
+    half_life: float | None = None
+    """After how many jobs a job counts half as much."""
+    growth: float = 2.0
+    """How many times more each attempt gets beyond the largest peak."""
+    per_attempt: float = 0.0
+    """What `ladder` reckons an attempt to cost beside its amount."""
+    refit: float = 0.01
+    """By which part the jobs must have become more before a strategy looks at its histogram again."""
+
+
+def _from_histogram(strategy: Strategy) -> Callable[[Settings], Sizer]:
+    def make(settings: Settings) -> Sizer:
+        return FromHistogram(
+            strategy,
+            settings.capacity,
+            width=settings.width,
+            half_life=settings.half_life,
+            growth=settings.growth,
+            refit=settings.refit,
+            largest=settings.largest,
+        )
+
+    return make
+
+
+def _declared(settings: Settings) -> Sizer:
+    if settings.declared is None:
+        raise InputError(
+            "what jobs need is not declared", hint="the strategy declared needs amounts: --declare memory=4GB"
+        )
+    return Same(declared(settings.declared, settings.capacity))
+
+
+STRATEGIES: dict[str, Callable[[Settings], Sizer]] = {
+    "auto": lambda settings: Mixture(settings.capacity, growth=settings.growth, objective=settings.objective),
+    "ladder": lambda settings: _from_histogram(
+        partial(ladder, per_attempt=settings.per_attempt, objective=settings.objective)
+    )(settings),
+    "min-waste": _from_histogram(min_waste),
+    "min-waste-independent": _from_histogram(min_waste_independent),
+    "min-waste-slots": _from_histogram(min_waste_slots),
+    "max-throughput": _from_histogram(max_throughput),
+    "max-throughput-slots": _from_histogram(max_throughput_slots),
+    "brute-force-waste": _from_histogram(brute_force_waste),
+    "brute-force-throughput": _from_histogram(brute_force_throughput),
+    "regression": lambda settings: Mixture(settings.capacity, growth=settings.growth, models=(scaled_linear,)),
+    "max-seen": _from_histogram(max_seen),
+    "percentile": lambda settings: _from_histogram(partial(percentile, share=settings.share))(settings),
+    "quantized": lambda settings: _from_histogram(
+        partial(quantized, buckets=settings.buckets, aligned=settings.aligned)
+    )(settings),
+    "k-means": lambda settings: KMeans(
+        settings.capacity, buckets=settings.buckets, growth=settings.growth, aligned=settings.aligned
+    ),
+    "declared": _declared,
+    "doubling": lambda settings: Same(doubling(settings.capacity)),
+    "whole-machine": lambda settings: Same(whole_machine(settings.capacity)),
+}
+"""How to make a sizer of each strategy."""
+
+WITH_OBJECTIVE = ("auto", "ladder")
+"""The strategies that can serve either objective; all others have their own, or none."""
+
+
+def sizer(strategy: str, settings: Settings) -> Sizer:
+    """Return a new sizer of a strategy that is known by its name."""
+    try:
+        make = STRATEGIES[strategy]
+    except KeyError:
+        raise InputError(f'"{strategy}" is not a strategy', hint=f"one of {', '.join(STRATEGIES)}") from None
+    return make(settings)
