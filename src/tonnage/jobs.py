@@ -5,7 +5,17 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
 
-from tonnage.units import Bytes, Cores, Seconds
+from tonnage.units import (
+    Bytes,
+    Cores,
+    Seconds,
+    format_bytes,
+    format_cores,
+    format_seconds,
+    parse_bytes,
+    parse_cores,
+    parse_seconds,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,6 +42,18 @@ class Resource(StrEnum):
         if self in (Resource.WALL_TIME, Resource.CPU_TIME):
             return "seconds"
         return "cores" if self is Resource.CORES else "processes"
+
+    def parse(self, text: str) -> float:
+        """Return the amount of it that a user wrote: ``4GB``, ``2h``, ``8``."""
+        if self.unit == "bytes":
+            return float(parse_bytes(text))
+        return float(parse_seconds(text) if self.unit == "seconds" else parse_cores(text))
+
+    def shown(self, amount: float, *, binary: bool = False) -> str:
+        """Print an amount of it for people, bytes in powers of 1000 or, with `binary`, of 1024."""
+        if self.unit == "bytes":
+            return format_bytes(amount, binary=binary)
+        return format_seconds(amount) if self.unit == "seconds" else format_cores(amount)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,20 +1,30 @@
 """The options of every verb that takes a SOURCE, and what they name."""
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from tonnage.cli.options import printable
+from tonnage.cli.tables import counted
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tonnage.jobs import Attempt, History, Resource
     from tonnage.logs.conditions import Condition
     from tonnage.logs.log import Entry, Hints
     from tonnage.logs.sources import Source
+    from tonnage.size import Records
 
-__all__ = ["Reading", "pairs", "source_options"]
+__all__ = ["Reading", "amounts", "pairs", "source_options"]
 
+_SHOWN = 3
 _FORMATS = (
     "sacct-json",
     "workflow",
@@ -38,6 +48,20 @@ def pairs(values: Sequence[str], option: str) -> dict[str, str]:
         if not name.strip() or not equals:
             raise InputError(f'{option}: "{part}" is not of the form NAME=VALUE')
         found[name.strip()] = value.strip()
+    return found
+
+
+def amounts(values: Sequence[str], option: str) -> "dict[Resource, float]":
+    """Return the amounts that ``cores=16,memory=64GiB`` names, given once or more often."""
+    from tonnage.jobs import Resource
+
+    found = {}
+    for name, text in pairs(_parts(values), option).items():
+        if name not in list(Resource):
+            raise InputError(f'{option}: "{name}" is not a resource', hint=f"one of {', '.join(Resource)}")
+        found[Resource(name)] = Resource(name).parse(text)
+        if not found[Resource(name)]:
+            raise InputError(f"{option}: {name} cannot be 0")
     return found
 
 
@@ -67,6 +91,42 @@ class Reading:
             for source in open_source(text, hints, self.format):
                 yield replace(source, entries=_chosen(source.entries, conditions)) if conditions else source
 
+    def attempts(self, source: "Source") -> "Iterator[Attempt]":
+        """Yield the jobs of a source, and say afterwards how many of its rows could not be used."""
+        from collections import Counter
+
+        from tonnage.jobs import Attempt
+        from tonnage.logs.log import Skipped
+
+        skipped: Counter[str] = Counter()
+        with _progress(source):
+            for entry in source.entries:
+                if isinstance(entry, Attempt):
+                    yield entry
+                elif isinstance(entry, Skipped) and not entry.healthy:
+                    skipped[entry.reason] += 1
+        for reason, count in skipped.most_common(_SHOWN):
+            click.echo(printable(f"tonnage: {source.name}: skipped {counted(count, 'row')}: {reason}"), err=True)
+        if len(skipped) > _SHOWN:
+            click.echo(f"tonnage: {source.name}: and more, for {len(skipped) - _SHOWN} other reasons", err=True)
+
+    def records(self, texts: Sequence[str], by: str) -> "Records":
+        """Return the jobs of all sources as arrays, grouped by a text or a field of theirs."""
+        from tonnage.size import collect
+
+        return collect(chain.from_iterable(self.attempts(source) for source in self.sources(texts)), by)
+
+    def histories(self, texts: Sequence[str], by: str) -> "Mapping[str, History]":
+        """Return what the jobs of all sources used, group by group; from one archive in a single query."""
+        from tonnage.archive import Archive, histories
+        from tonnage.archive.reading import GROUPS
+        from tonnage.archive.url import is_archive
+
+        if len(texts) != 1 or not is_archive(texts[0]) or self.where or by not in (*GROUPS, "none"):
+            return self.records(texts, by).histories()
+        with Archive.open(texts[0]) as archive:
+            return histories(archive, by=None if by == "none" else by)
+
     def _hints(self) -> "Hints":
         from tonnage.logs.log import Hints
         from tonnage.logs.zones import zone
@@ -77,6 +137,15 @@ class Reading:
             units=pairs(_parts(self.units), "--units"),
             zone=zone(self.timezone),
         )
+
+
+def _progress(source: "Source") -> AbstractContextManager[object]:
+    """Show that a source is being read, where somebody is looking."""
+    if not sys.stderr.isatty():
+        return nullcontext()
+    from rich.console import Console
+
+    return Console(stderr=True).status(printable(f"Reading {source.name} ..."))
 
 
 def _parts(values: Sequence[str]) -> list[str]:

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 import click
 
 from tonnage.jobs import Resource
-from tonnage.units import format_bytes, format_cores, format_seconds
 
 __all__ = ["amount", "counted", "cut", "print_table"]
 
@@ -15,10 +14,7 @@ _WIDE = 160  # characters, where nobody's terminal sets a limit
 
 def amount(resource: str, value: float, *, binary: bool = False) -> str:
     """Print an amount of a resource in its unit, bytes in powers of 1000 or, with `binary`, of 1024."""
-    unit = Resource(resource).unit
-    if unit == "bytes":
-        return format_bytes(value, binary=binary)
-    return format_seconds(value) if unit == "seconds" else format_cores(value)
+    return Resource(resource).shown(value, binary=binary)
 
 
 def cut(name: str, room: int) -> str:

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from tonnage.errors import InputError
 from tonnage.jobs import AMOUNTS, Attempt
-from tonnage.units import parse_bytes, parse_cores, parse_seconds
+from tonnage.units import parse_bytes
 
 __all__ = ["OPERATORS", "Condition", "value_of"]
 
@@ -64,13 +64,10 @@ def value_of(attempt: Attempt, name: str) -> float | None:
 
 
 def _amount(name: str, text: str) -> float:
-    unit = "bytes" if name == "input_bytes" else AMOUNTS[name][1].unit if name in AMOUNTS else None
-    if unit == "bytes":
+    if name == "input_bytes":
         return float(parse_bytes(text))
-    if unit == "seconds":
-        return float(parse_seconds(text))
-    if unit == "cores":
-        return float(parse_cores(text))
+    if name in AMOUNTS and AMOUNTS[name][1].unit != "processes":
+        return AMOUNTS[name][1].parse(text)
     try:
         value = int(text)
     except ValueError:

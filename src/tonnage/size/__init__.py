@@ -1,1 +1,38 @@
 """How much to give a job: strategies that turn what past jobs used into what the next are tried with."""
+
+from tonnage.size.histograms import Histogram, Tally
+from tonnage.size.ladders import Cost, DoesNotFitError, Ladder, cost
+from tonnage.size.queues import QueueChoice, compare_queues
+from tonnage.size.records import Records, collect
+from tonnage.size.replay import PROTOCOLS, Protocol, Result, replay
+from tonnage.size.sizers import Sizer, WholeMachineFirst
+from tonnage.size.sizing import SIZED, Plan, Sized, size
+from tonnage.size.strategies import STRATEGIES, WITH_OBJECTIVE, Objective, Settings, sizer
+
+__all__ = [
+    "PROTOCOLS",
+    "SIZED",
+    "STRATEGIES",
+    "WITH_OBJECTIVE",
+    "Cost",
+    "DoesNotFitError",
+    "Histogram",
+    "Ladder",
+    "Objective",
+    "Plan",
+    "Protocol",
+    "QueueChoice",
+    "Records",
+    "Result",
+    "Settings",
+    "Sized",
+    "Sizer",
+    "Tally",
+    "WholeMachineFirst",
+    "collect",
+    "compare_queues",
+    "cost",
+    "replay",
+    "size",
+    "sizer",
+]

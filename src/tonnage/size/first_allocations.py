@@ -108,8 +108,9 @@ def _seconds_a_job(histogram: Histogram, amounts: FloatArray, beside: FloatArray
     """Return the time that a job takes where `beside` jobs run at once, unless they need the largest amount."""
     jobs, seconds = histogram.jobs.sum(), histogram.seconds.sum()
     late = _beyond(histogram, amounts, histogram.jobs)
-    busy: FloatArray = seconds + _beyond(histogram, amounts, histogram.seconds)
-    return busy / (beside * (jobs - late) + late)
+    busy = seconds + _beyond(histogram, amounts, histogram.seconds)
+    spent: FloatArray = busy / (beside * (jobs - late) + late)
+    return spent
 
 
 def _slots(largest: float, amounts: FloatArray) -> FloatArray:
@@ -123,4 +124,5 @@ def _shares(histogram: Histogram) -> FloatArray:
     So nothing between a half and the whole is ever tried, and all that is tried divides the whole.
     """
     peaks = histogram.peaks[histogram.peaks > 0]
-    return np.unique(histogram.largest / _slots(histogram.largest, peaks))
+    shares: FloatArray = np.unique(histogram.largest / _slots(histogram.largest, peaks))
+    return shares

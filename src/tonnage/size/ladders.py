@@ -46,7 +46,7 @@ class Cost:
     @property
     def waste_fraction(self) -> float:
         """The part of what was paid for that was not used."""
-        return self.waste / self.paid if self.paid else 0.0
+        return max(0.0, self.waste / self.paid) if self.paid else 0.0  # sums of floats may miss 0 by a little
 
     @property
     def retried_fraction(self) -> float:

@@ -1,36 +1,31 @@
 """`auto`: one ladder on a mixture of models, which learns from the first job on.
 
 Three ideas make headroom and tuning unnecessary. The chance that the next job is a record is about 1 in n + 1, so the
-past gets one more job beyond the largest (`_with_record`). Models are judged on jobs that they have not seen
+past gets one more job beyond the largest (`tail`). Models are judged on jobs that they have not seen
 (`models`). And instead of choosing one model, the ladder of a job is the best for all that they say about it, each
 weighted by how little it would have cost in the past.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, nan, sqrt
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tonnage.size.histograms import FloatArray, Histogram, check_amounts
 from tonnage.size.ladders import Ladder, escalated
-from tonnage.size.models import MODELS, Fit, constant
+from tonnage.size.models import MODELS, Fit, Model, constant
 from tonnage.size.optimal import best_rungs, ladder
+from tonnage.size.tail import RECORD_SHARES, with_record
 
 __all__ = ["Mixture"]
-
-Model: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray], Fit]
 
 _PER_ATTEMPT = 0.02  # of the largest peak: what an attempt costs beside its amount
 _ENOUGH = 4  # jobs with a known input, before it is looked at
 _REFIT = 1.15
 _REMEMBERED = 4096  # jobs that the models are fitted to: the newest
 _IGNORED = 1e-3  # the weight of a model that is not worth asking
-_RECORDS = np.array([0.25, 0.5, 1, 2, 4, 8, 16, 32, 64])
-_RECORD_SHARES = -np.diff((1 + np.concatenate(([0.0], _RECORDS)) / 2) ** -2.0)
-_RECORD_SHARES[-1] += 1 - _RECORD_SHARES.sum()
 # How many points are kept of a distribution: of all its mass, and of each halving of what is left.
 _COARSE = (32, 3)
 _FINE = (128, 6)
@@ -59,9 +54,17 @@ class Mixture:
     """Sizes jobs by the models that would have wasted least."""
 
     def __init__(
-        self, capacity: float, *, models: Sequence[Model] = MODELS, growth: float = 2.0, objective: str = "waste"
+        self,
+        capacity: float,
+        *,
+        models: Sequence[Model] = MODELS,
+        width: float = 0.0,
+        growth: float = 2.0,
+        objective: str = "waste",
     ) -> None:
+        """Prepare for the first job, which is given everything; amounts are multiples of `width`, unless it is 0."""
         self._capacity = capacity
+        self._width = width
         self._growth = growth
         self._models = models
         self._objective = objective
@@ -106,7 +109,7 @@ class Mixture:
             seconds = np.ones(len(seconds))
         if peaks.any():
             self._least = float(peaks[peaks > 0].min()) / 2
-        alone = _scored(constant(inputs, peaks, seconds), peaks, seconds)
+        alone, _ = _scored(constant(inputs, peaks, seconds), peaks, seconds)
         self._without_input = self._climb(alone)
         known = np.flatnonzero(~np.isnan(inputs))[-_REMEMBERED:]
         self._voices = []
@@ -116,29 +119,27 @@ class Mixture:
     def _heard(self, inputs: FloatArray, peaks: FloatArray, seconds: FloatArray) -> list[_Voice]:
         """Return the models that are worth asking, each weighted by how little it would have wasted."""
         fits = [model(inputs, peaks, seconds) for model in self._models]
-        scores = [_scored(fit, peaks, seconds) for fit in fits]
+        scored = [_scored(fit, peaks, seconds) for fit in fits]
         used = float(peaks @ seconds)
-        wasted = np.array([self._cost(fit, peaks, seconds) - used for fit in fits])
+        wasted = np.array([self._cost(fit, *one) - used for fit, one in zip(fits, scored, strict=True)])
         weights = (wasted / wasted.min()) ** -max(8.0, sqrt(len(peaks)))
         weights /= weights.sum()
         return [
             _Voice(model.__name__, fit, _thinned(said, *_FINE), float(weight))
-            for model, fit, said, weight in zip(self._models, fits, scores, weights, strict=True)
+            for model, fit, (said, _), weight in zip(self._models, fits, scored, weights, strict=True)
             if weight >= _IGNORED
         ]
 
-    def _cost(self, fit: Fit, peaks: FloatArray, seconds: FloatArray) -> float:
+    def _cost(self, fit: Fit, said: _Scores, order: NDArray[np.intp]) -> float:
         """Return what the best ladder would have cost with one model alone."""
-        values, mass = _with_record((peaks - fit.base) / fit.scale, seconds, _least_step(fit, peaks))
         # The record is an average job in all but its score.
-        base, scale = (np.concatenate((part, np.full(len(_RECORDS), part.mean()))) for part in (fit.base, fit.scale))
-        order = np.argsort(values, kind="stable")
-        values, mass = values[order], mass[order]
-        slopes = _from_here_on(mass * scale[order])
-        offsets = _from_here_on(mass * (base[order] + _PER_ATTEMPT * self._largest))
-        last = _ends(values[1:] != values[:-1])
+        rest = np.ones(len(RECORD_SHARES))
+        base, scale = (np.concatenate((part, part.mean() * rest))[order] for part in (fit.base, fit.scale))
+        slopes = _from_here_on(said.seconds * scale)
+        offsets = _from_here_on(said.seconds * (base + _PER_ATTEMPT * self._largest))
+        last = _ends(said.values[1:] != said.values[:-1])
         starts = np.concatenate(([0], last + 1))
-        return best_rungs(values[last], slopes[starts], offsets[starts])[1]
+        return best_rungs(said.values[last], slopes[starts], offsets[starts])[1]
 
     def _pooled(self, input_bytes: float) -> Ladder:
         values, seconds, jobs = [], [], []
@@ -153,35 +154,22 @@ class Mixture:
 
     def _climb(self, said: _Scores) -> Ladder:
         """Return the best ladder for a job of which this is said about its peak."""
-        few = _thinned(_Scores(np.maximum(said.values, self._least), said.seconds, said.jobs), *_COARSE)
+        values = np.maximum(said.values, self._least)
+        if self._width:
+            values = np.ceil(values / self._width - 1e-9) * self._width
+        few = _thinned(_Scores(values, said.seconds, said.jobs), *_COARSE)
         histogram = Histogram(few.values, few.jobs, few.seconds, few.seconds, self._largest)
         per_attempt = _PER_ATTEMPT * self._largest
         rungs = ladder(histogram, per_attempt=per_attempt, objective=self._objective)
         return escalated(rungs, self._capacity, self._growth)
 
 
-def _scored(fit: Fit, peaks: FloatArray, seconds: FloatArray) -> _Scores:
-    values, mass = _with_record((peaks - fit.base) / fit.scale, seconds, _least_step(fit, peaks))
-    jobs = np.concatenate((np.ones(len(peaks)), _RECORD_SHARES))
+def _scored(fit: Fit, peaks: FloatArray, seconds: FloatArray) -> tuple[_Scores, NDArray[np.intp]]:
+    """Return what past jobs and a record would have needed of a model, and which of them has which place."""
+    values, mass = with_record((peaks - fit.base) / fit.scale, seconds, float(peaks.max() / fit.scale.mean()))
+    jobs = np.concatenate((np.ones(len(peaks)), RECORD_SHARES))
     order = np.argsort(values, kind="stable")
-    return _Scores(values[order], mass[order], jobs[order])
-
-
-def _least_step(fit: Fit, peaks: FloatArray) -> float:
-    """Return by how much a record exceeds the others at least, however alike they were: the fewer jobs, the more."""
-    return max(1e-4, 0.1 / len(peaks) ** 2) * float(peaks.max()) / float(fit.scale.mean())
-
-
-def _with_record(scores: FloatArray, seconds: FloatArray, least: float) -> tuple[FloatArray, FloatArray]:
-    """Return scores and run times with one more job, which is beyond the largest: how far follows from the largest."""
-    size = len(scores)
-    count = min(max(2, int(sqrt(size))), size - 1)
-    ordered = np.sort(scores)
-    step = float(ordered[size - count :].mean() - ordered[size - count - 1]) if count > 0 else 0.0
-    return (
-        np.concatenate((scores, ordered[-1] + max(step, least) * _RECORDS)),
-        np.concatenate((seconds, seconds.mean() * _RECORD_SHARES)),
-    )
+    return _Scores(values[order], mass[order], jobs[order]), order
 
 
 def _thinned(said: _Scores, bulk: int, tail: int) -> _Scores:

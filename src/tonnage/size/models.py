@@ -5,16 +5,19 @@ past: of each past job it is known which d it would have needed, its *score* (pe
 look better than it is, past jobs are scored as if each had been left out of the fit.
 """
 
+from bisect import bisect
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import exp, log, sqrt
+from statistics import median
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tonnage.size.histograms import FloatArray
 
-__all__ = ["MODELS", "Fit", "constant", "linear", "neighbours", "power", "proportional", "scaled_linear"]
+__all__ = ["MODELS", "Fit", "Model", "constant", "linear", "neighbours", "power", "proportional", "scaled_linear"]
 
 _NEARLY_ONE = 0.999  # the leverage of a job that alone decides the fit
 
@@ -83,15 +86,20 @@ def neighbours(inputs: FloatArray, peaks: FloatArray, seconds: FloatArray) -> Fi
     scale = np.empty(len(peaks))
     scale[order] = np.median(values[_nearest_others(places, count)], axis=1)
 
+    known = list(zip(places.tolist(), values.tolist(), strict=True))  # a few of them are sorted fastest as plain lists
+
     def at(x: float) -> tuple[float, float]:
         place = log(x)
-        near = int(np.searchsorted(places, place))
-        window = slice(max(0, near - count), near + count)
-        closest = np.argsort(np.abs(places[window] - place), kind="stable")[:count]
-        return 0.0, float(np.median(values[window][closest]))
+        near = bisect(known, (place, 0.0))
+        window = known[max(0, near - count) : near + count]
+        closest = sorted(window, key=lambda one: abs(one[0] - place))[:count]
+        return 0.0, median(peak for _, peak in closest)
 
     return Fit(np.zeros(len(peaks)), scale, at)
 
+
+Model: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray], Fit]
+"""Fits to the inputs, peaks and run times of past jobs."""
 
 MODELS = (constant, linear, proportional, power, neighbours)
 """What `auto` chooses among."""

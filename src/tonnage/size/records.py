@@ -1,9 +1,9 @@
 """Jobs that ran, as arrays: what strategies are told, and what they are judged on."""
 
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,8 @@ class Records:
     group: NDArray[np.int64]
     """Which of them each job belongs to."""
     history: History
+    memory_methods: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """How memory was measured in each group, and of how many jobs, where that is known."""
 
     def __len__(self) -> int:
         return len(self.group)
@@ -42,13 +44,16 @@ class Records:
                 requested={resource: values[chosen] for resource, values in history.requested.items()},
                 input_bytes=history.input_bytes[chosen],
                 finished=history.finished[chosen],
-                memory_methods=history.memory_methods,
             ),
+            self.memory_methods,
         )
 
     def histories(self) -> Mapping[str, History]:
         """Return the history of each group."""
-        return {name: self.only(self.group == number).history for number, name in enumerate(self.names)}
+        found = {name: self.only(self.group == number).history for number, name in enumerate(self.names)}
+        return {
+            name: replace(history, memory_methods=self.memory_methods.get(name, {})) for name, history in found.items()
+        }
 
 
 def group_of(attempt: Attempt, by: str) -> str:
@@ -67,7 +72,7 @@ def collect(attempts: Iterable[Attempt], by: str = "category") -> Records:
     used, requested = ({resource: array("d") for resource in resources} for _ in range(2))
     inputs, group, finished = array("d"), array("q"), bytearray()
     numbers: dict[str, int] = {}
-    methods: Counter[str] = Counter()
+    methods: dict[str, Counter[str]] = defaultdict(Counter)
     nan = float("nan")
     for attempt in attempts:
         name = group_of(attempt, by)
@@ -80,7 +85,7 @@ def collect(attempts: Iterable[Attempt], by: str = "category") -> Records:
         inputs.append(nan if attempt.input_bytes is None else attempt.input_bytes)
         finished.append(attempt.outcome is None or attempt.outcome is Outcome.DONE)
         if attempt.used.memory is not None and attempt.memory_method:
-            methods[attempt.memory_method] += 1
+            methods[name][attempt.memory_method] += 1
     if by not in (*_NONE, *_TEXTS) and set(numbers) <= {""}:
         raise InputError(
             f'no job has a field "{by}"', hint=f"one of {', '.join(_TEXTS)}, none, or a field that jobs were given"
@@ -90,9 +95,8 @@ def collect(attempts: Iterable[Attempt], by: str = "category") -> Records:
         requested={resource: _numbers(values) for resource, values in requested.items()},
         input_bytes=_numbers(inputs),
         finished=np.frombuffer(finished, np.bool_),
-        memory_methods=methods,
     )
-    return Records(tuple(numbers), np.array(group, np.int64), history)
+    return Records(tuple(numbers), np.array(group, np.int64), history, methods)
 
 
 def _numbers(values: "array[float]") -> FloatArray:

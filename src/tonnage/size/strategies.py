@@ -1,6 +1,6 @@
 """Every strategy by the name that it has on the command line."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeAlias
@@ -18,7 +18,7 @@ from tonnage.size.first_allocations import (
 )
 from tonnage.size.fixed import declared, doubling, max_seen, percentile, whole_machine
 from tonnage.size.mixture import Mixture
-from tonnage.size.models import scaled_linear
+from tonnage.size.models import MODELS, Model, scaled_linear
 from tonnage.size.optimal import ladder
 from tonnage.size.sizers import FromHistogram, Same, Sizer, Strategy
 
@@ -70,6 +70,16 @@ def _from_histogram(strategy: Strategy) -> Callable[[Settings], Sizer]:
     return make
 
 
+def _mixture(settings: Settings, models: Sequence[Model]) -> Sizer:
+    return Mixture(
+        settings.capacity,
+        models=models,
+        width=settings.width,
+        growth=settings.growth,
+        objective=settings.objective,
+    )
+
+
 def _declared(settings: Settings) -> Sizer:
     if settings.declared is None:
         raise InputError(
@@ -79,7 +89,7 @@ def _declared(settings: Settings) -> Sizer:
 
 
 STRATEGIES: dict[str, Callable[[Settings], Sizer]] = {
-    "auto": lambda settings: Mixture(settings.capacity, growth=settings.growth, objective=settings.objective),
+    "auto": lambda settings: _mixture(settings, MODELS),
     "ladder": lambda settings: _from_histogram(
         partial(ladder, per_attempt=settings.per_attempt, objective=settings.objective)
     )(settings),
@@ -90,7 +100,7 @@ STRATEGIES: dict[str, Callable[[Settings], Sizer]] = {
     "max-throughput-slots": _from_histogram(max_throughput_slots),
     "brute-force-waste": _from_histogram(brute_force_waste),
     "brute-force-throughput": _from_histogram(brute_force_throughput),
-    "regression": lambda settings: Mixture(settings.capacity, growth=settings.growth, models=(scaled_linear,)),
+    "regression": lambda settings: _mixture(settings, (scaled_linear,)),
     "max-seen": _from_histogram(max_seen),
     "percentile": lambda settings: _from_histogram(partial(percentile, share=settings.share))(settings),
     "quantized": lambda settings: _from_histogram(

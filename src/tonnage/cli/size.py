@@ -1,0 +1,299 @@
+"""``tonnage size``: how much to give the jobs of each category."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from tonnage.cli.options import print_json, printable
+from tonnage.cli.sources import Reading, amounts, pairs, source_options
+from tonnage.cli.strategies import STRATEGY_NAMES, check_objective
+from tonnage.cli.tables import counted, print_table
+from tonnage.errors import InputError
+from tonnage.jobs import Resource
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tonnage.jobs import History
+    from tonnage.size import Plan, QueueChoice, Sized
+
+__all__ = ["size"]
+
+_FORMATS = ("table", "json", "snakemake", "nextflow", "dagman", "makeflow", "sbatch")
+_RESOURCES = ("cores", "memory", "disk", "wall_time")
+_SHOWN = 40
+_RUNGS = 3
+_UNITS = {"bytes": (1e9 * 3600, "GB*h"), "cores": (3600.0, "core*h")}
+
+
+@click.command()
+@click.argument("texts", metavar="SOURCE...", nargs=-1, required=True)
+@source_options
+@click.option(
+    "--strategy",
+    type=click.Choice(STRATEGY_NAMES),
+    default="auto",
+    show_default=True,
+    metavar="NAME",
+    help="One of the strategies below.",
+)
+@click.option(
+    "--objective",
+    type=click.Choice(["waste", "throughput"]),
+    help="What auto and ladder are to serve.  [default: waste]",
+)
+@click.option(
+    "--resource", "resources", multiple=True, type=click.Choice(_RESOURCES), help="Only this resource; may be repeated."
+)
+@click.option(
+    "--machine", multiple=True, metavar="AMOUNTS", help="The largest machine: cores=16,memory=64GiB,disk=1TB."
+)
+@click.option(
+    "--by",
+    default="category",
+    show_default=True,
+    metavar="NAME",
+    help="What a category is: category, label, executable, a field of yours; none for all jobs as one.",
+)
+@click.option("--declare", multiple=True, metavar="AMOUNTS", help="What jobs need, for the strategy declared.")
+@click.option("--percentile", default=0.95, show_default=True, metavar="SHARE", help="For the strategy percentile.")
+@click.option("--buckets", default=2, show_default=True, help="For the strategies quantized and k-means.")
+@click.option("--bucket", metavar="BYTES", help="Round memory and disk up to a multiple: 50MB.  [default: exact]")
+@click.option("--half-life", type=float, metavar="JOBS", help="A job counts half as much after so many others.")
+@click.option(
+    "--fair-share/--no-fair-share",
+    default=True,
+    help="Raise amounts as far as no fewer jobs fit on --machine.  [default: yes]",
+)
+@click.option(
+    "--queues", multiple=True, metavar="NAME=TIME,...", help="Say which queue pays for each category: short=2h,long=3d."
+)
+@click.option("--explain", is_flag=True, help="Print the reason of each decision.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(_FORMATS),
+    default="table",
+    show_default=True,
+    metavar="FORMAT",
+    help="What to print: table, json, or settings for snakemake, nextflow, dagman, makeflow or sbatch.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+def size(
+    texts: tuple[str, ...],
+    reading: Reading,
+    strategy: str,
+    objective: str | None,
+    resources: tuple[str, ...],
+    machine: tuple[str, ...],
+    by: str,
+    declare: tuple[str, ...],
+    percentile: float,
+    buckets: int,
+    bucket: str | None,
+    half_life: float | None,
+    fair_share: bool,
+    queues: tuple[str, ...],
+    explain: bool,
+    form: str,
+    as_json: bool,
+) -> None:
+    """Say how much to give the jobs of each category, why, and what that saves.
+
+    A job is tried with the first amount, and with the next one only if it ran out. "wasted" is the part of what is
+    given that would not have been used, attempts that fail included; "retried" is the part of the jobs that would have
+    needed more than one attempt; "saved" compares with what was requested, or where that is not known with the largest
+    peak for all.
+
+    \b
+    Strategies:
+      auto                    the best ladder for all that past jobs and their inputs tell
+      ladder                  the least waste with any number of retries
+      min-waste               the least waste with one retry (Tovar et al., Equation 1)
+      min-waste-independent   the same without run times (Equation 2: "min. waste" in the paper's figures)
+      min-waste-slots         the same in equal shares of the largest amount
+      max-throughput          the most jobs for the resources (Equation 3)
+      max-throughput-slots    the same where only whole jobs fit beside each other
+      brute-force-waste, brute-force-throughput    what these equations are checked with
+      regression              linear in the size of the input
+      max-seen, percentile, declared, doubling, whole-machine
+      quantized, k-means      buckets (Phung et al.)
+      density                 the largest peak of each cluster of alike jobs (Zhang et al.)
+
+    \b
+    Example: tonnage size trace.txt --machine cores=16,memory=64GiB
+             tonnage size trace.txt --machine memory=64GiB --format nextflow > sizes.config
+    """
+    from tonnage.size import Plan
+    from tonnage.units import parse_bytes
+
+    form = "json" if as_json else form
+    plan = Plan(
+        strategy=strategy,
+        objective=check_objective(objective, strategy),
+        resources=tuple(Resource(name) for name in resources or _RESOURCES),
+        machine=amounts(machine, "--machine"),
+        declared=amounts(declare, "--declare"),
+        share=percentile,
+        buckets=buckets,
+        width=float(parse_bytes(bucket)) if bucket else 0.0,
+        half_life=half_life,
+        fair_share=fair_share,
+    )
+    limits = _limits(queues)
+    histories = reading.histories(texts, by)
+    found = _sizes(histories, plan)
+    choices = _choices(histories, limits)
+    if form == "json":
+        print_json({"allocations": [_facts(one) for one in found], **_queue_facts(choices)})
+    elif form == "table":
+        _print(found, by)
+        _print_queues(choices, by)
+        _print_notes(found, explain)
+    else:
+        _export(found, form)
+
+
+def _limits(queues: tuple[str, ...]) -> dict[str, float]:
+    """Return how long each queue lets a job run."""
+    from tonnage.units import parse_seconds
+
+    parts = [part for value in queues for part in value.split(",")]
+    limits = {name: float(parse_seconds(text)) for name, text in pairs(parts, "--queues").items()}
+    if any(seconds == 0 for seconds in limits.values()):
+        raise InputError("--queues: a queue cannot have the length 0")
+    return limits
+
+
+def _sizes(histories: "Mapping[str, History]", plan: "Plan") -> "list[Sized]":
+    from tonnage.size import size as decide
+
+    found = decide(histories, plan)
+    if not found:
+        jobs = sum(len(history) for history in histories.values())
+        what = ", ".join(plan.resources)
+        raise InputError(f"none of {counted(jobs, 'job')} finished with a known use of {what}")
+    return found
+
+
+def _choices(histories: "Mapping[str, History]", limits: dict[str, float]) -> "dict[str, list[QueueChoice]]":
+    from tonnage.size import compare_queues
+
+    found = {}
+    for category, history in histories.items() if limits else ():
+        seconds = history.used[Resource.WALL_TIME][history.finished]
+        seconds = seconds[seconds >= 0]
+        if len(seconds):
+            found[category] = compare_queues(seconds, limits)
+    return found
+
+
+def _print(found: "Sequence[Sized]", by: str) -> None:
+    """Print a table for each resource."""
+    for number, resource in enumerate(dict.fromkeys(one.decision.resource for one in found)):
+        rows = [one for one in found if one.decision.resource == resource]
+        if number:
+            click.echo()
+        # A run time is a promise to the scheduler: nothing is saved by a shorter one.
+        unit = _UNITS.get(resource.unit)
+        costs = ["wasted", "retried", f"saved {unit[1]}", "against"] if unit else ["take longer"]
+        header = [by, "jobs", resource, "then", *costs]
+        cells = [_row(one, unit) for one in rows[:_SHOWN]]
+        right = [name for name in header[1:] if name not in ("then", "against")]
+        print_table(header, cells, right=right, give_way=("against", "jobs", "then"))
+        if len(rows) > _SHOWN:
+            click.echo(f"and {len(rows) - _SHOWN:,} more; --json prints all")
+
+
+def _row(one: "Sized", unit: tuple[float, str] | None) -> list[str]:
+    decision = one.decision
+    first, *others = (decision.resource.shown(rung) for rung in decision.ladder)
+    if len(others) > _RUNGS:
+        others = [*others[: _RUNGS - 1], "…", others[-1]]
+    cells = [printable(one.category) or "(none)", f"{decision.samples:,}", first, " ".join(others)]
+    retried = f"{decision.expected_retries or 0:.1%}"
+    if unit is None:
+        return [*cells, retried]
+    return [*cells, f"{decision.expected_waste or 0:.1%}", retried, _rounded(one.saved / unit[0]), one.compared_with]
+
+
+def _rounded(number: float) -> str:
+    """Print a number; what is nearly nothing has no sign."""
+    text = f"{number:,.1f}"
+    return "0.0" if text == "-0.0" else text
+
+
+def _print_queues(choices: "Mapping[str, Sequence[QueueChoice]]", by: str) -> None:
+    if not choices:
+        return
+    click.echo()
+    rows = []
+    for category, queues in choices.items():
+        for place, one in enumerate(queues):
+            cells = [one.queue, f"{one.fits:.1%}", f"{one.throughput:.2f}", "pays" if place == 0 else ""]
+            rows.append([printable(category) or "(none)", *cells])
+    print_table([by, "queue", "end in time", "throughput", ""], rows, right=["end in time", "throughput"])
+
+
+def _print_notes(found: "Sequence[Sized]", explain: bool) -> None:
+    """Print why, where the user asks; and in any case where a decision should not be taken at its word."""
+    for one in found:
+        where = f"{printable(one.category) or '(none)'}, {one.decision.resource}"
+        if explain:
+            click.echo(f"\n{where}: {one.decision.reason}")
+        elif one.decision.strategy == "requested":
+            click.echo()
+        else:
+            continue
+        for note in one.notes:
+            click.echo(f"  {printable(note)}" if explain else f"{where}: {printable(note)}")
+
+
+def _export(found: "Sequence[Sized]", form: str) -> None:
+    from tonnage.size.export import EXPORTERS, Sizes
+
+    categories = dict.fromkeys(one.category for one in found)
+    sizes = [
+        Sizes(name, {one.decision.resource: one.decision for one in found if one.category == name})
+        for name in categories
+    ]
+    click.echo(EXPORTERS[form](sizes), nl=False)
+
+
+def _facts(one: "Sized") -> dict[str, object]:
+    decision = one.decision
+    unit = _UNITS.get(decision.resource.unit)
+    return {
+        "category": one.category,
+        "resource": str(decision.resource),
+        "strategy": decision.strategy,
+        "samples": decision.samples,
+        "ladder": list(decision.ladder),
+        "expected_waste": decision.expected_waste,
+        "expected_retries": decision.expected_retries,
+        "reason": decision.reason,
+        "left_out": one.left_out,
+        "saved": one.saved / unit[0] if unit else None,
+        "saved_unit": unit[1] if unit else None,
+        "saved_against": one.compared_with if unit else None,
+        "notes": list(one.notes),
+    }
+
+
+def _queue_facts(choices: "Mapping[str, Sequence[QueueChoice]]") -> dict[str, object]:
+    if not choices:
+        return {}
+    return {
+        "queues": [
+            {
+                "category": category,
+                "queue": one.queue,
+                "seconds": one.seconds,
+                "fits": one.fits,
+                "throughput": one.throughput,
+                "pays": place == 0,
+            }
+            for category, queues in choices.items()
+            for place, one in enumerate(queues)
+        ]
+    }

@@ -1,0 +1,42 @@
+"""The names of strategies, for every verb that takes one: known here without loading what they need."""
+
+from typing import TYPE_CHECKING
+
+from tonnage.errors import InputError
+
+if TYPE_CHECKING:
+    from tonnage.size import Objective
+
+__all__ = ["STRATEGY_NAMES", "check_objective"]
+
+STRATEGY_NAMES = (
+    "auto",
+    "ladder",
+    "min-waste",
+    "min-waste-independent",
+    "min-waste-slots",
+    "max-throughput",
+    "max-throughput-slots",
+    "brute-force-waste",
+    "brute-force-throughput",
+    "regression",
+    "max-seen",
+    "percentile",
+    "quantized",
+    "k-means",
+    "declared",
+    "doubling",
+    "whole-machine",
+)
+
+
+def check_objective(objective: str | None, strategy: str) -> "Objective":
+    """Return the objective that a strategy is to serve; raises InputError where it has its own."""
+    from tonnage.size import WITH_OBJECTIVE
+
+    if objective is not None and strategy not in WITH_OBJECTIVE:
+        raise InputError(
+            f"--objective has no meaning with the strategy {strategy}",
+            hint=f"it is for {' and '.join(WITH_OBJECTIVE)}; other strategies have their own, or none",
+        )
+    return "throughput" if objective == "throughput" else "waste"

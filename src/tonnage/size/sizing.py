@@ -1,0 +1,220 @@
+"""What to ask for: a decision for each category and each resource, with its reason and what it saves."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import ceil, floor, inf
+from typing import Literal
+
+import numpy as np
+
+from tonnage.errors import InputError
+from tonnage.jobs import Decision, History, Resource
+from tonnage.size.histograms import FloatArray, Histogram
+from tonnage.size.ladders import Cost, Ladder, climbing, cost, escalated, of_rungs
+from tonnage.size.mixture import Mixture
+from tonnage.size.strategies import Objective, Settings, sizer
+from tonnage.size.tail import guarantee
+from tonnage.size.tracking import follows_request
+
+__all__ = ["SIZED", "Plan", "Sized", "size"]
+
+SIZED = (Resource.CORES, Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
+"""The resources that a job can be given."""
+_OPTIMISED = ("auto", "ladder", "min-waste", "max-throughput", "brute-force", "regression")
+_NEEDS_MACHINE = ("whole-machine", "doubling")
+_FEW = 10
+_STEPS_BEYOND = 3
+"""In so many steps a job that exceeds all that was seen gets the whole machine."""
+_BEYOND = 2.0
+"""Where nobody says how large machines are, the last attempt gets so many times the largest peak."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How jobs are to be sized."""
+
+    strategy: str = "auto"
+    objective: Objective = "waste"
+    resources: tuple[Resource, ...] = SIZED
+    machine: Mapping[Resource, float] = field(default_factory=dict)
+    """How much the largest machine has, where that is known."""
+    declared: Mapping[Resource, float] = field(default_factory=dict)
+    """What the user says a job needs."""
+    share: float = 0.95
+    buckets: int = 2
+    width: float = 0.0
+    half_life: float | None = None
+    fair_share: bool = True
+    """Whether a job gets more where less would not let one more job fit on the machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """What the jobs of a category should be given of one resource, and what that would have cost."""
+
+    category: str
+    decision: Decision
+    left_out: int
+    """Jobs that say nothing: they did not finish, or nobody measured them."""
+    cost: Cost
+    saved: float
+    """How much less would have been paid for, in amounts times seconds."""
+    compared_with: Literal["requested", "max-seen"]
+    """Less than what: than was requested, or than if all jobs had been given the largest peak."""
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Usage:
+    """The jobs of a category that finished, and whose use of one resource is known."""
+
+    peaks: FloatArray
+    seconds: FloatArray
+    inputs: FloatArray
+    requested: FloatArray
+    left_out: int
+
+    @classmethod
+    def of(cls, history: History, resource: Resource) -> "_Usage":
+        peaks, seconds = history.used[resource], history.used[Resource.WALL_TIME]
+        chosen = history.finished & (peaks >= 0) & (peaks < inf)
+        peaks, seconds = peaks[chosen], seconds[chosen]
+        if resource is Resource.CORES:
+            peaks = np.ceil(peaks - 1e-9)  # nobody is given half a core
+        timed = (seconds >= 0) & (seconds < inf)
+        # Those of which nobody knows how long they ran count like the others.
+        seconds = np.where(timed, seconds, seconds[timed].mean() if timed.any() else 1.0)
+        unknown = np.full(len(history), np.nan)
+        requested = history.requested.get(resource, unknown)[chosen]
+        return cls(peaks, seconds, history.input_bytes[chosen], requested, len(history) - len(peaks))
+
+
+def size(histories: Mapping[str, History], plan: Plan) -> list[Sized]:
+    """Return a decision for each category and each resource that is known of it, the largest savings first."""
+    found = []
+    for category, history in histories.items():
+        for resource in plan.resources:
+            usage = _Usage.of(history, resource)
+            if len(usage.peaks):
+                found.append(_sized(category, resource, usage, history, plan))
+    return sorted(found, key=lambda one: (plan.resources.index(one.decision.resource), -one.saved, one.category))
+
+
+def _sized(category: str, resource: Resource, usage: _Usage, history: History, plan: Plan) -> Sized:
+    capacity = _capacity(category, resource, usage, plan)
+    strategy, ladder, notes = _ladder(resource, usage, capacity, plan)
+    histogram = Histogram.of(usage.peaks, usage.seconds)
+    largest = of_rungs(histogram.largest)
+    if resource is Resource.CORES:
+        ladder = of_rungs(*(ceil(rung - 1e-9) for rung in ladder))
+    if plan.fair_share and resource in plan.machine and resource is not Resource.WALL_TIME:
+        ladder, largest = (_fair(rungs, capacity, whole=resource is Resource.CORES) for rungs in (ladder, largest))
+    expected = cost(ladder, histogram)
+    decision = Decision(
+        resource=resource,
+        ladder=ladder,
+        strategy=strategy,
+        samples=len(usage.peaks),
+        reason=_reason(strategy, expected, cost(largest, histogram)),
+        expected_waste=expected.waste_fraction,
+        expected_retries=expected.retried_fraction,
+    )
+    saved, compared_with = _saved(ladder, expected, usage, largest[-1])
+    notes = [*notes, *_doubts(resource, usage, history)]
+    return Sized(category, decision, usage.left_out, expected, saved, compared_with, tuple(notes))
+
+
+def _capacity(category: str, resource: Resource, usage: _Usage, plan: Plan) -> float:
+    """Return how much a job can get at most; raises InputError where a job has needed more."""
+    largest = float(usage.peaks.max())
+    capacity = plan.machine.get(resource)
+    if capacity is None:
+        if plan.strategy in _NEEDS_MACHINE:
+            raise InputError(
+                f"{plan.strategy} must know how much {resource} a machine has", hint=f"--machine {resource}=..."
+            )
+        return max(_BEYOND * largest, plan.declared.get(resource, 0.0), 1.0)
+    if largest > capacity:
+        raise InputError(
+            f'a job of the category "{category}" used {resource.shown(largest)} of {resource}, '
+            f"and the largest machine has {resource.shown(capacity)}: it fits nowhere",
+            hint="name a larger --machine, or leave such jobs out with --where",
+        )
+    return capacity
+
+
+def _ladder(resource: Resource, usage: _Usage, capacity: float, plan: Plan) -> tuple[str, Ladder, list[str]]:
+    """Return what jobs are tried with, by which strategy, and what is to be said about it."""
+    if resource is Resource.WALL_TIME and plan.strategy.startswith(_OPTIMISED):
+        return "guarantee", escalated(guarantee(usage.peaks), capacity, _BEYOND), []
+    requests = follows_request(usage.peaks, usage.requested)
+    if requests is not None and plan.strategy != "declared":
+        note = "use follows the request: these jobs take what they are given, so nothing tells what they need"
+        return "requested", escalated(of_rungs(*requests), max(capacity, requests[-1]), _BEYOND), [note]
+    made = sizer(
+        plan.strategy,
+        Settings(
+            capacity=capacity,
+            objective=plan.objective,
+            declared=plan.declared.get(resource),
+            share=plan.share,
+            buckets=plan.buckets,
+            width=plan.width if resource.unit == "bytes" else 1.0 if resource is Resource.CORES else 0.0,
+            half_life=plan.half_life,
+            growth=max(_BEYOND, (capacity / max(float(usage.peaks.max()), 1e-9)) ** (1 / _STEPS_BEYOND)),
+        ),
+    )
+    for peak, seconds, inputs in zip(usage.peaks.tolist(), usage.seconds.tolist(), usage.inputs.tolist(), strict=True):
+        made.observe(peak, seconds, inputs)
+    return plan.strategy, made.ladder(), _what_inputs_tell(made)
+
+
+def _what_inputs_tell(made: object) -> list[str]:
+    """Return that a job's input tells more about it than its category, where it does."""
+    weights = made.weights() if isinstance(made, Mixture) else {}
+    if not weights or max(weights, key=lambda name: weights[name]) == "constant":
+        return []
+    models = ", ".join(f"{name} {weight:.0%}" for name, weight in sorted(weights.items(), key=lambda one: -one[1]))
+    return [f"input sizes tell more than this one number, where they are known before the run: {models}"]
+
+
+def _fair(ladder: Ladder, capacity: float, *, whole: bool) -> Ladder:
+    """Return a ladder whose rungs are raised as far as no fewer jobs fit on the machine."""
+    shares = (capacity / floor(capacity / rung * (1 + 1e-12)) for rung in ladder)
+    return of_rungs(*(max(rung, floor(share) if whole else share) for rung, share in zip(ladder, shares, strict=True)))
+
+
+def _reason(strategy: str, expected: Cost, before: Cost) -> str:
+    return (
+        f"{strategy} of {expected.jobs:,.0f} jobs: {_percent(expected.retried_fraction)} retried, "
+        f"{_percent(expected.waste_fraction)} wasted (max-seen: {_percent(before.waste_fraction)})"
+    )
+
+
+def _percent(fraction: float) -> str:
+    """Print a part; what is not nothing is not printed as nothing."""
+    return f"{fraction:.0%}" if fraction == 0 or fraction >= 0.005 else f"{fraction:.1%}"
+
+
+def _saved(
+    ladder: Ladder, expected: Cost, usage: _Usage, largest: float
+) -> tuple[float, Literal["requested", "max-seen"]]:
+    """Return what jobs would have saved, against what they requested where that is known."""
+    known = usage.requested >= 0
+    if not known.any():
+        return float(largest * usage.seconds.sum()) - expected.paid, "max-seen"
+    failed = climbing(ladder, usage.peaks[known])
+    paid = np.cumsum(ladder)[failed] * usage.seconds[known]
+    return float(usage.requested[known] @ usage.seconds[known] - paid.sum()), "requested"
+
+
+def _doubts(resource: Resource, usage: _Usage, history: History) -> list[str]:
+    doubts = []
+    if resource is Resource.MEMORY and len(history.memory_methods) > 1:
+        ways = ", ".join(f"{name} ({count:,})" for name, count in sorted(history.memory_methods.items()))
+        doubts.append(f"memory was measured in different ways: {ways}")
+    if len(usage.peaks) < _FEW:
+        doubts.append(f"few jobs to learn from: {len(usage.peaks)}")
+    if usage.left_out:
+        doubts.append(f"left out, not finished or not measured: {usage.left_out:,}")
+    return doubts
