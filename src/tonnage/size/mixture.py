@@ -58,13 +58,13 @@ class Mixture:
         capacity: float,
         *,
         models: Sequence[Model] = MODELS,
-        width: float = 0.0,
+        unit: float = 0.0,
         growth: float = 2.0,
         objective: str = "waste",
     ) -> None:
-        """Prepare for the first job, which is given everything; amounts are multiples of `width`, unless it is 0."""
+        """Prepare for the first job, which is given everything; amounts are multiples of `unit`, unless it is 0."""
         self._capacity = capacity
-        self._width = width
+        self._unit = unit
         self._growth = growth
         self._models = models
         self._objective = objective
@@ -155,8 +155,8 @@ class Mixture:
     def _climb(self, said: _Scores) -> Ladder:
         """Return the best ladder for a job of which this is said about its peak."""
         values = np.maximum(said.values, self._least)
-        if self._width:
-            values = np.ceil(values / self._width - 1e-9) * self._width
+        if self._unit:
+            values = np.ceil(values / self._unit - 1e-9) * self._unit
         few = _thinned(_Scores(values, said.seconds, said.jobs), *_COARSE)
         histogram = Histogram(few.values, few.jobs, few.seconds, few.seconds, self._largest)
         per_attempt = _PER_ATTEMPT * self._largest

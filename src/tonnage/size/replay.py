@@ -124,7 +124,7 @@ class Result:
     def waste_reduction(self) -> float:
         """How much less is wasted than with whole machines (WRR)."""
         whole = self.whole - self.used
-        return 1 - self.waste / whole if whole else 0.0
+        return (whole - self.waste) / whole if whole else 0.0
 
     @property
     def retries_fraction(self) -> float:

@@ -151,6 +151,7 @@ def _ladder(resource: Resource, usage: _Usage, capacity: float, plan: Plan) -> t
     if requests is not None and plan.strategy != "declared":
         note = "use follows the request: these jobs take what they are given, so nothing tells what they need"
         return "requested", escalated(of_rungs(*requests), max(capacity, requests[-1]), _BEYOND), [note]
+    unit = 1.0 if resource is Resource.CORES else plan.width if resource.unit == "bytes" else 0.0
     made = sizer(
         plan.strategy,
         Settings(
@@ -159,7 +160,8 @@ def _ladder(resource: Resource, usage: _Usage, capacity: float, plan: Plan) -> t
             declared=plan.declared.get(resource),
             share=plan.share,
             buckets=plan.buckets,
-            width=plan.width if resource.unit == "bytes" else 1.0 if resource is Resource.CORES else 0.0,
+            width=unit,
+            unit=unit,
             half_life=plan.half_life,
             growth=max(_BEYOND, (capacity / max(float(usage.peaks.max()), 1e-9)) ** (1 / _STEPS_BEYOND)),
         ),

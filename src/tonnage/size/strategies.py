@@ -45,6 +45,8 @@ class Settings:
     """Whether each bucket is a rung, even one that ends like the next: where all resources climb together."""
     width: float = 0.0
     """How wide a bucket of the histogram is; with 0 it holds one peak."""
+    unit: float = 0.0
+    """What `auto` and `regression` give a multiple of; with 0 they give any amount."""
     half_life: float | None = None
     """After how many jobs a job counts half as much."""
     growth: float = 2.0
@@ -74,7 +76,7 @@ def _mixture(settings: Settings, models: Sequence[Model]) -> Sizer:
     return Mixture(
         settings.capacity,
         models=models,
-        width=settings.width,
+        unit=settings.unit,
         growth=settings.growth,
         objective=settings.objective,
     )
