@@ -1,7 +1,7 @@
 """The values that travel between the rooms: what a job asks for and what it uses."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
 
@@ -94,6 +94,10 @@ class Amounts:
             amount: float | None = getattr(self, resource)
             if amount is not None:
                 yield resource, amount
+
+    def updated(self, others: "Amounts") -> "Amounts":
+        """Return these amounts, replaced by others where those are known."""
+        return replace(self, **{str(resource): getattr(others, resource) for resource, _ in others.known()})
 
 
 NOTHING_KNOWN = Amounts()

@@ -1,12 +1,12 @@
 """Attempts out of the archive: one by one, or as arrays."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, Table, case, func, literal, or_, select
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, Table, case, func, literal, or_, select, text
 
 from tonnage.archive import schema
 from tonnage.archive.engine import connect
@@ -97,15 +97,32 @@ def histories(
     columns = [attempts.c[resource] for resource in resources]
     columns += [attempts.c[f"requested_{resource}"] for resource in requested]
     found = columns_by_group(archive, [*columns, attempts.c.input_bytes, finished], search, by=by)
-    return {group: _history(table, resources, requested) for group, table in found.items()}
+    methods = _memory_methods(archive, search, by) if Resource.MEMORY in resources else {}
+    return {group: _history(table, resources, requested, methods.get(group, {})) for group, table in found.items()}
 
 
-def _history(table: FloatArray, resources: Sequence[Resource], requested: Sequence[Resource]) -> History:
+def _memory_methods(archive: Archive, search: Search, by: str | None) -> dict[str, dict[str, int]]:
+    """Return how memory was measured in each group, and of how many attempts."""
+    group = _group_column(by)
+    known = [attempts.c.memory.is_not(None), attempts.c.memory_method.is_not(None)]
+    counted = select(group, attempts.c.memory_method, func.count())
+    counted = counted.where(*known, *search.conditions(archive.engine.dialect.name)).group_by(text("1"), text("2"))
+    found: dict[str, dict[str, int]] = defaultdict(dict)
+    with connect(archive.engine) as connection:
+        for name, method, count in connection.execute(counted):
+            found[name][method] = count
+    return found
+
+
+def _history(
+    table: FloatArray, resources: Sequence[Resource], requested: Sequence[Resource], methods: Mapping[str, int]
+) -> History:
     return History(
         used={resource: table[place] for place, resource in enumerate(resources)},
         requested={resource: table[place] for place, resource in enumerate(requested, len(resources))},
         input_bytes=table[-2],
         finished=table[-1] == 1,
+        memory_methods=methods,
     )
 
 
@@ -116,7 +133,7 @@ def columns_by_group(
 
     Where nobody knows when an attempt ended, the order of the import counts; such attempts come first.
     """
-    group = literal("all") if by is None else func.coalesce(_grouping(by), literal(""))
+    group = _group_column(by)
     when = func.coalesce(attempts.c.ended, attempts.c.started, attempts.c.submitted)
     chosen = select(group, when, attempts.c.id, *columns).where(*search.conditions(archive.engine.dialect.name))
     numbers: dict[str, int] = {}
@@ -128,6 +145,11 @@ def columns_by_group(
     order = np.lexsort((table[2], np.where(np.isnan(table[1]), -np.inf, table[1]), table[0]))
     parts = np.split(order, np.searchsorted(table[0][order], np.arange(1, len(numbers))))
     return {name: table[3:, part] for name, part in zip(numbers, parts, strict=True)}
+
+
+def _group_column(by: str | None) -> ColumnElement[Any]:
+    """Return the name of an attempt's group: empty where it is not known, "all" where all are one."""
+    return literal("all") if by is None else func.coalesce(_grouping(by), literal(""))
 
 
 def _grouping(by: str) -> ColumnElement[Any]:

@@ -1,8 +1,8 @@
 """Keeping the archive small and sound: forgetting old attempts, and looking for damage."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from sqlalchemy import Connection, Select, delete, func, or_, select, text
+from sqlalchemy import Connection, Select, bindparam, delete, func, or_, select, text, update
 
 from tonnage.archive.engine import connect, write
 from tonnage.archive.schema import attempts, runs, sources, tasks
@@ -10,7 +10,9 @@ from tonnage.archive.search import Search
 from tonnage.archive.store import Archive
 from tonnage.jobs import AMOUNTS, Outcome, Resource
 
-__all__ = ["check", "count_forgettable", "forget"]
+__all__ = ["check", "count_forgettable", "forget", "set_labels"]
+
+_AT_ONCE = 10_000
 
 
 def count_forgettable(archive: Archive, search: Search, *, before: float | None = None, keep: int | None = None) -> int:
@@ -52,6 +54,16 @@ def _forgettable(archive: Archive, search: Search, before: float | None, keep: i
     ranked = select(attempts.c.id, newest_first.label("place")).subquery()
     beyond = select(ranked.c.id).where(ranked.c.place > keep)
     return select(attempts.c.id).where(*conditions, attempts.c.id.in_(beyond))
+
+
+def set_labels(archive: Archive, labels: Mapping[bytes, str]) -> int:
+    """Give attempts, each named by its identity, the label of what they were found to be; return how many."""
+    chosen = update(attempts).where(attempts.c.identity == bindparam("which")).values(label=bindparam("found"))
+    with write(archive.engine) as connection:
+        rows = [{"which": identity, "found": label} for identity, label in labels.items()]
+        for start in range(0, len(rows), _AT_ONCE):
+            connection.execute(chosen, rows[start : start + _AT_ONCE])
+    return len(labels)
 
 
 def check(archive: Archive) -> list[str]:

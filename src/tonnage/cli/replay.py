@@ -25,7 +25,7 @@ _PROTOCOLS = ("tovar", "tovar-online", "phung", "sizey")
 _RESOURCES = ("cores", "memory", "disk")
 _SEEDS = (11, 12, 13, 14, 15)  # one split of the jobs says little: judge over several
 _UNITS = {"bytes": (1e9 * 3600, "GB*h"), "cores": (3600.0, "core*h")}
-_SLOW = ("brute-force-waste", "brute-force-throughput")
+_OFFLINE = ("brute-force-waste", "brute-force-throughput", "density")  # too slow for every job, or not possible
 _SPREAD = ("waste_fraction", "waste_gbh", "throughput", "retries_fraction", "failures", "wrr", "ate")
 
 
@@ -125,7 +125,7 @@ def size(
 
 def _strategies(text: str, *, online: bool) -> list[str]:
     if text == "all":
-        return [name for name in STRATEGY_NAMES if not (online and name in _SLOW)]
+        return [name for name in STRATEGY_NAMES if not (online and name in _OFFLINE)]
     names = [name.strip() for name in text.split(",") if name.strip()]
     unknown = [name for name in names if name not in STRATEGY_NAMES]
     if unknown or not names:

@@ -141,7 +141,7 @@ def size(
         fair_share=fair_share,
     )
     limits = _limits(queues)
-    histories = reading.histories(texts, by)
+    histories = _histories(reading, texts, by, strategy)
     found = _sizes(histories, plan)
     choices = _choices(histories, limits)
     if form == "json":
@@ -152,6 +152,14 @@ def size(
         _print_notes(found, explain)
     else:
         _export(found, form)
+
+
+def _histories(reading: Reading, texts: tuple[str, ...], by: str, strategy: str) -> "Mapping[str, History]":
+    if strategy != "density":
+        return reading.histories(texts, by)
+    from tonnage.size.discover import by_density
+
+    return by_density(reading.records(texts, by)).histories()
 
 
 def _limits(queues: tuple[str, ...]) -> dict[str, float]:

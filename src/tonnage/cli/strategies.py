@@ -24,6 +24,7 @@ STRATEGY_NAMES = (
     "percentile",
     "quantized",
     "k-means",
+    "density",
     "declared",
     "doubling",
     "whole-machine",

@@ -4,7 +4,7 @@ Each equation is one vector over the peaks that were seen: what the whole histor
 "min. waste" in the paper's figures is Equation 2; Equation 1 knows how long jobs of each peak run, and is true waste.
 """
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,27 +25,32 @@ __all__ = [
 
 def min_waste(histogram: Histogram) -> Ladder:
     """Waste as little as possible with one retry (Equation 1)."""
-    return _least(histogram, histogram.peaks, _waste)
+    tries = _Tries.of_peaks(histogram)
+    return _least(tries, _waste(tries))
 
 
 def min_waste_independent(histogram: Histogram) -> Ladder:
     """Waste as little as possible if peaks and run times have nothing to do with each other (Equation 2)."""
-    return _least(histogram, histogram.peaks, _waste_independent)
+    tries = _Tries.of_peaks(histogram)
+    return _least(tries, _waste_independent(tries))
 
 
 def min_waste_slots(histogram: Histogram) -> Ladder:
     """Waste as little as possible where only whole jobs fit beside each other: shares of the largest amount."""
-    return _least(histogram, _shares(histogram), _waste)
+    tries = _Tries.of_shares(histogram)
+    return _least(tries, _waste(tries))
 
 
 def max_throughput(histogram: Histogram) -> Ladder:
     """Finish as many jobs as possible for the resources that are used (Equation 3)."""
-    return _least(histogram, histogram.peaks, _slowness)
+    tries = _Tries.of_peaks(histogram)
+    return _least(tries, _seconds_a_job(tries, histogram.largest / tries.amounts))
 
 
 def max_throughput_slots(histogram: Histogram) -> Ladder:
     """Finish as many jobs as possible where only whole jobs fit beside each other (section 3.4.4)."""
-    return _least(histogram, histogram.peaks, _slowness_in_slots)
+    tries = _Tries.of_peaks(histogram)
+    return _least(tries, _seconds_a_job(tries, _slots(histogram.largest, tries.amounts)))
 
 
 def brute_force_waste(histogram: Histogram) -> Ladder:
@@ -68,61 +73,66 @@ def throughput(first: float, histogram: Histogram) -> float:
     return float(finished / seconds) if seconds else 0.0
 
 
-def _least(
-    histogram: Histogram, candidates: FloatArray, objective: Callable[[Histogram, FloatArray], FloatArray]
-) -> Ladder:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tries:
+    """First allocations to choose from, and what is beyond each of them."""
+
+    histogram: Histogram
+    amounts: FloatArray
+    late_jobs: FloatArray
+    """How many jobs need more."""
+    late_seconds: FloatArray
+    """How long those run."""
+
+    @classmethod
+    def of_peaks(cls, histogram: Histogram) -> "_Tries":
+        jobs, seconds = (total - np.cumsum(part) for part, total in _totals(histogram))
+        positive = histogram.peaks > 0  # nobody can be given nothing
+        if positive.all():
+            return cls(histogram, histogram.peaks, jobs, seconds)
+        return cls(histogram, histogram.peaks[positive], jobs[positive], seconds[positive])
+
+    @classmethod
+    def of_shares(cls, histogram: Histogram) -> "_Tries":
+        """Try what each peak really takes where the largest amount is divided into equal parts.
+
+        So nothing between a half and the whole is ever tried, and all that is tried divides the whole.
+        """
+        peaks = histogram.peaks[histogram.peaks > 0]
+        shares = np.unique(histogram.largest / _slots(histogram.largest, peaks))
+        fits = np.searchsorted(histogram.peaks, shares * (1 + 1e-12), side="right")
+        jobs, seconds = (total - np.append(0.0, np.cumsum(part))[fits] for part, total in _totals(histogram))
+        return cls(histogram, shares, jobs, seconds)
+
+
+def _totals(histogram: Histogram) -> tuple[tuple[FloatArray, float], tuple[FloatArray, float]]:
+    jobs, seconds = histogram.jobs, histogram.seconds
+    return (jobs, float(jobs.sum())), (seconds, float(seconds.sum()))
+
+
+def _least(tries: _Tries, objective: FloatArray) -> Ladder:
     """Return the first allocation with the least objective, and the largest amount behind it."""
-    candidates = candidates[candidates > 0]  # nobody can be given nothing
-    if not len(candidates):
-        return of_rungs(histogram.largest)
-    first = candidates[np.argmin(objective(histogram, candidates))]
-    return of_rungs(first, histogram.largest)
+    largest = tries.histogram.largest
+    return of_rungs(tries.amounts[np.argmin(objective)], largest) if len(tries.amounts) else of_rungs(largest)
 
 
-def _beyond(histogram: Histogram, amounts: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return for each amount how much weight the jobs have that need more."""
-    reached = np.concatenate(([0.0], np.cumsum(weights)))
-    late: FloatArray = reached[-1] - reached[np.searchsorted(histogram.peaks, amounts, side="right")]
-    return np.maximum(late, 0.0)
+def _waste(tries: _Tries) -> FloatArray:
+    paid: FloatArray = tries.amounts * tries.histogram.seconds.sum() + tries.histogram.largest * tries.late_seconds
+    return paid
 
 
-def _waste(histogram: Histogram, amounts: FloatArray) -> FloatArray:
-    waste: FloatArray = amounts * histogram.seconds.sum()
-    return waste + histogram.largest * _beyond(histogram, amounts, histogram.seconds)
+def _waste_independent(tries: _Tries) -> FloatArray:
+    paid: FloatArray = tries.amounts * tries.histogram.jobs.sum() + tries.histogram.largest * tries.late_jobs
+    return paid
 
 
-def _waste_independent(histogram: Histogram, amounts: FloatArray) -> FloatArray:
-    waste: FloatArray = amounts * histogram.jobs.sum()
-    return waste + histogram.largest * _beyond(histogram, amounts, histogram.jobs)
-
-
-def _slowness(histogram: Histogram, amounts: FloatArray) -> FloatArray:
-    return _seconds_a_job(histogram, amounts, histogram.largest / amounts)
-
-
-def _slowness_in_slots(histogram: Histogram, amounts: FloatArray) -> FloatArray:
-    return _seconds_a_job(histogram, amounts, _slots(histogram.largest, amounts))
-
-
-def _seconds_a_job(histogram: Histogram, amounts: FloatArray, beside: FloatArray) -> FloatArray:
+def _seconds_a_job(tries: _Tries, beside: FloatArray) -> FloatArray:
     """Return the time that a job takes where `beside` jobs run at once, unless they need the largest amount."""
-    jobs, seconds = histogram.jobs.sum(), histogram.seconds.sum()
-    late = _beyond(histogram, amounts, histogram.jobs)
-    busy = seconds + _beyond(histogram, amounts, histogram.seconds)
-    spent: FloatArray = busy / (beside * (jobs - late) + late)
+    busy = tries.histogram.seconds.sum() + tries.late_seconds
+    spent: FloatArray = busy / (beside * (tries.histogram.jobs.sum() - tries.late_jobs) + tries.late_jobs)
     return spent
 
 
 def _slots(largest: float, amounts: FloatArray) -> FloatArray:
     """Return how many jobs of each amount fit into the largest; 3 times 0.1 fit into 0.3."""
     return np.maximum(np.floor(largest / amounts * (1 + 1e-12)), 1.0)
-
-
-def _shares(histogram: Histogram) -> FloatArray:
-    """Return what each peak really takes where the largest amount is divided into equal parts.
-
-    So nothing between a half and the whole is ever tried, and all that is tried divides the whole.
-    """
-    peaks = histogram.peaks[histogram.peaks > 0]
-    shares: FloatArray = np.unique(histogram.largest / _slots(histogram.largest, peaks))
-    return shares

@@ -26,9 +26,9 @@ def declared(amount: float, capacity: float) -> Ladder:
     return of_rungs(min(amount, capacity), capacity)
 
 
-def max_seen(histogram: Histogram) -> Ladder:
-    """Give the largest peak that was seen."""
-    return of_rungs(histogram.peaks[-1], histogram.largest)
+def max_seen(histogram: Histogram, *, margin: float = 0.0) -> Ladder:
+    """Give the largest peak that was seen, and a margin."""
+    return of_rungs(histogram.peaks[-1] * (1 + margin), max(histogram.largest, histogram.peaks[-1] * (1 + margin)))
 
 
 def percentile(histogram: Histogram, *, share: float = 0.95) -> Ladder:

@@ -166,7 +166,9 @@ class Mixture:
 
 def _scored(fit: Fit, peaks: FloatArray, seconds: FloatArray) -> tuple[_Scores, NDArray[np.intp]]:
     """Return what past jobs and a record would have needed of a model, and which of them has which place."""
-    values, mass = with_record((peaks - fit.base) / fit.scale, seconds, float(peaks.max() / fit.scale.mean()))
+    # Nobody is given less than nothing: a score is such that all would get some.
+    scores = np.maximum((peaks - fit.base) / fit.scale, -float((fit.base / fit.scale).min()))
+    values, mass = with_record(scores, seconds, float(peaks.max() / fit.scale.mean()))
     jobs = np.concatenate((np.ones(len(peaks)), RECORD_SHARES))
     order = np.argsort(values, kind="stable")
     return _Scores(values[order], mass[order], jobs[order]), order

@@ -7,6 +7,7 @@ that failed. Strategies know nothing of it: they are the same that size jobs eve
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
+from operator import le
 from time import perf_counter
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts, Attempt, Resource
+from tonnage.size.discover import by_density
 from tonnage.size.histograms import FloatArray
 from tonnage.size.ladders import DoesNotFitError, Ladder
 from tonnage.size.records import Records
@@ -154,12 +156,19 @@ def replay(records: Records, strategies: Sequence[str], protocol: Protocol, *, s
         raise InputError("no job is left to replay", hint="peaks and run times must be known")
     results = []
     for strategy in strategies:
+        jobs = _by_density(records, protocol) if strategy == "density" else records
         if protocol.limiting:
-            played = _play(records, strategy, protocol, protocol.limiting, seed)
+            played = _play(jobs, strategy, protocol, protocol.limiting, seed)
             results += [played[resource] for resource in protocol.resources]
         else:
-            results += [_play(records, strategy, protocol, (one,), seed)[one] for one in protocol.resources]
+            results += [_play(jobs, strategy, protocol, (one,), seed)[one] for one in protocol.resources]
     return results
+
+
+def _by_density(records: Records, protocol: Protocol) -> Records:
+    if protocol.online:
+        raise InputError("density must know all jobs beforehand", hint="it can be replayed with --protocol tovar")
+    return by_density(records)
 
 
 def _playable(records: Records, protocol: Protocol) -> Records:
@@ -192,15 +201,15 @@ def _play(
     if not protocol.online:
         for job in coming:
             table.observe(job)
-    climbed = _Climbed(np.empty((len(resources), len(coming))), np.empty((len(resources), len(coming))), [])
+    climbed = _Climbed([], [], [])
     deciding = 0.0
     for place, job in enumerate(coming):
         begin = perf_counter()
         ladders = table.ladders(job, whole=table.learns and place < protocol.cold_start)
         deciding += perf_counter() - begin
         given, last, attempts = _climb(ladders, table.needs[job], grow_all=protocol.grow_all)
-        climbed.given[:, place] = given
-        climbed.last[:, place] = last
+        climbed.given.append(given)
+        climbed.last.append(last)
         climbed.attempts.append(attempts)
         if protocol.online:
             begin = perf_counter()
@@ -248,11 +257,11 @@ class _Table:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Climbed:
-    """What jobs were given: a row for each resource, a column for each job."""
+    """What jobs were given: a row for each job, with a number for each resource."""
 
-    given: FloatArray
+    given: list[list[float]]
     """In all of its attempts."""
-    last: FloatArray
+    last: list[list[float]]
     """In the attempt that succeeded."""
     attempts: list[int]
 
@@ -295,6 +304,9 @@ def _climb(
     ladders: Sequence[Ladder], needs: Sequence[float], *, grow_all: bool
 ) -> tuple[list[float], list[float], int]:
     """Return what a job is given of each resource in all attempts, what in the last one, and how many there are."""
+    amounts = [ladder[0] for ladder in ladders]
+    if all(map(le, needs, amounts)):  # as with most jobs
+        return amounts, amounts, 1
     rungs = [0] * len(ladders)
     given = [0.0] * len(ladders)
     attempts = 0
@@ -321,7 +333,8 @@ def _result(
     resource = table.resources[place]
     need, seconds = (records.history.used[one][coming] for one in (resource, Resource.WALL_TIME))
     group, attempts = records.group[coming], np.array(climbed.attempts)
-    given, last, largest = climbed.given[place], climbed.last[place], table.largest[place]
+    given, last = (np.array([row[place] for row in rows]) for rows in (climbed.given, climbed.last))
+    largest = table.largest[place]
     known = given > 0
     return Result(
         strategy=table.strategy,

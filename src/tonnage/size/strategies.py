@@ -24,6 +24,7 @@ from tonnage.size.sizers import FromHistogram, Same, Sizer, Strategy
 
 __all__ = ["STRATEGIES", "WITH_OBJECTIVE", "Objective", "Settings", "sizer"]
 
+_MARGIN = 0.05
 Objective: TypeAlias = Literal["waste", "throughput"]
 
 
@@ -111,6 +112,7 @@ STRATEGIES: dict[str, Callable[[Settings], Sizer]] = {
     "k-means": lambda settings: KMeans(
         settings.capacity, buckets=settings.buckets, growth=settings.growth, aligned=settings.aligned
     ),
+    "density": _from_histogram(partial(max_seen, margin=_MARGIN)),  # of jobs that `discover.by_density` has grouped
     "declared": _declared,
     "doubling": lambda settings: Same(doubling(settings.capacity)),
     "whole-machine": lambda settings: Same(whole_machine(settings.capacity)),

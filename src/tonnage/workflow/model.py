@@ -163,6 +163,14 @@ class Workflow:
         )
         return replace(self, tasks=tasks)
 
+    def with_requests(self, requests: Mapping[str, Amounts]) -> "Workflow":
+        """Return the same workflow whose tasks ask for these amounts; what is not named stays as it was."""
+        tasks = tuple(
+            replace(task, request=task.request.updated(requests[task.name])) if task.name in requests else task
+            for task in self.tasks
+        )
+        return replace(self, tasks=tasks)
+
 
 def total_size(sizes: Iterable[int | None]) -> Bytes | None:
     """Return the sum of all sizes, or None where there are none or one is not known."""

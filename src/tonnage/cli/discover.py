@@ -1,0 +1,225 @@
+"""``tonnage discover``: categories that nobody named, by what jobs used."""
+
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tonnage.cli.options import json_option, print_json, printable, read_workflow
+from tonnage.cli.sources import Reading, pairs, source_options
+from tonnage.cli.tables import counted, print_table
+from tonnage.errors import InputError
+from tonnage.jobs import Resource
+
+if TYPE_CHECKING:
+    from tonnage.jobs import Attempt
+    from tonnage.size.applying import Applied
+    from tonnage.size.discover import Cluster, Discovery
+
+__all__ = ["discover"]
+
+_SHOWN = 40
+_STEPS = 20
+_FEATURES = (Resource.CORES, Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
+
+
+@click.command()
+@click.argument("texts", metavar="SOURCE...", nargs=-1, required=True)
+@source_options
+@click.option("--eps", type=float, help="How far apart neighbours may be.  [default: the best of many]")
+@click.option("--eps-range", metavar="A:B[:STEP]", help="Try distances from A to B: 60:220:20.")
+@click.option(
+    "--weights",
+    metavar="NAME=WEIGHT,...",
+    help="What counts how much.  [default: cores=0.1,memory=0.7,disk=0.1,wall_time=0.1]",
+)
+@click.option("--margin", default="5%", show_default=True, metavar="PERCENT", help="Added to a cluster's largest use.")
+@click.option("--write", is_flag=True, help="Store the clusters as labels of the jobs; SOURCE is an archive.")
+@click.option(
+    "--apply", "workflow_path", type=click.Path(path_type=Path), metavar="WORKFLOW", help="A workflow to size."
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Where to write it, with sizes.")
+@json_option
+def discover(
+    texts: tuple[str, ...],
+    reading: Reading,
+    eps: float | None,
+    eps_range: str | None,
+    weights: str | None,
+    margin: str,
+    write: bool,
+    workflow_path: Path | None,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Find jobs that used alike amounts: categories where nobody named any, or better ones than the names.
+
+    Jobs are compared by their cores, memory and disk in MB and run time in seconds; those closer than EPS, directly or
+    through others, are one cluster. Of many EPS the best is taken: the one that matches the categories or programs
+    best, where there are several, else the one with the highest Calinski-Harabasz score. Several runs of a task count
+    as one, with the most that it used.
+
+    \b
+    Example: tonnage discover jobs.csv
+             tonnage discover archive.db --write && tonnage size archive.db --by label
+             tonnage discover archive.db --apply analysis.mf -o sized.mf
+    """
+    from tonnage.size.discover import WEIGHTS, merge
+    from tonnage.size.discover import discover as find
+
+    if (workflow_path is None) != (output is None):
+        raise InputError("--apply and --output belong together", hint="--apply WORKFLOW -o FILE")
+    if write and len(texts) != 1:
+        raise InputError("--write takes one SOURCE, an archive")
+    radii = _radii(eps, eps_range)
+    part = _part(margin)
+    tasks = merge(_attempts(reading, texts, archive_only=write))
+    found = find(tasks, radii=radii, weights=_weights(weights) if weights else WEIGHTS)
+    applied = _apply(found, workflow_path, output, part) if workflow_path and output else None
+    written = _write(found, texts[0]) if write else None
+    if as_json:
+        print_json(_facts(found, part, applied, written))
+    else:
+        _print(found, part)
+        _print_done(applied, output, written)
+
+
+def _attempts(reading: Reading, texts: tuple[str, ...], *, archive_only: bool) -> "Iterator[Attempt]":
+    for source in reading.sources(texts):
+        if archive_only and source.format != "archive":
+            raise InputError(f"{source.name} is not an archive", hint="--write stores labels in the archive it reads")
+        yield from reading.attempts(source)
+
+
+def _radii(eps: float | None, eps_range: str | None) -> list[float] | None:
+    """Return the distances to try; None where the jobs themselves are to tell."""
+    if eps is not None and eps_range is not None:
+        raise InputError("--eps and --eps-range exclude each other")
+    if eps is not None:
+        return [eps]
+    if eps_range is None:
+        return None
+    try:
+        low, high, *step = (float(part) for part in eps_range.split(":"))
+        size = step[0] if step else (high - low) / _STEPS
+        valid = len(step) <= 1 and 0 <= low < high and size > 0 and (high - low) / size <= 1000
+    except ValueError:
+        valid = False
+    if not valid:
+        raise InputError(f'--eps-range: "{eps_range}" is not a range', hint="write one such as 60:220 or 60:220:20")
+    return [low + number * size for number in range(int((high - low) / size * (1 + 1e-9)) + 1)]
+
+
+def _weights(text: str) -> dict[Resource, float]:
+    found = {}
+    for name, value in pairs(text.split(","), "--weights").items():
+        if name not in _FEATURES:
+            raise InputError(f'--weights: "{name}" does not count', hint=f"one of {', '.join(_FEATURES)}")
+        try:
+            found[Resource(name)] = float(value)
+        except ValueError:
+            raise InputError(f'--weights: "{value}" is not a number') from None
+    return found
+
+
+def _part(text: str) -> float:
+    try:
+        part = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        part = -1.0
+    if not 0 <= part <= 10:
+        raise InputError(f'--margin: "{text}" is not a part', hint="write one such as 5% or 0.05")
+    return part
+
+
+def _apply(found: "Discovery", path: Path, output: Path, margin: float) -> "Applied":
+    from tonnage.size.applying import apply
+    from tonnage.workflow import write
+
+    workflow = read_workflow(path, None)
+    applied = apply(found, workflow, margin=margin)
+    write(applied.workflow, output)
+    return applied
+
+
+def _write(found: "Discovery", text: str) -> int:
+    from tonnage.archive import Archive
+    from tonnage.archive.upkeep import set_labels
+
+    labels = {
+        identity: found.clusters[number].label
+        for task, number in zip(found.tasks, found.cluster.tolist(), strict=True)
+        for identity in task.identities
+    }
+    with Archive.open(text) as archive:
+        return set_labels(archive, labels)
+
+
+def _print(found: "Discovery", margin: float) -> None:
+    from tonnage.size.discover import FEATURES
+
+    shown = [resource for resource in FEATURES if any(resource in one.maxima for one in found.clusters)]
+    header = ["cluster", "tasks", *shown, "categories"]
+    rows = [
+        [
+            one.label,
+            f"{one.tasks:,}",
+            *(resource.shown(one.maxima[resource]) if resource in one.maxima else "" for resource in shown),
+            _categories(one),
+        ]
+        for one in found.clusters[:_SHOWN]
+    ]
+    print_table(header, rows, right=header[1:-1], give_way=("categories",))
+    if len(found.clusters) > _SHOWN:
+        click.echo(f"and {len(found.clusters) - _SHOWN:,} more; --json prints all")
+    how = {"structure": "matches the categories best", "calinski-harabasz": "has the highest score", "given": "given"}
+    score = "" if found.score is None else f", score {found.score:.4g}"
+    click.echo(f"\n{counted(len(found.clusters), 'cluster')} at eps {found.eps:.4g} ({how[found.chosen_by]}{score})")
+    if found.left_out:
+        click.echo(f"{counted(found.left_out, 'task')} left out: their use of {', '.join(found.features)} is not known")
+    saved = ", ".join(f"{resource} {part:.1%}" for resource, part in found.savings(margin).items())
+    click.echo(f"saved, with a margin of {margin:.0%}, against {found.compared_with}: {saved}")
+
+
+def _categories(cluster: "Cluster") -> str:
+    names = [f"{printable(name) or '(none)'} {count:,}" for name, count in cluster.categories.items()]
+    return ", ".join(chain(names[:3], ["…"] if len(names) > 3 else []))
+
+
+def _print_done(applied: "Applied | None", output: Path | None, written: int | None) -> None:
+    if applied is not None:
+        ways = ", ".join(f"{count:,} by {by}" for by, count in applied.found_by.items() if by != "nothing")
+        click.echo(f"{output}: {counted(len(applied.workflow), 'task')}, sizes found {ways or 'for none'}")
+        if applied.found_by.get("nothing"):
+            click.echo(f"  {counted(applied.found_by['nothing'], 'task')} stay as they were: nothing like them has run")
+    if written is not None:
+        click.echo(f"{counted(written, 'job')} labelled; tonnage size --by label uses it")
+
+
+def _facts(found: "Discovery", margin: float, applied: "Applied | None", written: int | None) -> dict[str, object]:
+    facts: dict[str, object] = {
+        "clusters": [
+            {
+                "label": one.label,
+                "jobs": one.tasks,
+                "maxima": {str(resource): amount for resource, amount in one.maxima.items()},
+                "allocation": {str(resource): amount for resource, amount in one.allocation(margin).known()},
+                "categories": dict(one.categories),
+            }
+            for one in found.clusters
+        ],
+        "eps": found.eps,
+        "score": found.score,
+        "chosen_by": found.chosen_by,
+        "features": [str(resource) for resource in found.features],
+        "left_out": found.left_out,
+        "savings": {str(resource): part for resource, part in found.savings(margin).items()},
+        "savings_against": found.compared_with,
+    }
+    if applied is not None:
+        facts["applied"] = {"tasks": len(applied.workflow), "found_by": dict(applied.found_by)}
+    if written is not None:
+        facts["labelled"] = written
+    return facts

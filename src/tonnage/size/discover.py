@@ -1,0 +1,227 @@
+"""Categories that nobody named: jobs that used alike amounts, found by density (Zhang et al.).
+
+Several runs of a task are one job here, with the most that it ever used. A cluster's allocation is its maxima and a
+small margin, so that no task of it fails.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonnage.errors import InputError
+from tonnage.jobs import Amounts, Attempt, Outcome, Resource
+from tonnage.size.clusters import Choice, choose, default_radii, weighted
+from tonnage.size.records import Records
+
+__all__ = ["FEATURES", "WEIGHTS", "Cluster", "Discovery", "Task", "by_density", "discover", "merge"]
+
+FEATURES = (Resource.CORES, Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
+WEIGHTS = {Resource.CORES: 0.1, Resource.MEMORY: 0.7, Resource.DISK: 0.1, Resource.WALL_TIME: 0.1}
+"""How much each feature counts in the distance of two jobs, by default as in the paper."""
+_GIVEN = (Resource.CORES, Resource.MEMORY, Resource.DISK)
+_UNIT = {"bytes": 1e6, "cores": 1.0, "seconds": 1.0}
+"""Distances are in cores, MB and seconds, as in the paper."""
+
+
+@dataclass(slots=True)
+class Task:
+    """A task of which one or several runs are known."""
+
+    category: str
+    executable: str
+    name: str | None
+    checksum: str | None
+    """Of its workflow."""
+    used: dict[Resource, float] = field(default_factory=dict)
+    """The most of each resource that a run of it used."""
+    requested: dict[Resource, float] = field(default_factory=dict)
+    identities: list[bytes] = field(default_factory=list)
+    """Of its attempts, where they come from an archive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Tasks that used alike amounts."""
+
+    label: str
+    tasks: int
+    maxima: Mapping[Resource, float]
+    categories: Mapping[str, int]
+    """How many tasks of each category are in it."""
+
+    def allocation(self, margin: float) -> Amounts:
+        """Return what each of its tasks should be given: the most that one used, and a margin; whole cores."""
+        cores, memory, disk = (self.maxima.get(resource) for resource in _GIVEN)
+        return Amounts.of(
+            cores=None if cores is None else ceil(cores - 1e-9),
+            memory=None if memory is None else memory * (1 + margin),
+            disk=None if disk is None else disk * (1 + margin),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Discovery:
+    """The clusters of some tasks."""
+
+    tasks: Sequence[Task]
+    clusters: Sequence[Cluster]
+    """The largest first."""
+    cluster: NDArray[np.int64]
+    """Which of them each task is in."""
+    eps: float
+    score: float | None
+    chosen_by: str
+    features: tuple[Resource, ...]
+    """What was known of the tasks, and so compared."""
+    left_out: int
+    """Tasks of which not all of that is known."""
+
+    def savings(self, margin: float) -> dict[Resource, float]:
+        """Return the part of each resource that is saved.
+
+        It is a part of what was requested, or where that is not known, of what one size for all would take. Cores are
+        counted, memory and disk are multiplied by the run time.
+        """
+        given = [cluster.allocation(margin) for cluster in self.clusters]
+        seconds = np.array([task.used.get(Resource.WALL_TIME, 1.0) for task in self.tasks])
+        found = {}
+        for resource in (one for one in _GIVEN if one in self.features):
+            after = np.array([getattr(amounts, resource) for amounts in given])[self.cluster]
+            requested = np.array([task.requested.get(resource, np.nan) for task in self.tasks])
+            before = requested if not np.isnan(requested).any() else np.full(len(after), after.max())
+            weights = np.ones(len(after)) if resource is Resource.CORES else seconds
+            total = float(before @ weights)
+            found[resource] = (total - float(after @ weights)) / total if total else 0.0
+        return found
+
+    @property
+    def compared_with(self) -> str:
+        """What savings are against: ``requested`` or ``one size for all``."""
+        known = all(
+            resource in task.requested for task in self.tasks for resource in _GIVEN if resource in self.features
+        )
+        return "requested" if known else "one size for all"
+
+
+def merge(attempts: Iterable[Attempt]) -> list[Task]:
+    """Return the tasks that finished: several runs of a task are one, with the most of each resource.
+
+    Within one run, attempts of the same name are different tasks: a log may call all its jobs alike.
+    """
+    found: dict[object, Task] = {}
+    seen: Counter[object] = Counter()
+    for number, attempt in enumerate(attempts):
+        if attempt.outcome not in (None, Outcome.DONE):
+            continue
+        key: object = number
+        if attempt.task is not None:
+            named = (attempt.workflow_checksum or attempt.workflow, attempt.task)
+            seen[named, attempt.run] += 1
+            key = (*named, seen[named, attempt.run])
+        task = found.get(key)
+        if task is None:
+            task = found[key] = Task(
+                attempt.category or "", attempt.executable or "", attempt.task, attempt.workflow_checksum
+            )
+        for resource, amount in attempt.used.known():
+            task.used[resource] = max(amount, task.used.get(resource, 0.0))
+        for resource, amount in attempt.requested.known():
+            task.requested[resource] = max(amount, task.requested.get(resource, 0.0))
+        if attempt.identity is not None:
+            task.identities.append(attempt.identity)
+    return list(found.values())
+
+
+def discover(
+    tasks: Sequence[Task],
+    *,
+    radii: Sequence[float] | None = None,
+    weights: Mapping[Resource, float] = WEIGHTS,
+) -> Discovery:
+    """Return the clusters of tasks.
+
+    Of several radii the best is taken: the one whose clusters match the tasks' categories or programs most, where they
+    have more than one, else the one with the highest Calinski-Harabasz score.
+    """
+    features = _known_features(tasks, weights)
+    kept = [task for task in tasks if all(resource in task.used for resource in features)]
+    if not kept:
+        raise InputError("no task finished with a known use of any resource")
+    table = np.array(
+        [[task.used[resource] / _UNIT[resource.unit] for resource in features] for task in kept], dtype=float
+    )
+    points = weighted(table, [weights[resource] for resource in features])
+    choice: Choice = choose(points, default_radii(points) if radii is None else radii, _structure(kept))
+    return Discovery(
+        kept,
+        _clusters(kept, choice.labels),
+        choice.labels,
+        choice.eps,
+        choice.score,
+        choice.by,
+        features,
+        len(tasks) - len(kept),
+    )
+
+
+def by_density(records: Records) -> Records:
+    """Return jobs grouped by what they used: the label that each was found to have takes the place of its category."""
+    used, finished = records.history.used, records.history.finished
+    known = {resource: finished & (used[resource] >= 0) for resource in FEATURES}
+    features = _features({resource: int(jobs.sum()) for resource, jobs in known.items()}, WEIGHTS)
+    if not features:
+        raise InputError("no job finished with a known use of any resource")
+    chosen = records.only(np.all([known[resource] for resource in features], axis=0))
+    table = np.stack([chosen.history.used[resource] / _UNIT[resource.unit] for resource in features], axis=1)
+    points = weighted(table, [WEIGHTS[resource] for resource in features])
+    structure = chosen.group if len(np.unique(chosen.group)) > 1 else None
+    labels = choose(points, default_radii(points), structure).labels
+    return replace(chosen, names=_names(int(labels.max()) + 1), group=labels)
+
+
+def _known_features(tasks: Sequence[Task], weights: Mapping[Resource, float]) -> tuple[Resource, ...]:
+    return _features(Counter(resource for task in tasks for resource in task.used), weights)
+
+
+def _features(known: Mapping[Resource, int], weights: Mapping[Resource, float]) -> tuple[Resource, ...]:
+    """Return the features that count, and are known of half as many as any."""
+    counting = {resource: known.get(resource, 0) for resource in FEATURES if weights.get(resource)}
+    most = max(counting.values(), default=0)
+    return tuple(resource for resource, count in counting.items() if count and 2 * count >= most)
+
+
+def _names(number: int) -> tuple[str, ...]:
+    """Return names for so many clusters."""
+    return tuple(f"cluster-{place:0{len(str(number))}}" for place in range(1, number + 1))
+
+
+def _structure(tasks: Sequence[Task]) -> NDArray[np.int64] | None:
+    """Return which tasks the workflow treats alike, where it tells at least two kinds."""
+    for kinds in ([task.category for task in tasks], [task.executable for task in tasks]):
+        numbers = {kind: number for number, kind in enumerate(dict.fromkeys(kinds))}
+        if len(numbers) > 1:
+            return np.array([numbers[kind] for kind in kinds], dtype=np.int64)
+    return None
+
+
+def _clusters(tasks: Sequence[Task], labels: NDArray[np.int64]) -> list[Cluster]:
+    members: dict[int, list[Task]] = defaultdict(list)
+    for task, label in zip(tasks, labels.tolist(), strict=True):
+        members[label].append(task)
+    return [
+        Cluster(
+            name,
+            len(members[number]),
+            {
+                resource: max(task.used[resource] for task in members[number] if resource in task.used)
+                for resource in FEATURES
+                if any(resource in task.used for task in members[number])
+            },
+            dict(Counter(task.category for task in members[number]).most_common()),
+        )
+        for number, name in enumerate(_names(len(members)))
+    ]

@@ -1,0 +1,54 @@
+"""What is exported: the sizes of one category, as whole numbers and as comments that stay comments."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from tonnage.jobs import Decision, Resource
+
+__all__ = ["EXPORTED", "MIB", "Sizes", "longest"]
+
+EXPORTED = (Resource.CORES, Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
+"""What schedulers can be asked for."""
+MIB = 2**20
+
+_LONGEST_COMMENT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much the jobs of a category get of each resource."""
+
+    category: str
+    decisions: Mapping[Resource, Decision]
+
+    def rungs(self, resource: Resource, unit: int = 1) -> tuple[int, ...]:
+        """Return what attempts get in whole units, rounded up, each more than the one before; nothing if undecided."""
+        decision = self.decisions.get(resource)
+        if decision is None:
+            return ()
+        # At least 1, because 0 is everything to Slurm.
+        whole = {max(1, math.ceil(amount / unit)) for amount in decision.ladder[decision.rung :]}
+        return tuple(sorted(whole))
+
+    def comments(self, resources: Iterable[Resource] = EXPORTED) -> Iterator[str]:
+        """Yield the category and the reason of each size, to be put behind a comment sign."""
+        yield f"category {_one_line(self.category)}"
+        for resource in resources:
+            if resource in self.decisions:
+                yield f"  {resource}: {_one_line(self.decisions[resource].reason)}"
+
+
+def longest(ladders: Iterable[tuple[int, ...]]) -> int:
+    """Return how many attempts the longest of some ladders has."""
+    return max(map(len, ladders), default=0)
+
+
+def _one_line(text: str) -> str:
+    """Return a foreign text so that no format reads it as more than a part of a comment.
+
+    A backslash goes because it may continue a line or, as in Groovy's ``\\u000a``, spell a line break in a comment too;
+    what cannot be printed goes because it may be a line break to somebody.
+    """
+    plain = "".join(sign if sign.isprintable() and sign != "\\" else "?" for sign in " ".join(text.split()))
+    return plain if len(plain) <= _LONGEST_COMMENT else f"{plain[:_LONGEST_COMMENT]}..."
