@@ -317,6 +317,16 @@ def _join(
                 continue
             if together[one] > together[other] or (together[one] == together[other] and one > other):
                 one, other = other, one
+            if other >= nodes and 2 * one + 1 >= nodes:
+                for place in range(begin[one], begin[one] + leaf):
+                    distance = 0.0
+                    for axis in range(axes):
+                        gap = (lows[other * axes + axis] - lows[(nodes + place) * axes + axis]) * unit
+                        distance += gap * gap
+                    if distance <= square:
+                        first, second = root(place), root(begin[other])
+                        parent[max(first, second)] = min(first, second)
+                continue
             first, size = (2 * one + 1, 2) if 2 * one + 1 < nodes else (nodes + begin[one], leaf)
             for child in range(first, first + size):
                 stack[waiting], stack[waiting + 1] = child, other

@@ -133,10 +133,9 @@ class Mixture:
     def _cost(self, fit: Fit, said: _Scores, order: NDArray[np.intp]) -> float:
         """Return what the best ladder would have cost with one model alone."""
         # The record is an average job in all but its score.
-        rest = np.ones(len(RECORD_SHARES))
-        base, scale = (np.concatenate((part, part.mean() * rest))[order] for part in (fit.base, fit.scale))
-        slopes = _from_here_on(said.seconds * scale)
-        offsets = _from_here_on(said.seconds * (base + _PER_ATTEMPT * self._largest))
+        expected = np.concatenate((fit.expected, np.full(len(RECORD_SHARES), fit.expected.mean())))[order]
+        slopes = _from_here_on(said.seconds * expected)
+        offsets = _from_here_on(said.seconds) * _PER_ATTEMPT * self._largest
         last = _ends(said.values[1:] != said.values[:-1])
         starts = np.concatenate(([0], last + 1))
         return best_rungs(said.values[last], slopes[starts], offsets[starts])[1]
@@ -144,8 +143,7 @@ class Mixture:
     def _pooled(self, input_bytes: float) -> Ladder:
         values, seconds, jobs = [], [], []
         for voice in self._voices:
-            base, scale = voice.fit.at(input_bytes)
-            values.append(base + voice.scores.values * scale)
+            values.append(voice.scores.values * voice.fit.at(input_bytes))
             seconds.append(voice.scores.seconds * voice.weight)
             jobs.append(voice.scores.jobs * voice.weight)
         pooled = np.concatenate(values)
@@ -166,9 +164,7 @@ class Mixture:
 
 def _scored(fit: Fit, peaks: FloatArray, seconds: FloatArray) -> tuple[_Scores, NDArray[np.intp]]:
     """Return what past jobs and a record would have needed of a model, and which of them has which place."""
-    # Nobody is given less than nothing: a score is such that all would get some.
-    scores = np.maximum((peaks - fit.base) / fit.scale, -float((fit.base / fit.scale).min()))
-    values, mass = with_record(scores, seconds, float(peaks.max() / fit.scale.mean()))
+    values, mass = with_record(peaks / fit.expected, seconds, float(peaks.max() / fit.expected.mean()))
     jobs = np.concatenate((np.ones(len(peaks)), RECORD_SHARES))
     order = np.argsort(values, kind="stable")
     return _Scores(values[order], mass[order], jobs[order]), order

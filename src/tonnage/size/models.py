@@ -1,8 +1,8 @@
 """Models of how a job's peak depends on the size of its input.
 
-A job with the input x is tried with p(x) + d * s(x), where p and s come from the model and the ladder of d from the
-past: of each past job it is known which d it would have needed, its *score* (peak - p) / s. So that a model does not
-look better than it is, past jobs are scored as if each had been left out of the fit.
+A model expects a peak s(x) of a job with the input x. The job is tried with d * s(x), where the ladder of d comes from
+the past: of each past job it is known which d it would have needed, its *score*. So that a model does not look better
+than it is, past jobs are scored as if each had been left out of the fit.
 """
 
 from bisect import bisect
@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from tonnage.size.histograms import FloatArray
 
-__all__ = ["MODELS", "Fit", "Model", "constant", "linear", "neighbours", "power", "proportional", "scaled_linear"]
+__all__ = ["MODELS", "Fit", "Model", "constant", "linear", "neighbours", "power", "proportional"]
 
+_TINY = 1e-9  # an amount that is as good as nothing, and has a logarithm
 _NEARLY_ONE = 0.999  # the leverage of a job that alone decides the fit
 
 
@@ -26,76 +27,61 @@ _NEARLY_ONE = 0.999  # the leverage of a job that alone decides the fit
 class Fit:
     """A model that was fitted to past jobs."""
 
-    base: FloatArray
-    """p of each past job, as if it had been left out."""
-    scale: FloatArray
-    """s of each past job, as if it had been left out."""
-    at: Callable[[float], tuple[float, float]]
-    """p and s of a job with another input."""
+    expected: FloatArray
+    """The peak of each past job, as if it had been left out; up to a factor that is the same for all."""
+    at: Callable[[float], float]
+    """The peak of a job with another input."""
 
 
 def constant(inputs: FloatArray, peaks: FloatArray, seconds: FloatArray) -> Fit:  # noqa: ARG001 (models are fitted alike)
     """The input says nothing."""
-    return Fit(np.zeros(len(peaks)), np.ones(len(peaks)), lambda _: (0.0, 1.0))
+    return Fit(np.ones(len(peaks)), lambda _: 1.0)
 
 
 def linear(inputs: FloatArray, peaks: FloatArray, seconds: FloatArray) -> Fit:
-    """So much, and so much more for each byte of input: least squares, long jobs weigh more."""
-    least = float(peaks.min()) / 2
+    """So much, and so much more for each byte of input: least squares, long jobs weigh more.
+
+    What a job needs beyond the line is taken to grow with the line: so it was with most jobs that we looked at.
+    """
+    least = max(float(peaks.min()) / 2, _TINY)
     intercept, slope, left_out = _line(inputs, peaks, seconds)
-
-    def at(x: float) -> tuple[float, float]:
-        return max(intercept + slope * x, least), 1.0
-
-    return Fit(np.maximum(left_out, least), np.ones(len(peaks)), at)
-
-
-def scaled_linear(inputs: FloatArray, peaks: FloatArray, seconds: FloatArray) -> Fit:
-    """As `linear`, but what is missing grows with what is expected."""
-    least = float(peaks.min()) / 2
-    intercept, slope, left_out = _line(inputs, peaks, seconds)
-    return Fit(
-        np.zeros(len(peaks)),
-        np.maximum(left_out, max(least, 1e-9)),
-        lambda x: (0.0, max(intercept + slope * x, least, 1e-9)),
-    )
+    return Fit(np.maximum(left_out, least), lambda x: max(intercept + slope * x, least))
 
 
 def proportional(inputs: FloatArray, peaks: FloatArray, seconds: FloatArray) -> Fit:  # noqa: ARG001
     """So much for each byte of input."""
     mean = float(inputs.mean())
-    return Fit(np.zeros(len(peaks)), inputs / mean, lambda x: (0.0, x / mean))
+    return Fit(inputs / mean, lambda x: x / mean)
 
 
 def power(inputs: FloatArray, peaks: FloatArray, seconds: FloatArray) -> Fit:
     """A power of the input: a line through the logarithms."""
-    low, high = log(max(float(peaks.min()), 1e-9) / 2), log(4 * float(peaks.max()))
-    intercept, slope, left_out = _line(np.log(inputs), np.log(np.maximum(peaks, 1e-9)), seconds)
+    low, high = log(max(float(peaks.min()), _TINY) / 2), log(4 * float(peaks.max()))
+    intercept, slope, left_out = _line(np.log(inputs), np.log(np.maximum(peaks, _TINY)), seconds)
     return Fit(
-        np.zeros(len(peaks)),
         np.exp(np.clip(left_out, low, high)),
-        lambda x: (0.0, exp(min(max(intercept + slope * log(x), low), high))),
+        lambda x: exp(min(max(intercept + slope * log(x), low), high)),
     )
 
 
 def neighbours(inputs: FloatArray, peaks: FloatArray, seconds: FloatArray) -> Fit:  # noqa: ARG001
     """The median peak of the past jobs whose inputs were most alike."""
     order = np.argsort(inputs, kind="stable")
-    places, values = np.log(inputs[order]), np.maximum(peaks[order], 1e-9)
+    places, values = np.log(inputs[order]), np.maximum(peaks[order], _TINY)
     count = min(max(3, int(sqrt(len(peaks)))), len(peaks) - 1)
-    scale = np.empty(len(peaks))
-    scale[order] = np.median(values[_nearest_others(places, count)], axis=1)
+    expected = np.empty(len(peaks))
+    expected[order] = np.median(values[_nearest_others(places, count)], axis=1)
 
     known = list(zip(places.tolist(), values.tolist(), strict=True))  # a few of them are sorted fastest as plain lists
 
-    def at(x: float) -> tuple[float, float]:
+    def at(x: float) -> float:
         place = log(x)
         near = bisect(known, (place, 0.0))
         window = known[max(0, near - count) : near + count]
         closest = sorted(window, key=lambda one: abs(one[0] - place))[:count]
-        return 0.0, median(peak for _, peak in closest)
+        return median(peak for _, peak in closest)
 
-    return Fit(np.zeros(len(peaks)), scale, at)
+    return Fit(expected, at)
 
 
 Model: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray], Fit]

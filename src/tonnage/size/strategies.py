@@ -18,7 +18,7 @@ from tonnage.size.first_allocations import (
 )
 from tonnage.size.fixed import declared, doubling, max_seen, percentile, whole_machine
 from tonnage.size.mixture import Mixture
-from tonnage.size.models import MODELS, Model, scaled_linear
+from tonnage.size.models import MODELS, Model, linear
 from tonnage.size.optimal import ladder
 from tonnage.size.sizers import FromHistogram, Same, Sizer, Strategy
 
@@ -103,7 +103,7 @@ STRATEGIES: dict[str, Callable[[Settings], Sizer]] = {
     "max-throughput-slots": _from_histogram(max_throughput_slots),
     "brute-force-waste": _from_histogram(brute_force_waste),
     "brute-force-throughput": _from_histogram(brute_force_throughput),
-    "regression": lambda settings: _mixture(settings, (scaled_linear,)),
+    "regression": lambda settings: _mixture(settings, (linear,)),
     "max-seen": _from_histogram(max_seen),
     "percentile": lambda settings: _from_histogram(partial(percentile, share=settings.share))(settings),
     "quantized": lambda settings: _from_histogram(
