@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in /usr/bin/python3 python3; do $$p -c 'import sys, venv
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint docs bench soak clean
+.PHONY: help demo test lint docs bench reproduce soak clean
 
 help:
 	@echo "make demo       see Tonnage work on this machine"
@@ -13,6 +13,7 @@ help:
 	@echo "make lint       ruff and mypy"
 	@echo "make docs       build the documentation into docs/_build/html"
 	@echo "make bench      print speeds as ratios against named peers"
+	@echo "make reproduce  print published figures next to ours"
 	@echo "make soak       look for trouble for an hour: random workflows, damaged files"
 	@echo "make clean      remove what make built"
 
@@ -38,7 +39,7 @@ test: $(VENV)/installed-test $(VENV)/installed-docs $(VENV)/installed-bench
 	@tests/install-services
 	@$(BIN)/python -m pytest -n auto -q
 	@$(MAKE) --no-print-directory lint docs
-	@$(BIN)/python benchmarks/graphs.py --quick >/dev/null && $(BIN)/python benchmarks/monitors.py --quick >/dev/null && $(BIN)/python benchmarks/archives.py --quick >/dev/null && echo "benchmarks run"
+	@$(BIN)/python benchmarks/graphs.py --quick >/dev/null && $(BIN)/python benchmarks/monitors.py --quick >/dev/null && $(BIN)/python benchmarks/archives.py --quick >/dev/null && $(BIN)/python benchmarks/sizes.py --quick >/dev/null && $(BIN)/python benchmarks/clusters.py --quick >/dev/null && echo "benchmarks run"
 
 lint: $(VENV)/installed-test
 	@$(BIN)/ruff check .
@@ -53,9 +54,14 @@ bench: $(VENV)/installed-test $(VENV)/installed-bench
 	@$(BIN)/python benchmarks/graphs.py
 	@$(BIN)/python benchmarks/monitors.py
 	@$(BIN)/python benchmarks/archives.py
+	@$(BIN)/python benchmarks/sizes.py
+	@$(BIN)/python benchmarks/clusters.py
+
+reproduce: $(VENV)/installed
+	@$(BIN)/python benchmarks/reproduce sizing
 
 soak: $(VENV)/installed-test
-	@TONNAGE_HYPOTHESIS=soak TONNAGE_SOAK=1000 $(BIN)/python -m pytest -n auto -q tests/workflow tests/logs tests/archive tests/watch/test_robust.py tests/test_units.py
+	@TONNAGE_HYPOTHESIS=soak TONNAGE_SOAK=1000 $(BIN)/python -m pytest -n auto -q tests/workflow tests/logs tests/archive tests/size tests/watch/test_robust.py tests/test_units.py
 
 clean:
 	rm -rf $(VENV) docs/_build demo build dist

@@ -75,7 +75,8 @@ def plain_throughput(histogram: Histogram) -> float:
 
 def as_written(histogram: Histogram) -> tuple[float, float]:
     """Return the first allocations of Equations 1 and 3 as they are written: sums for each candidate."""
-    rows = list(zip(histogram.peaks.tolist(), histogram.jobs.tolist(), histogram.seconds.tolist(), strict=True))
+    columns: list[list[float]] = [part.tolist() for part in (histogram.peaks, histogram.jobs, histogram.seconds)]
+    rows: list[tuple[float, float, float]] = list(zip(*columns, strict=True))
     jobs, seconds, largest = sum(row[1] for row in rows), sum(row[2] for row in rows), histogram.largest
 
     def waste(one: float) -> float:
@@ -86,7 +87,7 @@ def as_written(histogram: Histogram) -> tuple[float, float]:
         late = sum(time for peak, _, time in rows if peak > one)
         return (largest / one * done + (jobs - done)) / (seconds + late)
 
-    peaks = histogram.peaks.tolist()
+    peaks: list[float] = histogram.peaks.tolist()
     return min(peaks, key=waste), max(peaks, key=throughput)
 
 

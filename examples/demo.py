@@ -37,6 +37,11 @@ def main() -> None:
     tonnage("generate", "jobs", "--peaks", "trimodal", "-o", "demo/jobs.csv")
     tonnage("archive", "import", "demo/spool", "demo/jobs.csv", "--archive", "demo/archive.db")
     tonnage("archive", "stats", "--archive", "demo/archive.db")
+    print("\nFrom that it says how much to give each job, and what that saves:")
+    tonnage("size", "demo/archive.db", "--machine", "cores=16,memory=64GB,disk=100GB", "--resource", "memory")
+    print("\nNames help: where nobody knows the three kinds of jobs, the same memory is used far worse. They can be found:")
+    tonnage("size", "demo/archive.db", "--machine", "memory=64GB", "--resource", "memory", "--by", "none")
+    tonnage("discover", "demo/jobs.csv")
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ _UNITS = {"bytes": (1e9 * 3600, "GB*h"), "cores": (3600.0, "core*h")}
 @click.option(
     "--fair-share/--no-fair-share",
     default=True,
-    help="Raise amounts as far as no fewer jobs fit on --machine.  [default: yes]",
+    help="Raise amounts where the rest of --machine would be too small for any job.  [default: yes]",
 )
 @click.option(
     "--queues", multiple=True, metavar="NAME=TIME,...", help="Say which queue pays for each category: short=2h,long=3d."

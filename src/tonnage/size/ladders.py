@@ -1,5 +1,6 @@
 """Ladders: the amounts that a job is tried with, one after the other, and what it costs to climb them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from tonnage.errors import InputError
 from tonnage.size.histograms import FloatArray, Histogram
 
-__all__ = ["Cost", "DoesNotFitError", "Ladder", "climbing", "cost", "escalated", "of_rungs"]
+__all__ = ["Cost", "DoesNotFitError", "Ladder", "climbing", "cost", "escalated", "grown", "of_rungs"]
 
 Ladder: TypeAlias = tuple[float, ...]
 """Strictly increasing amounts; the last is the most that a job may get."""
@@ -20,9 +21,8 @@ _LEAST = 1.0  # byte, core or second: nobody can be given nothing
 class DoesNotFitError(InputError):
     """A job needs more than there is anywhere."""
 
-    def __init__(self, peak: float, most: float) -> None:
-        super().__init__(f"a job used {peak:g}, more than the {most:g} that it can get at most")
-        self.peak = peak
+    def __init__(self, most: float) -> None:
+        super().__init__(f"a job needs more than the {most:g} that it can get at most")
         self.most = most
 
 
@@ -58,7 +58,7 @@ def climbing(ladder: Ladder, peaks: FloatArray) -> NDArray[np.intp]:
     """Return how many attempts of each job fail on a ladder."""
     failed = np.searchsorted(np.asarray(ladder), peaks)
     if failed.max(initial=0) == len(ladder):
-        raise DoesNotFitError(float(peaks.max()), ladder[-1])
+        raise DoesNotFitError(ladder[-1])
     return failed
 
 
@@ -76,6 +76,22 @@ def cost(ladder: Ladder, histogram: Histogram) -> Cost:
         retried=float(histogram.jobs[failed > 0].sum()),
         failures=float((histogram.jobs * failed).sum()),
     )
+
+
+def grown(
+    rungs: Sequence[int], ladders: Sequence[Ladder], exhausted: Sequence[bool], *, grow_all: bool = False
+) -> list[int]:
+    """Return which rung of each resource comes next, when some were exhausted: only those grow, or with `grow_all` all.
+
+    Raises DoesNotFitError where a resource was exhausted of which there is no more.
+    """
+    grown_rungs = []
+    for rung, ladder, ran_out in zip(rungs, ladders, exhausted, strict=True):
+        last = rung + 1 == len(ladder)
+        if last and ran_out:
+            raise DoesNotFitError(ladder[rung])
+        grown_rungs.append(rung + 1 if not last and (grow_all or ran_out) else rung)
+    return grown_rungs
 
 
 def of_rungs(*rungs: float) -> Ladder:

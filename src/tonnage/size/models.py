@@ -79,7 +79,7 @@ def neighbours(inputs: FloatArray, peaks: FloatArray, seconds: FloatArray) -> Fi
         near = bisect(known, (place, 0.0))
         window = known[max(0, near - count) : near + count]
         closest = sorted(window, key=lambda one: abs(one[0] - place))[:count]
-        return median(peak for _, peak in closest)
+        return float(median(peak for _, peak in closest))
 
     return Fit(expected, at)
 

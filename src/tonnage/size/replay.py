@@ -7,7 +7,7 @@ that failed. Strategies know nothing of it: they are the same that size jobs eve
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from operator import le
+from operator import gt, le
 from time import perf_counter
 
 import numpy as np
@@ -17,7 +17,7 @@ from tonnage.errors import InputError
 from tonnage.jobs import Amounts, Attempt, Resource
 from tonnage.size.discover import by_density
 from tonnage.size.histograms import FloatArray
-from tonnage.size.ladders import DoesNotFitError, Ladder
+from tonnage.size.ladders import Ladder, grown
 from tonnage.size.records import Records
 from tonnage.size.sizers import Same, Sizer, WholeMachineFirst
 from tonnage.size.strategies import Settings, sizer
@@ -312,19 +312,12 @@ def _climb(
     attempts = 0
     while True:
         amounts = [ladder[rung] for ladder, rung in zip(ladders, rungs, strict=True)]
+        given = [total + amount for total, amount in zip(given, amounts, strict=True)]
         attempts += 1
-        failed = False
-        for place, amount in enumerate(amounts):
-            given[place] += amount
-            failed = failed or needs[place] > amount
-        if not failed:
+        exhausted = list(map(gt, needs, amounts))
+        if not any(exhausted):
             return given, amounts, attempts
-        for place, amount in enumerate(amounts):
-            exhausted = needs[place] > amount
-            if rungs[place] + 1 < len(ladders[place]):
-                rungs[place] += grow_all or exhausted
-            elif exhausted:
-                raise DoesNotFitError(needs[place], amount)
+        rungs = grown(rungs, ladders, exhausted, grow_all=grow_all)
 
 
 def _result(

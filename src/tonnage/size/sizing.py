@@ -1,7 +1,7 @@
 """What to ask for: a decision for each category and each resource, with its reason and what it saves."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import ceil, floor, inf
 from typing import Literal
 
@@ -45,7 +45,7 @@ class Plan:
     width: float = 0.0
     half_life: float | None = None
     fair_share: bool = True
-    """Whether a job gets more where less would not let one more job fit on the machine."""
+    """Whether a job gets more where less would not let one more job, of whatever category, fit on the machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,37 +91,81 @@ class _Usage:
 
 def size(histories: Mapping[str, History], plan: Plan) -> list[Sized]:
     """Return a decision for each category and each resource that is known of it, the largest savings first."""
-    found = []
-    for category, history in histories.items():
-        for resource in plan.resources:
-            usage = _Usage.of(history, resource)
-            if len(usage.peaks):
-                found.append(_sized(category, resource, usage, history, plan))
+    drafts = [
+        draft
+        for category, history in histories.items()
+        for resource in _resources(plan)
+        if (draft := _draft(category, resource, history, plan)) is not None
+    ]
+    if plan.fair_share:
+        drafts = [_with_fair_share(draft, drafts, plan) for draft in drafts]
+    found = [_sized(draft) for draft in drafts]
     return sorted(found, key=lambda one: (plan.resources.index(one.decision.resource), -one.saved, one.category))
 
 
-def _sized(category: str, resource: Resource, usage: _Usage, history: History, plan: Plan) -> Sized:
-    capacity = _capacity(category, resource, usage, plan)
-    strategy, ladder, notes = _ladder(resource, usage, capacity, plan)
-    histogram = Histogram.of(usage.peaks, usage.seconds)
-    largest = of_rungs(histogram.largest)
+def _resources(plan: Plan) -> tuple[Resource, ...]:
+    """Return what can be sized: where the user says how much, only what was said."""
+    if plan.strategy != "declared" or not plan.declared:
+        return plan.resources
+    return tuple(resource for resource in plan.resources if resource in plan.declared)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Draft:
+    """What a category is to be tried with, before it is known what others are."""
+
+    category: str
+    resource: Resource
+    usage: _Usage
+    strategy: str
+    ladder: Ladder
+    notes: tuple[str, ...]
+
+
+def _draft(category: str, resource: Resource, history: History, plan: Plan) -> _Draft | None:
+    usage = _Usage.of(history, resource)
+    if not len(usage.peaks):
+        return None
+    strategy, ladder, notes = _ladder(resource, usage, _capacity(category, resource, usage, plan), plan)
     if resource is Resource.CORES:
         ladder = of_rungs(*(ceil(rung - 1e-9) for rung in ladder))
-    if plan.fair_share and resource in plan.machine and resource is not Resource.WALL_TIME:
-        ladder, largest = (_fair(rungs, capacity, whole=resource is Resource.CORES) for rungs in (ladder, largest))
+    return _Draft(category, resource, usage, strategy, ladder, (*notes, *_doubts(resource, usage, history)))
+
+
+def _with_fair_share(draft: _Draft, drafts: Sequence[_Draft], plan: Plan) -> _Draft:
+    """Return a draft whose first rung is raised where the rest of the machine would be too small for any job."""
+    capacity = plan.machine.get(draft.resource)
+    if capacity is None or draft.resource is Resource.WALL_TIME:
+        return draft
+    first = draft.ladder[0]
+    smallest = min(one.ladder[0] for one in drafts if one.resource is draft.resource)
+    beside = floor(capacity / first * (1 + 1e-12))
+    share = capacity / beside
+    if draft.resource is Resource.CORES:
+        share = floor(share)
+    if capacity - beside * first >= smallest * (1 - 1e-12) or share <= first:
+        return draft
+    note = f"raised from {draft.resource.shown(first)}: {beside} jobs fit on the machine either way, and nothing else"
+    return replace(
+        draft, ladder=of_rungs(share, *(rung for rung in draft.ladder if rung > share)), notes=(note, *draft.notes)
+    )
+
+
+def _sized(draft: _Draft) -> Sized:
+    usage, ladder = draft.usage, draft.ladder
+    histogram = Histogram.of(usage.peaks, usage.seconds)
     expected = cost(ladder, histogram)
     decision = Decision(
-        resource=resource,
+        resource=draft.resource,
         ladder=ladder,
-        strategy=strategy,
+        strategy=draft.strategy,
         samples=len(usage.peaks),
-        reason=_reason(strategy, expected, cost(largest, histogram)),
+        reason=_reason(draft.strategy, expected, cost(of_rungs(histogram.largest), histogram)),
         expected_waste=expected.waste_fraction,
         expected_retries=expected.retried_fraction,
     )
-    saved, compared_with = _saved(ladder, expected, usage, largest[-1])
-    notes = [*notes, *_doubts(resource, usage, history)]
-    return Sized(category, decision, usage.left_out, expected, saved, compared_with, tuple(notes))
+    saved, compared_with = _saved(ladder, expected, usage)
+    return Sized(draft.category, decision, usage.left_out, expected, saved, compared_with, draft.notes)
 
 
 def _capacity(category: str, resource: Resource, usage: _Usage, plan: Plan) -> float:
@@ -180,12 +224,6 @@ def _what_inputs_tell(made: object) -> list[str]:
     return [f"input sizes tell more than this one number, where they are known before the run: {models}"]
 
 
-def _fair(ladder: Ladder, capacity: float, *, whole: bool) -> Ladder:
-    """Return a ladder whose rungs are raised as far as no fewer jobs fit on the machine."""
-    shares = (capacity / floor(capacity / rung * (1 + 1e-12)) for rung in ladder)
-    return of_rungs(*(max(rung, floor(share) if whole else share) for rung, share in zip(ladder, shares, strict=True)))
-
-
 def _reason(strategy: str, expected: Cost, before: Cost) -> str:
     return (
         f"{strategy} of {expected.jobs:,.0f} jobs: {_percent(expected.retried_fraction)} retried, "
@@ -198,13 +236,11 @@ def _percent(fraction: float) -> str:
     return f"{fraction:.0%}" if fraction == 0 or fraction >= 0.005 else f"{fraction:.1%}"
 
 
-def _saved(
-    ladder: Ladder, expected: Cost, usage: _Usage, largest: float
-) -> tuple[float, Literal["requested", "max-seen"]]:
+def _saved(ladder: Ladder, expected: Cost, usage: _Usage) -> tuple[float, Literal["requested", "max-seen"]]:
     """Return what jobs would have saved, against what they requested where that is known."""
     known = usage.requested >= 0
     if not known.any():
-        return float(largest * usage.seconds.sum()) - expected.paid, "max-seen"
+        return float(usage.peaks.max() * usage.seconds.sum()) - expected.paid, "max-seen"
     failed = climbing(ladder, usage.peaks[known])
     paid = np.cumsum(ladder)[failed] * usage.seconds[known]
     return float(usage.requested[known] @ usage.seconds[known] - paid.sum()), "requested"
