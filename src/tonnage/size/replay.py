@@ -64,7 +64,7 @@ class Protocol:
     width: float = 0.0
     growth: float = 2.0
     buckets: int = 1
-    refit: float = 0.01
+    refit: float = 0.05
     share: float = 0.95
 
 

@@ -57,7 +57,7 @@ class FromHistogram:
         width: float = 0.0,
         half_life: float | None = None,
         growth: float = 2.0,
-        refit: float = 0.01,
+        refit: float = 0.05,
         largest: float | None = None,
     ) -> None:
         """Prepare for the first job, which is given everything.

@@ -54,7 +54,7 @@ class Settings:
     """How many times more each attempt gets beyond the largest peak."""
     per_attempt: float = 0.0
     """What `ladder` reckons an attempt to cost beside its amount."""
-    refit: float = 0.01
+    refit: float = 0.05
     """By which part the jobs must have become more before a strategy looks at its histogram again."""
 
 
