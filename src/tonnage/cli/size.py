@@ -35,7 +35,7 @@ _UNITS = {"bytes": (1e9 * 3600, "GB*h"), "cores": (3600.0, "core*h")}
     default="auto",
     show_default=True,
     metavar="NAME",
-    help="One of the strategies below.",
+    help="One of the strategies above.",
 )
 @click.option(
     "--objective",

@@ -59,12 +59,17 @@ class Mixture:
         *,
         models: Sequence[Model] = MODELS,
         unit: float = 0.0,
+        least: float = 0.0,
         growth: float = 2.0,
         objective: str = "waste",
     ) -> None:
-        """Prepare for the first job, which is given everything; amounts are multiples of `unit`, unless it is 0."""
+        """Prepare for the first job, which is given everything.
+
+        Amounts are multiples of `unit`, unless it is 0, and not below `least`.
+        """
         self._capacity = capacity
         self._unit = unit
+        self._floor = least
         self._growth = growth
         self._models = models
         self._objective = objective
@@ -152,7 +157,7 @@ class Mixture:
 
     def _climb(self, said: _Scores) -> Ladder:
         """Return the best ladder for a job of which this is said about its peak."""
-        values = np.maximum(said.values, self._least)
+        values = np.maximum(said.values, max(self._least, self._floor))
         if self._unit:
             values = np.ceil(values / self._unit - 1e-9) * self._unit
         few = _thinned(_Scores(values, said.seconds, said.jobs), *_COARSE)

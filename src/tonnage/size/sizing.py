@@ -23,6 +23,9 @@ SIZED = (Resource.CORES, Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
 _OPTIMISED = ("auto", "ladder", "min-waste", "max-throughput", "brute-force", "regression")
 _NEEDS_MACHINE = ("whole-machine", "doubling")
 _FEW = 10
+_LEAST_BYTES = 2.0**26
+"""64 MiB: nobody saves anything worth a retry below that."""
+_HARDLY = 1.02
 _STEPS_BEYOND = 3
 """In so many steps a job that exceeds all that was seen gets the whole machine."""
 _BEYOND = 2.0
@@ -177,7 +180,7 @@ def _capacity(category: str, resource: Resource, usage: _Usage, plan: Plan) -> f
             raise InputError(
                 f"{plan.strategy} must know how much {resource} a machine has", hint=f"--machine {resource}=..."
             )
-        return max(_BEYOND * largest, plan.declared.get(resource, 0.0), 1.0)
+        return max(_BEYOND * largest, plan.declared.get(resource, 0.0), _least(resource), 1.0)
     if largest > capacity:
         raise InputError(
             f'a job of the category "{category}" used {resource.shown(largest)} of {resource}, '
@@ -206,18 +209,34 @@ def _ladder(resource: Resource, usage: _Usage, capacity: float, plan: Plan) -> t
             buckets=plan.buckets,
             width=unit,
             unit=unit,
+            least=min(_least(resource), capacity),
             half_life=plan.half_life,
             growth=max(_BEYOND, (capacity / max(float(usage.peaks.max()), 1e-9)) ** (1 / _STEPS_BEYOND)),
         ),
     )
     for peak, seconds, inputs in zip(usage.peaks.tolist(), usage.seconds.tolist(), usage.inputs.tolist(), strict=True):
         made.observe(peak, seconds, inputs)
-    return plan.strategy, made.ladder(), _what_inputs_tell(made)
+    if isinstance(made, Mixture):
+        return plan.strategy, _apart(made.ladder()), _what_inputs_tell(made)
+    return plan.strategy, made.ladder(), []
 
 
-def _what_inputs_tell(made: object) -> list[str]:
+def _least(resource: Resource) -> float:
+    return _LEAST_BYTES if resource.unit == "bytes" else 0.0
+
+
+def _apart(ladder: Ladder) -> Ladder:
+    """Return a ladder without rungs that are hardly below the next: they are right, but nobody would write them down."""
+    kept = [ladder[-1]]
+    for rung in reversed(ladder[:-1]):
+        if rung * _HARDLY < kept[-1]:
+            kept.append(rung)
+    return tuple(reversed(kept))
+
+
+def _what_inputs_tell(made: Mixture) -> list[str]:
     """Return that a job's input tells more about it than its category, where it does."""
-    weights = made.weights() if isinstance(made, Mixture) else {}
+    weights = made.weights()
     if not weights or max(weights, key=lambda name: weights[name]) == "constant":
         return []
     models = ", ".join(f"{name} {weight:.0%}" for name, weight in sorted(weights.items(), key=lambda one: -one[1]))

@@ -48,6 +48,8 @@ class Settings:
     """How wide a bucket of the histogram is; with 0 it holds one peak."""
     unit: float = 0.0
     """What `auto` and `regression` give a multiple of; with 0 they give any amount."""
+    least: float = 0.0
+    """What `auto` and `regression` give at least: below it nothing is saved that is worth a retry."""
     half_life: float | None = None
     """After how many jobs a job counts half as much."""
     growth: float = 2.0
@@ -78,6 +80,7 @@ def _mixture(settings: Settings, models: Sequence[Model]) -> Sizer:
         settings.capacity,
         models=models,
         unit=settings.unit,
+        least=settings.least,
         growth=settings.growth,
         objective=settings.objective,
     )
