@@ -180,4 +180,4 @@ def test_it_comes_near_the_optimal_ladder_however_few_different_peaks_there_are(
         past = [(float(kind), 10.0) for kind in kinds for _ in range(int(random.integers(5, 60)))]
         capacity = 2 * max(kinds)
         best = paid(fed("ladder", past, Settings(capacity=capacity)).ladder(), past)
-        assert paid(fed("auto", past, Settings(capacity=capacity)).ladder(), past) <= 1.2 * best
+        assert paid(fed("auto", past, Settings(capacity=capacity)).ladder(), past) <= 1.05 * best

@@ -142,12 +142,14 @@ def test_no_buckets_are_refused(name: str, buckets: int) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@given(past=jobs(max_size=15))
-def test_two_that_saw_the_same_say_the_same(name: str, past: list[Job]) -> None:
-    inputs = [1.0 + 3 * seconds for _, seconds in past]
-    one, other = (fed(name, past, settings(), inputs) for _ in range(2))
-    assert one.ladder(5.0) == other.ladder(5.0)
-    assert one.ladder() == other.ladder() == one.ladder()
+def test_two_that_saw_the_same_say_the_same(name: str) -> None:
+    for seed in range(5):
+        random = np.random.default_rng(seed)
+        past = [(float(random.integers(0, 40)), float(random.integers(0, 20))) for _ in range(15)]
+        inputs = [1.0 + 3 * seconds for _, seconds in past]
+        one, other = (fed(name, past, settings(), inputs) for _ in range(2))
+        assert one.ladder(5.0) == other.ladder(5.0)
+        assert one.ladder() == other.ladder() == one.ladder()
 
 
 @pytest.mark.parametrize("name", SCALE)
@@ -238,7 +240,7 @@ def test_whole_machines_may_be_given_once_only() -> None:
 
 
 def test_a_job_that_fits_nowhere_is_told() -> None:
-    with pytest.raises(DoesNotFitError, match="11"):
+    with pytest.raises(DoesNotFitError, match="more than the 10 that it can get"):
         cost((5.0, 10.0), Histogram.of(np.array([11.0]), np.array([1.0])))
 
 
