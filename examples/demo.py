@@ -39,9 +39,9 @@ def main() -> None:
     tonnage("archive", "stats", "--archive", "demo/archive.db")
     print("\nFrom that it says how much to give each job, and what that saves:")
     tonnage("size", "demo/archive.db", "--machine", "cores=16,memory=64GB,disk=100GB", "--resource", "memory")
-    print("\nNames help: where nobody knows the three kinds of jobs, the same memory is used far worse. They can be found:")
-    tonnage("size", "demo/archive.db", "--machine", "memory=64GB", "--resource", "memory", "--by", "none")
-    tonnage("discover", "demo/jobs.csv")
+    print("\nWhere nobody has named the kinds of jobs, they can be found by what they used:")
+    tonnage("generate", "jobs", "--peaks", "bimodal", "-o", "demo/unnamed.csv")
+    tonnage("discover", "demo/unnamed.csv")
 
 
 if __name__ == "__main__":

@@ -149,7 +149,7 @@ def discover(
     """
     features = _known_features(tasks, weights)
     kept = [task for task in tasks if all(resource in task.used for resource in features)]
-    if not kept:
+    if not kept or not features:
         raise InputError("no task finished with a known use of any resource")
     table = np.array(
         [[task.used[resource] / _UNIT[resource.unit] for resource in features] for task in kept], dtype=float
