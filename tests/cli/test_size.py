@@ -282,7 +282,6 @@ def test_memory_that_was_measured_in_different_ways_is_said(size: Call, mixed: s
         assert "memory was measured in different ways: pss (6), rss (6)" in one["notes"]
 
 
-@pytest.mark.xfail(strict=True, reason="methods are counted of jobs that are left out, too")
 def test_how_memory_of_jobs_was_measured_that_are_left_out_does_not_matter(size: Call, mixed: str) -> None:
     one = next(one for one in size(mixed, "--json").allocations() if one["category"] == "b")
     assert not any("different ways" in note for note in one["notes"])
@@ -343,13 +342,11 @@ def test_help_answers_without_loading_what_sizing_needs(verb: str) -> None:
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.xfail(strict=True, raises=RuntimeWarning, reason="a division by 0 is printed to the user")
 def test_jobs_that_use_no_disk_are_sized_for_throughput(size: Call) -> None:
     source = table("t.csv", "category,memory,disk,wall_time", [("a", 5, 0, 10)] * 5)
     size(source, "--objective", "throughput")
 
 
-@pytest.mark.xfail(strict=True, reason="what was requested is kept even if no machine has it")
 @pytest.mark.parametrize("requests", [[20, 30, 40, 60, 80, 100] * 2, [70, 80, 90, 100, 120] * 2])
 def test_no_job_gets_more_than_the_machine_has_whatever_was_requested(size: Call, requests: list[int]) -> None:
     rows = [("a", 500 * r, 100, 1000 * r) for r in requests]
@@ -358,20 +355,17 @@ def test_no_job_gets_more_than_the_machine_has_whatever_was_requested(size: Call
     assert one["ladder"][-1] <= 64 * GB
 
 
-@pytest.mark.xfail(strict=True, reason="a machine with half a core has a whole one in the end")
 def test_no_job_gets_more_cores_than_the_machine_has(size: Call) -> None:
     source = table("t.csv", "category,cores,wall_time", [("a", cores, 100) for cores in (1, 1, 2, 1, 2)])
     (one,) = size(source, "--machine", "cores=2.5", "--resource", "cores", "--json").allocations()
     assert one["ladder"][-1] <= 2.5
 
 
-@pytest.mark.xfail(strict=True, reason="a half-life is not checked")
 @pytest.mark.parametrize("half_life", ["0.0001", "-1", "nan"])
 def test_an_impossible_half_life_is_an_error(size: Call, jobs: str, half_life: str) -> None:
     assert "half-life" in size(jobs, "--strategy", "min-waste", "--half-life", half_life, status=2).err
 
 
-@pytest.mark.xfail(strict=True, reason="jobs of less than a second all cost nothing, so the smallest peak is chosen")
 @pytest.mark.parametrize("strategy", ["min-waste", "max-throughput"])
 def test_jobs_without_run_times_are_not_all_retried(size: Call, strategy: str) -> None:
     source = table("t.csv", "category,memory,wall_time", [("a", 500, 0), *[("a", 900, 0)] * 18, ("a", 1000, 0)])

@@ -137,12 +137,11 @@ def test_amounts_are_multiples_of_the_unit() -> None:
 
 
 def test_a_record_is_one_more_job_beyond_the_largest() -> None:
-    values, seconds = np.array([1.0, 2.0, 5.0, 9.0]), np.array([10.0, 20.0, 30.0, 40.0])
-    reached, mass = with_record(values, seconds, 9.0)
+    values = np.array([1.0, 2.0, 5.0, 9.0])
+    reached = with_record(values, 9.0)
     assert reached[:4].tolist() == values.tolist()
     # The two largest are 7 on average, 5 above the third.
     assert reached[4:].tolist() == [9 + 5 * step for step in (0.25, 0.5, 1, 2, 4, 8, 16, 32, 64)]
-    assert mass[4:].sum() == pytest.approx(25)
     assert RECORD_SHARES.sum() == pytest.approx(1)
     assert np.all(RECORD_SHARES > 0)
 
@@ -159,12 +158,6 @@ def test_a_guarantee_is_exceeded_by_about_one_job_in_a_hundred(count: int) -> No
     assert 0.002 < float(np.mean(late)) < 0.02
 
 
-THINNED = pytest.mark.xfail(
-    strict=True, reason="_thinned ends a point only where a value and a group change at the same place: modes are lost"
-)
-
-
-@THINNED
 @pytest.mark.parametrize("objective", ["waste", "throughput"])
 def test_jobs_of_a_few_kinds_are_not_all_given_the_largest(objective: Objective) -> None:
     past = [(1.0, 10.0)] * 30 + [(40.0, 10.0)] * 60 + [(100.0, 10.0)] * 10
@@ -172,7 +165,6 @@ def test_jobs_of_a_few_kinds_are_not_all_given_the_largest(objective: Objective)
     assert paid(ladder, past) <= 1.2 * paid((1.0, 40.0, 100.0), past)
 
 
-@THINNED
 def test_it_comes_near_the_optimal_ladder_however_few_different_peaks_there_are() -> None:
     random = np.random.default_rng(1)
     for _ in range(40):

@@ -167,7 +167,6 @@ def test_nobody_is_given_nothing(strategy: Strategy, past: list[Job]) -> None:
     assert strategy(histogram(past)) == (1.0,)
 
 
-@pytest.mark.xfail(strict=True, reason="without run times the smallest peak is chosen: all first allocations cost 0")
 @pytest.mark.parametrize("strategy", [min_waste, max_throughput, min_waste_slots, brute_force_waste])
 def test_without_run_times_all_jobs_count_alike(strategy: Strategy) -> None:
     untimed = [(5.0, 0.0), *[(9.0, 0.0)] * 18, (10.0, 0.0)]

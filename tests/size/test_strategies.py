@@ -3,12 +3,10 @@
 import math
 import subprocess
 import sys
-from collections.abc import Collection, Iterable
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from _pytest.mark import ParameterSet
 from histories import Job, fed, jobs
 from hypothesis import given
 from hypothesis import strategies as st
@@ -194,10 +192,7 @@ def test_work_that_changes_is_followed_with_a_half_life(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(strict=True, reason="the half-life is silently ignored"))
-        for name in ("auto", "regression", "k-means")
-    ],
+    ["auto", "regression", "k-means"],
 )
 def test_a_half_life_is_heeded_or_refused(name: str) -> None:
     past = [(500.0, 10.0)] * 100 + [(20.0, 10.0)] * 200
@@ -266,29 +261,22 @@ INPUTS = {
     "impossible": [INF, -1.0, 0.0, NAN, 0.0, 1.0],
     "equal": [7.0] * 6,
 }
-OVERFLOWS = pytest.mark.xfail(
-    strict=True, raises=RuntimeWarning, reason="amounts beyond all that exists are neither refused nor survived"
-)
-
-
-def marked(kinds: Iterable[str], failing: Collection[str]) -> list[ParameterSet]:
-    return [pytest.param(kind, marks=[OVERFLOWS] if kind in failing else [], id=kind) for kind in kinds]
 
 
 def sized_or_refused(name: str, past: list[Job], inputs: list[float], objective: str = "waste") -> None:
     capacity = min(max(1.0, *(2 * peak for peak, _ in past)), sys.float_info.max)
-    made = sizer(name, settings(capacity=capacity, declared=3.0, objective=objective))
     try:
+        made = sizer(name, settings(capacity=capacity, declared=3.0, objective=objective))
         for (peak, seconds), known in zip(past, inputs, strict=True):
             made.observe(peak, seconds, known)
             assert is_a_ladder(made.ladder(known), capacity), name
         for known in (NAN, INF, -1.0, 0.0, 1e5, 1e300, 1e-300):
             assert is_a_ladder(made.ladder(known), capacity), name
     except InputError as error:
-        assert "cannot be" in str(error)
+        assert "cannot" in str(error)
 
 
-@pytest.mark.parametrize("kind", marked(ODD, ["huge and tiny", "huge for long", "for ages", "the largest numbers"]))
+@pytest.mark.parametrize("kind", ODD)
 def test_odd_jobs_are_sized_or_refused(kind: str) -> None:
     for name in NAMES:
         sized_or_refused(name, ODD[kind], [NAN] * len(ODD[kind]))
@@ -301,38 +289,30 @@ def test_odd_jobs_with_odd_inputs_are_sized_or_refused(name: str, kind: str, inp
     sized_or_refused(name, ODD[kind], INPUTS[inputs][: len(ODD[kind])])
 
 
-@OVERFLOWS
 @pytest.mark.parametrize("kind", ["huge", "huge and tiny", "huge for long", "tiny for a moment", "for ages"])
 @pytest.mark.parametrize("name", BY_INPUT)
 def test_absurd_jobs_with_inputs_are_sized_or_refused(name: str, kind: str) -> None:
     sized_or_refused(name, ODD[kind], INPUTS["usual"][: len(ODD[kind])])
 
 
-@OVERFLOWS
 @pytest.mark.parametrize("name", BY_INPUT)
 def test_absurd_inputs_are_ignored_or_survived(name: str) -> None:
     sized_or_refused(name, ODD["constant"], INPUTS["absurd"])
 
 
-@pytest.mark.parametrize(
-    "kind", marked(ODD, ["zero peaks", "nothing at all", "huge and tiny", "for ages", "the largest numbers"])
-)
+@pytest.mark.parametrize("kind", ODD)
 def test_odd_jobs_are_sized_for_throughput_or_refused(kind: str) -> None:
     for name in ("auto", "ladder"):
         sized_or_refused(name, ODD[kind], [NAN] * len(ODD[kind]), "throughput")
 
 
-UNCHECKED = pytest.mark.xfail(strict=True, reason="k-means does not look at what it is told")
-
-
 @pytest.mark.parametrize("wrong", [(NAN, 1.0), (INF, 1.0), (-1.0, 1.0), (1.0, NAN), (1.0, INF), (1.0, -1.0)])
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[UNCHECKED] * (name == "k-means")) for name in LEARNERS])
+@pytest.mark.parametrize("name", LEARNERS)
 def test_impossible_peaks_and_run_times_are_refused(name: str, wrong: Job) -> None:
     with pytest.raises(InputError, match="a peak or run time cannot be"):
         fed(name, [(5.0, 1.0), wrong], settings()).ladder()
 
 
-@pytest.mark.xfail(strict=True, reason="settings are not looked at: a ladder may end at NaN, at infinity or at nothing")
 @pytest.mark.parametrize("capacity", [NAN, INF, 0.0, -1.0])
 def test_an_impossible_machine_is_refused(capacity: float) -> None:
     for name in NAMES:
@@ -340,14 +320,12 @@ def test_an_impossible_machine_is_refused(capacity: float) -> None:
             fed(name, [(5.0, 1.0)], settings(capacity=capacity)).ladder()
 
 
-@pytest.mark.xfail(strict=True, reason="aligned rungs may be 0")
 @pytest.mark.parametrize("name", ["quantized", "k-means"])
 def test_aligned_buckets_of_jobs_that_used_nothing_still_give_something(name: str) -> None:
     ladder = fed(name, [(0.0, 1.0)] * 5, settings(aligned=True, growth=INF)).ladder()
     assert all(rung > 0 for rung in ladder)
 
 
-@pytest.mark.xfail(strict=True, reason="steps that do not grow go on for ever")
 @pytest.mark.parametrize("options", ["aligned=True", "growth=1.0"])
 def test_growth_always_ends(options: str) -> None:
     """In a process of its own, with little time: what does not end would fill the memory."""

@@ -21,6 +21,7 @@ __all__ = ["GROUPS", "SORTABLE", "columns_by_group", "find", "histories"]
 
 FloatArray: TypeAlias = NDArray[np.float64]
 
+_FINISHED = or_(attempts.c.outcome.is_(None), attempts.c.outcome == Outcome.DONE.value)
 _BATCH = 1_000
 _LARGE_BATCH = 50_000
 GROUPS = ("category", "label", "user", "workflow", "executable", "source")
@@ -93,7 +94,7 @@ def histories(
     The fewer resources, the faster. A category that is not known has an empty name.
     """
     requested = [resource for resource in resources if f"requested_{resource}" in AMOUNTS]
-    finished = case((or_(attempts.c.outcome.is_(None), attempts.c.outcome == Outcome.DONE.value), 1), else_=0)
+    finished = case((_FINISHED, 1), else_=0)
     columns = [attempts.c[resource] for resource in resources]
     columns += [attempts.c[f"requested_{resource}"] for resource in requested]
     found = columns_by_group(archive, [*columns, attempts.c.input_bytes, finished], search, by=by)
@@ -104,7 +105,7 @@ def histories(
 def _memory_methods(archive: Archive, search: Search, by: str | None) -> dict[str, dict[str, int]]:
     """Return how memory was measured in each group, and of how many attempts."""
     group = _group_column(by)
-    known = [attempts.c.memory.is_not(None), attempts.c.memory_method.is_not(None)]
+    known = [_FINISHED, attempts.c.memory.is_not(None), attempts.c.memory_method.is_not(None)]
     counted = select(group, attempts.c.memory_method, func.count())
     counted = counted.where(*known, *search.conditions(archive.engine.dialect.name)).group_by(text("1"), text("2"))
     found: dict[str, dict[str, int]] = defaultdict(dict)

@@ -1,5 +1,6 @@
 """``tonnage replay``: the deciders on recorded data, side by side with their rivals."""
 
+from pathlib import Path
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING
 
@@ -109,6 +110,14 @@ def size(
     """
     from tonnage.size import replay as play
 
+    for option, value, only in (
+        ("--level", level, "phung"),
+        ("--converge", converge, "tovar-online"),
+        ("--history", history, "sizey"),
+        ("--seed", seeds or None, "sizey"),
+    ):
+        if value is not None and protocol_name != only:
+            raise InputError(f"{option} has no meaning with the protocol {protocol_name}", hint=f"it is for {only}")
     chosen = _strategies(strategies, online=protocol_name != "tovar")
     protocol = _protocol(protocol_name, resources, machine, bucket, grow, cold_start, converge, history, percentile)
     found = []
@@ -116,7 +125,7 @@ def size(
         jobs = list(_measured(reading, source, protocol_name))
         records, settings, group = _grouped(jobs, protocol, by, level, buckets)
         played = [play(records, chosen, settings, seed=seed) for seed in _seeds(seeds, settings)]
-        found += [_facts(source.name, group, list(runs)) for runs in zip(*played, strict=True)]
+        found += [_facts(Path(source.name).name, group, list(runs)) for runs in zip(*played, strict=True)]
     if as_json:
         print_json({"protocol": protocol_name, "results": found})
     else:
@@ -198,7 +207,7 @@ def _facts(source: str, by: str, runs: "list[Result]") -> dict[str, object]:
         "waste_fraction": [one.waste_fraction for one in runs],
         "waste_gbh": [one.waste / unit for one in runs],
         "throughput": [one.throughput for one in runs],
-        "oracle_share": [one.throughput / one.oracle for one in runs],
+        "oracle_share": [one.throughput / one.oracle if one.oracle else 1.0 for one in runs],
         "retries_fraction": [one.retries_fraction for one in runs],
         "failures": [one.failures for one in runs],
         "wrr": [one.waste_reduction for one in runs],

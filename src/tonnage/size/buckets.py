@@ -5,8 +5,8 @@ from math import nan
 import numpy as np
 
 from tonnage.errors import InputError
-from tonnage.size.histograms import FloatArray, Histogram
-from tonnage.size.ladders import Ladder, escalated, of_rungs
+from tonnage.size.histograms import FloatArray, Histogram, checked
+from tonnage.size.ladders import Ladder, escalated, of_rungs, positive
 
 __all__ = ["KMeans", "quantized"]
 
@@ -18,9 +18,9 @@ def quantized(histogram: Histogram, *, buckets: int, aligned: bool = False) -> L
     """
     counts = np.cumsum(histogram.jobs)
     last = counts[-1] - 1
-    ends = np.floor((np.arange(buckets) + 1) * last / checked(buckets))
+    ends = np.floor((np.arange(buckets) + 1) * last / at_least_one(buckets))
     rungs = histogram.peaks[np.searchsorted(counts, ends, side="right").clip(max=len(histogram) - 1)]
-    return tuple(rungs.tolist()) if aligned else of_rungs(*rungs)
+    return tuple(map(positive, rungs.tolist())) if aligned else of_rungs(*rungs)
 
 
 class KMeans:
@@ -34,7 +34,7 @@ class KMeans:
     def __init__(self, capacity: float, *, buckets: int, growth: float = 2.0, aligned: bool = False) -> None:
         self._aligned = aligned
         self._capacity = capacity
-        self._number = checked(buckets)
+        self._number = at_least_one(buckets)
         self._growth = growth
         self._peaks: list[float] = []
         self._buckets: list[FloatArray] = []
@@ -44,14 +44,14 @@ class KMeans:
 
     def observe(self, peak: float, seconds: float, input_bytes: float = nan) -> None:  # noqa: ARG002
         """Take in a job that finished."""
-        self._peaks.append(peak)
+        self._peaks.append(checked(peak, seconds)[0])
         self.samples += 1
 
     def ladder(self, input_bytes: float = nan) -> Ladder:  # noqa: ARG002
         """Return what the next job is to be tried with."""
         if self.samples > self._swept:
             self._sweep()
-            rungs = tuple(float(bucket.max()) for bucket in self._buckets)
+            rungs = tuple(positive(float(bucket.max())) for bucket in self._buckets)
             self._rungs = rungs if self._aligned else of_rungs(*rungs)
         return escalated(self._rungs, self._capacity, self._growth)
 
@@ -78,7 +78,7 @@ def _filled(buckets: list[FloatArray], smallest: float) -> list[FloatArray]:
     return filled
 
 
-def checked(buckets: int) -> int:
+def at_least_one(buckets: int) -> int:
     """Return a number of buckets that is possible; raises InputError."""
     if buckets < 1:
         raise InputError(f"there cannot be {buckets} buckets")

@@ -121,21 +121,20 @@ def default_radii(points: FloatArray) -> tuple[float, ...]:
     """Return the distances to try where nobody names any: up to 20, ascending, whatever the scale of the data.
 
     The paper tries 60 to 220 in steps of 20, which suits its own workflows and units. Here the data says what is near
-    and what is far. At the smallest distance nine of ten points have a neighbour (of the different points; at most
-    2000, spread evenly over their sorted list): below, more and more jobs are alone, and the Calinski-Harabasz score
-    of such dust is higher than that of any clusters. At the largest distance all are one cluster. Each distance is
-    larger than the last by the same factor, since clusters can be of any width.
+    and what is far. At the smallest distance nine of ten different points have a neighbour: below, more and more jobs
+    are alone, and the Calinski-Harabasz score of such dust is often higher than that of clusters. (Of more than 2000
+    points, so many stand for all, spread evenly over their sorted list.) At the largest distance all are one cluster.
+    Each distance is larger than the last by the same factor, since clusters can be of any width.
     """
     points = _checked(points)
     different = np.unique(points, axis=0)
     if len(different) < 2:
         return (0.0,)
     different, exponent = _near_one(different)
-    # Rounded up, lest rounding keeps the two farthest points apart.
+    # Rounded up, here and below: else a point at this very distance may be left out.
     diameter = nextafter(hypot(*np.ptp(different, axis=0)), inf)
-    sample = different[np.linspace(0, len(different) - 1, min(_SAMPLE, len(different))).astype(np.int64)]
-    gaps = _gaps(sample)
-    smallest = float(np.quantile(gaps, 0.9, method="lower")) if len(gaps) else diameter
+    gaps = _gaps(different[np.linspace(0, len(different) - 1, min(_SAMPLE, len(different))).astype(np.int64)])
+    smallest = nextafter(float(np.quantile(gaps, 0.9, method="higher")), inf) if len(gaps) else diameter
     radii = [smallest * (diameter / smallest) ** (step / (_RADII - 1)) for step in range(_RADII - 1)]
     with np.errstate(over="ignore"):  # an infinite distance joins everything too
         return tuple(np.unique(np.ldexp([*radii, diameter], exponent)).tolist())
@@ -256,14 +255,15 @@ def _joined(tree: _Tree, radii: Sequence[float]) -> Iterator[NDArray[np.int64]]:
     stack = np.empty(8 * _LEAF * len(tree.begin).bit_length(), dtype=np.int64)
     boxes = (tree.children, tree.begin, tree.lows.ravel(), tree.highs.ravel())
     arrays: tuple[_Numbers, ...] = (*boxes, parent, together, stack)
-    join: Callable[..., None] = fast(_join, _POINT_IN_TASKS * len(parent))
+    size = int(tree.order.max()) + 1
+    join: Callable[..., None] = fast(_join, _POINT_IN_TASKS * size)
     if join is _join:  # plain Python is fastest on lists
         arrays = tuple(array.tolist() for array in arrays)
     for eps in radii:
         # Measured by a power of two near eps, no square is too large or too small to compare, and nothing is rounded.
         unit = ldexp(1.0, min(-frexp(eps)[1], 1023) if eps else 1023)
         join(*arrays, unit, eps * unit * (eps * unit))
-        clusters = np.empty(tree.order.max() + 1, dtype=np.int64)
+        clusters = np.empty(size, dtype=np.int64)
         clusters[tree.order] = arrays[4]
         yield clusters
 

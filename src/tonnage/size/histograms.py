@@ -1,7 +1,7 @@
 """Histograms of peaks: all that most strategies need to know of the past, however long it was."""
 
 from dataclasses import dataclass, replace
-from math import ceil, inf
+from math import ceil
 from typing import TypeAlias
 
 import numpy as np
@@ -9,12 +9,15 @@ from numpy.typing import NDArray
 
 from tonnage.errors import InputError
 
-__all__ = ["FloatArray", "Histogram", "Tally", "check_amounts"]
+__all__ = ["ABSURD", "HALF_LIVES", "FloatArray", "Histogram", "Tally", "check_half_life", "checked"]
 
 FloatArray: TypeAlias = NDArray[np.float64]
 
 _MOST_BUCKETS = 4096
-_HALF_LIVES = 8  # after so many, a job is forgotten, and with it perhaps the largest peak
+HALF_LIVES = 8
+"""After so many, a job is forgotten, and with it perhaps the largest peak."""
+ABSURD = 1e30
+"""No amount, time or size is as large; and what is smaller than its inverse is nothing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +40,7 @@ class Histogram:
     def of(cls, peaks: FloatArray, seconds: FloatArray, *, width: float = 0.0) -> "Histogram":
         """Return the histogram of some jobs; a bucket is `width` wide, or holds one peak only."""
         for values in (peaks, seconds):
-            wrong = ~((values >= 0) & (values < inf))
+            wrong = ~((values >= 0) & (values < ABSURD))
             if wrong.any():
                 raise _not_an_amount(float(values[wrong][0]))
         if not len(peaks):
@@ -61,6 +64,10 @@ class Histogram:
         """Return these jobs with another largest amount."""
         return replace(self, largest=largest)
 
+    def timed(self) -> "Histogram":
+        """Return these jobs with run times: where nobody took any, all count alike."""
+        return self if self.seconds.any() else replace(self, seconds=self.jobs, used=self.jobs * self.peaks)
+
     def beyond(self, amount: float) -> "Histogram":
         """Return the jobs that need more than an amount."""
         above = self.peaks > amount
@@ -76,6 +83,7 @@ class Tally:
         Peaks are rounded up to a multiple of `width`; with 0 they are kept as they are, until there are too many. With
         a `half_life`, a job counts half as much after so many others: for work that changes over time.
         """
+        check_half_life(half_life)
         self._width = width
         self._growth = 2.0 ** (1 / half_life) if half_life else 1.0
         self._weight = 1.0  # of the next job: those before it count less and less
@@ -85,7 +93,7 @@ class Tally:
 
     def observe(self, peak: float, seconds: float) -> None:
         """Take in a job."""
-        check_amounts(peak, seconds)
+        peak, seconds = checked(peak, seconds)
         key = ceil(peak / self._width) if self._width else peak
         bucket = self._buckets.get(key)
         if bucket is None:
@@ -116,12 +124,12 @@ class Tally:
 
     def _age(self) -> None:
         self._weight *= self._growth
-        if self._weight < 2.0**_HALF_LIVES:
+        if self._weight < 2.0**HALF_LIVES:
             return
         self._buckets = {
             key: [bucket[0] / self._weight, bucket[1] / self._weight, bucket[2] / self._weight, bucket[3]]
             for key, bucket in self._buckets.items()
-            if bucket[0] * 2.0**_HALF_LIVES > self._weight
+            if bucket[0] * 2.0**HALF_LIVES > self._weight
         }
         self._weight = 1.0
         self.largest = max((bucket[3] for bucket in self._buckets.values()), default=0.0)
@@ -139,10 +147,17 @@ class Tally:
             merged[3] = max(merged[3], bucket[3])
 
 
-def check_amounts(peak: float, seconds: float) -> None:
-    """Raise InputError where a job cannot have used so much, or so long."""
-    if not (0 <= peak < inf and 0 <= seconds < inf):
-        raise _not_an_amount(seconds if 0 <= peak < inf else peak)
+def checked(peak: float, seconds: float) -> tuple[float, float]:
+    """Return what a job used and how long; raises InputError where that cannot be."""
+    if not (0 <= peak < ABSURD and 0 <= seconds < ABSURD):
+        raise _not_an_amount(seconds if 0 <= peak < ABSURD else peak)
+    return (peak if peak > 1 / ABSURD else 0.0), (seconds if seconds > 1 / ABSURD else 0.0)
+
+
+def check_half_life(jobs: float | None) -> None:
+    """Raise InputError where jobs cannot be forgotten so fast, or never in such a way."""
+    if jobs is not None and not 1 <= jobs < ABSURD:
+        raise InputError(f"a half-life is a number of jobs, at least 1, not {jobs:g}")
 
 
 def _not_an_amount(value: float) -> InputError:

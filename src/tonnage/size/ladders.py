@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tonnage.errors import InputError
 from tonnage.size.histograms import FloatArray, Histogram
 
-__all__ = ["Cost", "DoesNotFitError", "Ladder", "climbing", "cost", "escalated", "grown", "of_rungs"]
+__all__ = ["Cost", "DoesNotFitError", "Ladder", "climbing", "cost", "escalated", "grown", "of_rungs", "positive"]
 
 Ladder: TypeAlias = tuple[float, ...]
 """Strictly increasing amounts; the last is the most that a job may get."""
@@ -92,6 +92,11 @@ def grown(
             raise DoesNotFitError(ladder[rung])
         grown_rungs.append(rung + 1 if not last and (grow_all or ran_out) else rung)
     return grown_rungs
+
+
+def positive(amount: float) -> float:
+    """Return an amount that can be given: nobody can be given nothing."""
+    return amount if amount > 0 else _LEAST
 
 
 def of_rungs(*rungs: float) -> Ladder:

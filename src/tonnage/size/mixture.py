@@ -8,12 +8,12 @@ weighted by how little it would have cost in the past.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf, nan, sqrt
+from math import ceil, nan, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.size.histograms import FloatArray, Histogram, check_amounts
+from tonnage.size.histograms import ABSURD, HALF_LIVES, FloatArray, Histogram, checked
 from tonnage.size.ladders import Ladder, escalated
 from tonnage.size.models import MODELS, Fit, Model, constant
 from tonnage.size.optimal import best_rungs, ladder
@@ -29,6 +29,19 @@ _IGNORED = 1e-3  # the weight of a model that is not worth asking
 # How many points are kept of a distribution: of all its mass, and of each halving of what is left.
 _COARSE = (32, 3)
 _FINE = (128, 6)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Past:
+    """Jobs to learn from; run times and jobs are weighted where old ones count less."""
+
+    peaks: FloatArray
+    seconds: FloatArray
+    inputs: FloatArray
+    jobs: FloatArray
+
+    def only(self, chosen: NDArray[np.intp]) -> "_Past":
+        return _Past(self.peaks[chosen], self.seconds[chosen], self.inputs[chosen], self.jobs[chosen])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,16 +73,19 @@ class Mixture:
         models: Sequence[Model] = MODELS,
         unit: float = 0.0,
         least: float = 0.0,
+        half_life: float | None = None,
         growth: float = 2.0,
         objective: str = "waste",
     ) -> None:
         """Prepare for the first job, which is given everything.
 
-        Amounts are multiples of `unit`, unless it is 0, and not below `least`.
+        Amounts are multiples of `unit`, unless it is 0, and not below `least`. With a `half_life`, a job counts half as
+        much after so many others.
         """
         self._capacity = capacity
         self._unit = unit
         self._floor = least
+        self._half_life = half_life
         self._growth = growth
         self._models = models
         self._objective = objective
@@ -85,10 +101,10 @@ class Mixture:
 
     def observe(self, peak: float, seconds: float, input_bytes: float = nan) -> None:
         """Take in a job that finished."""
-        check_amounts(peak, seconds)
+        peak, seconds = checked(peak, seconds)
         self._peaks.append(peak)
         self._seconds.append(seconds)
-        self._inputs.append(input_bytes if 0 < input_bytes < inf else nan)
+        self._inputs.append(input_bytes if _is_size(input_bytes) else nan)
         self.samples += 1
         if peak > self._largest:
             self._largest = peak
@@ -98,7 +114,7 @@ class Mixture:
         """Return what a job with this input is to be tried with."""
         if self.samples and self.samples >= self._refit_at:
             self._fit()
-        if not self._voices or not 0 < input_bytes < inf:
+        if not self._voices or not _is_size(input_bytes):
             return self._without_input
         return self._pooled(input_bytes)
 
@@ -109,25 +125,35 @@ class Mixture:
 
     def _fit(self) -> None:
         self._refit_at = int(self.samples * _REFIT) + 1
-        peaks, seconds, inputs = (np.array(values) for values in (self._peaks, self._seconds, self._inputs))
-        if not seconds.any():
-            seconds = np.ones(len(seconds))
-        if peaks.any():
-            self._least = float(peaks[peaks > 0].min()) / 2
-        alone, _ = _scored(constant(inputs, peaks, seconds), peaks, seconds)
+        past = self._past()
+        self._largest = float(past.peaks.max())
+        self._least = float(past.peaks[past.peaks > 0].min()) / 2 if past.peaks.any() else 1.0
+        alone, _ = _scored(constant(past.inputs, past.peaks, past.seconds), past)
         self._without_input = self._climb(alone)
-        known = np.flatnonzero(~np.isnan(inputs))[-_REMEMBERED:]
-        self._voices = []
-        if len(known) >= _ENOUGH and peaks[known].any() and seconds[known].any():
-            self._voices = self._heard(inputs[known], peaks[known], seconds[known])
+        known = past.only(np.flatnonzero(~np.isnan(past.inputs))[-_REMEMBERED:])
+        enough = len(known.peaks) >= _ENOUGH and known.peaks.any() and known.seconds.any()
+        self._voices = self._heard(known) if enough else []
 
-    def _heard(self, inputs: FloatArray, peaks: FloatArray, seconds: FloatArray) -> list[_Voice]:
+    def _past(self) -> _Past:
+        """Return the jobs to learn from: all, or those that are not long forgotten, weighted by their age."""
+        kept = (
+            len(self._peaks) if self._half_life is None else min(len(self._peaks), ceil(HALF_LIVES * self._half_life))
+        )
+        peaks, seconds, inputs = (np.array(part[-kept:]) for part in (self._peaks, self._seconds, self._inputs))
+        if not seconds.any():
+            seconds = np.ones(kept)  # without run times, all jobs count alike
+        if self._half_life is None:
+            return _Past(peaks, seconds, inputs, np.ones(kept))
+        weights = 0.5 ** (np.arange(kept)[::-1] / self._half_life)
+        return _Past(peaks, seconds * weights, inputs, weights)
+
+    def _heard(self, past: _Past) -> list[_Voice]:
         """Return the models that are worth asking, each weighted by how little it would have wasted."""
-        fits = [model(inputs, peaks, seconds) for model in self._models]
-        scored = [_scored(fit, peaks, seconds) for fit in fits]
-        used = float(peaks @ seconds)
+        fits = [model(past.inputs, past.peaks, past.seconds) for model in self._models]
+        scored = [_scored(fit, past) for fit in fits]
+        used = float(past.peaks @ past.seconds)
         wasted = np.array([self._cost(fit, *one) - used for fit, one in zip(fits, scored, strict=True)])
-        weights = (wasted / wasted.min()) ** -max(8.0, sqrt(len(peaks)))
+        weights = (wasted / wasted.min()) ** -max(8.0, sqrt(past.jobs.sum()))
         weights /= weights.sum()
         return [
             _Voice(model.__name__, fit, _thinned(said, *_FINE), float(weight))
@@ -161,25 +187,33 @@ class Mixture:
         if self._unit:
             values = np.ceil(values / self._unit - 1e-9) * self._unit
         few = _thinned(_Scores(values, said.seconds, said.jobs), *_COARSE)
-        histogram = Histogram(few.values, few.jobs, few.seconds, few.seconds, self._largest)
+        histogram = Histogram(few.values, few.jobs, few.seconds, few.seconds, max(self._largest, self._least))
         per_attempt = _PER_ATTEMPT * self._largest
         rungs = ladder(histogram, per_attempt=per_attempt, objective=self._objective)
         return escalated(rungs, self._capacity, self._growth)
 
 
-def _scored(fit: Fit, peaks: FloatArray, seconds: FloatArray) -> tuple[_Scores, NDArray[np.intp]]:
+def _is_size(input_bytes: float) -> bool:
+    """Whether an input can have this size; NaN has none."""
+    return 1 / ABSURD < input_bytes < ABSURD
+
+
+def _scored(fit: Fit, past: _Past) -> tuple[_Scores, NDArray[np.intp]]:
     """Return what past jobs and a record would have needed of a model, and which of them has which place."""
-    values, mass = with_record(peaks / fit.expected, seconds, float(peaks.max() / fit.expected.mean()))
-    jobs = np.concatenate((np.ones(len(peaks)), RECORD_SHARES))
+    unit = float(past.peaks.max() / fit.expected.mean())
+    values = with_record(past.peaks / fit.expected, unit)
+    seconds = np.concatenate((past.seconds, RECORD_SHARES * (past.seconds.sum() / past.jobs.sum())))
+    jobs = np.concatenate((past.jobs, RECORD_SHARES))
     order = np.argsort(values, kind="stable")
-    return _Scores(values[order], mass[order], jobs[order]), order
+    return _Scores(values[order], seconds[order], jobs[order]), order
 
 
 def _thinned(said: _Scores, bulk: int, tail: int) -> _Scores:
     """Return a distribution in some dozens of points, finer towards its end; each stands for what is just below it."""
     left = np.maximum(_from_here_on(said.seconds)[:-1] / said.seconds.sum(), 1e-15)
     group = (bulk * (1 - left)).astype(int) + (-tail * np.log2(left)).astype(int)
-    last = _ends((group[1:] != group[:-1]) & (said.values[1:] != said.values[:-1]))
+    ends = _ends(said.values[1:] != said.values[:-1])
+    last = ends[_ends(group[ends][1:] != group[ends][:-1])]
     return _Scores(said.values[last], _between(said.seconds, last), _between(said.jobs, last))
 
 

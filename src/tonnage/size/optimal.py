@@ -31,8 +31,7 @@ def ladder(histogram: Histogram, *, per_attempt: float = 0.0, objective: str = "
         first = max_throughput(histogram)[0]
         late = histogram.beyond(first)
         return of_rungs(first, *(ladder(late, per_attempt=per_attempt) if len(late) else ()), histogram.largest)
-    # Without run times, all jobs count alike.
-    seconds = histogram.seconds if histogram.seconds.any() else histogram.jobs
+    seconds = histogram.timed().seconds
     positive = histogram.peaks > 0  # nobody can be given nothing
     amounts = histogram.peaks[positive]
     if not len(amounts):

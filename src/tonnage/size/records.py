@@ -83,8 +83,9 @@ def collect(attempts: Iterable[Attempt], by: str = "category") -> Records:
             value = getattr(attempt.requested, resource)
             requested[resource].append(nan if value is None else value)
         inputs.append(nan if attempt.input_bytes is None else attempt.input_bytes)
-        finished.append(attempt.outcome is None or attempt.outcome is Outcome.DONE)
-        if attempt.used.memory is not None and attempt.memory_method:
+        done = attempt.outcome is None or attempt.outcome is Outcome.DONE
+        finished.append(done)
+        if done and attempt.used.memory is not None and attempt.memory_method:
             methods[name][attempt.memory_method] += 1
     if by not in (*_NONE, *_TEXTS) and set(numbers) <= {""}:
         raise InputError(

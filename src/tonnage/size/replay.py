@@ -17,7 +17,7 @@ from tonnage.errors import InputError
 from tonnage.jobs import Amounts, Attempt, Resource
 from tonnage.size.discover import by_density
 from tonnage.size.histograms import FloatArray
-from tonnage.size.ladders import Ladder, grown
+from tonnage.size.ladders import Ladder, grown, positive
 from tonnage.size.records import Records
 from tonnage.size.sizers import Same, Sizer, WholeMachineFirst
 from tonnage.size.strategies import Settings, sizer
@@ -230,7 +230,15 @@ class _Table:
         self.resources = resources
         self.largest = [float(used[resource].max()) for resource in resources]
         given = protocol.machine or {}
-        self.machine = [given.get(resource, most) for resource, most in zip(resources, self.largest, strict=True)]
+        self.machine = [
+            given.get(resource, positive(most)) for resource, most in zip(resources, self.largest, strict=True)
+        ]
+        for resource, most, capacity in zip(resources, self.largest, self.machine, strict=True):
+            if most > capacity:
+                raise InputError(
+                    f"a job used {resource.shown(most)} of {resource}, and the machine has {resource.shown(capacity)}",
+                    hint="name a larger --machine, or leave such jobs out with --where",
+                )
         self.sizers = [[_sizer(self, place, protocol) for place in range(len(resources))] for _ in records.names]
         self.learns = not all(isinstance(one, Same) for row in self.sizers for one in row)
         # Plain lists: jobs are gone through one by one.
@@ -274,7 +282,7 @@ def _sizer(table: _Table, place: int, protocol: Protocol) -> Sizer:
         Settings(
             capacity=capacity,
             largest=largest if protocol.retry_at_largest else None,
-            declared=min(largest * overdeclared, capacity),
+            declared=min(positive(largest) * overdeclared, capacity),
             share=protocol.share,
             buckets=protocol.buckets,
             aligned=protocol.grow_all,
@@ -283,7 +291,9 @@ def _sizer(table: _Table, place: int, protocol: Protocol) -> Sizer:
             refit=protocol.refit,
         ),
     )
-    return made if protocol.converge is None else WholeMachineFirst(made, capacity, jobs=protocol.converge)
+    if protocol.converge is None or isinstance(made, Same):  # who does not learn need not wait
+        return made
+    return WholeMachineFirst(made, capacity, jobs=protocol.converge)
 
 
 def _order(records: Records, protocol: Protocol, seed: int) -> tuple[list[int], list[int]]:
@@ -327,7 +337,7 @@ def _result(
     need, seconds = (records.history.used[one][coming] for one in (resource, Resource.WALL_TIME))
     group, attempts = records.group[coming], np.array(climbed.attempts)
     given, last = (np.array([row[place] for row in rows]) for rows in (climbed.given, climbed.last))
-    largest = table.largest[place]
+    largest = positive(table.largest[place])
     known = given > 0
     return Result(
         strategy=table.strategy,
@@ -340,7 +350,7 @@ def _result(
         retried=int((attempts > 1).sum()),
         failures=int(attempts.sum() - len(attempts)),
         throughput=_throughput(group, largest, last, seconds, attempts),
-        oracle=_throughput(group, largest, np.maximum(need, _least(need)), seconds, np.ones(len(need))),
+        oracle=_throughput(group, largest, np.where(need > 0, need, _least(need)), seconds, np.ones(len(need))),
         efficiency=float((need[known] / given[known]).mean()) if known.any() else 0.0,
         decision_seconds=deciding,
     )

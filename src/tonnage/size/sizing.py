@@ -87,6 +87,8 @@ class _Usage:
         timed = (seconds >= 0) & (seconds < inf)
         # Those of which nobody knows how long they ran count like the others.
         seconds = np.where(timed, seconds, seconds[timed].mean() if timed.any() else 1.0)
+        if not seconds.any():
+            seconds = np.ones(len(seconds))
         unknown = np.full(len(history), np.nan)
         requested = history.requested.get(resource, unknown)[chosen]
         return cls(peaks, seconds, history.input_bytes[chosen], requested, len(history) - len(peaks))
@@ -107,10 +109,9 @@ def size(histories: Mapping[str, History], plan: Plan) -> list[Sized]:
 
 
 def _resources(plan: Plan) -> tuple[Resource, ...]:
-    """Return what can be sized: where the user says how much, only what was said."""
-    if plan.strategy != "declared" or not plan.declared:
-        return plan.resources
-    return tuple(resource for resource in plan.resources if resource in plan.declared)
+    """Return what can be sized: where a strategy gives what the user says, only what was said."""
+    known = {"declared": plan.declared, "whole-machine": plan.machine, "doubling": plan.machine}.get(plan.strategy)
+    return tuple(resource for resource in plan.resources if resource in known) if known else plan.resources
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,6 +182,8 @@ def _capacity(category: str, resource: Resource, usage: _Usage, plan: Plan) -> f
                 f"{plan.strategy} must know how much {resource} a machine has", hint=f"--machine {resource}=..."
             )
         return max(_BEYOND * largest, plan.declared.get(resource, 0.0), _least(resource), 1.0)
+    if resource is Resource.CORES:
+        capacity = max(1.0, float(floor(capacity)))
     if largest > capacity:
         raise InputError(
             f'a job of the category "{category}" used {resource.shown(largest)} of {resource}, '
@@ -197,7 +200,8 @@ def _ladder(resource: Resource, usage: _Usage, capacity: float, plan: Plan) -> t
     requests = follows_request(usage.peaks, usage.requested)
     if requests is not None and plan.strategy != "declared":
         note = "use follows the request: these jobs take what they are given, so nothing tells what they need"
-        return "requested", escalated(of_rungs(*requests), max(capacity, requests[-1]), _BEYOND), [note]
+        most = plan.machine.get(resource, max(capacity, requests[-1]))
+        return "requested", escalated(of_rungs(*(min(one, most) for one in requests)), most, _BEYOND), [note]
     unit = 1.0 if resource is Resource.CORES else plan.width if resource.unit == "bytes" else 0.0
     made = sizer(
         plan.strategy,

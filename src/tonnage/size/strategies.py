@@ -17,6 +17,7 @@ from tonnage.size.first_allocations import (
     min_waste_slots,
 )
 from tonnage.size.fixed import declared, doubling, max_seen, percentile, whole_machine
+from tonnage.size.histograms import ABSURD, check_half_life
 from tonnage.size.mixture import Mixture
 from tonnage.size.models import MODELS, Model, linear
 from tonnage.size.optimal import ladder
@@ -59,6 +60,15 @@ class Settings:
     refit: float = 0.05
     """By which part the jobs must have become more before a strategy looks at its histogram again."""
 
+    def __post_init__(self) -> None:
+        if not 0 < self.capacity < ABSURD:
+            raise InputError(f"a machine cannot have {self.capacity:g} of a resource")
+        check_half_life(self.half_life)
+        if not self.growth > 1:
+            raise InputError(f"a retry must get more: the growth cannot be {self.growth:g}")
+        if not 0 <= self.width < ABSURD:
+            raise InputError(f"a bucket cannot be {self.width:g} wide")
+
 
 def _from_histogram(strategy: Strategy) -> Callable[[Settings], Sizer]:
     def make(settings: Settings) -> Sizer:
@@ -81,9 +91,16 @@ def _mixture(settings: Settings, models: Sequence[Model]) -> Sizer:
         models=models,
         unit=settings.unit,
         least=settings.least,
+        half_life=settings.half_life,
         growth=settings.growth,
         objective=settings.objective,
     )
+
+
+def _k_means(settings: Settings) -> Sizer:
+    if settings.half_life is not None:
+        raise InputError("k-means cannot forget: a half-life has no meaning with it")
+    return KMeans(settings.capacity, buckets=settings.buckets, growth=settings.growth, aligned=settings.aligned)
 
 
 def _declared(settings: Settings) -> Sizer:
@@ -112,9 +129,7 @@ STRATEGIES: dict[str, Callable[[Settings], Sizer]] = {
     "quantized": lambda settings: _from_histogram(
         partial(quantized, buckets=settings.buckets, aligned=settings.aligned)
     )(settings),
-    "k-means": lambda settings: KMeans(
-        settings.capacity, buckets=settings.buckets, growth=settings.growth, aligned=settings.aligned
-    ),
+    "k-means": _k_means,
     "density": _from_histogram(partial(max_seen, margin=_MARGIN)),  # of jobs that `discover.by_density` has grouped
     "declared": _declared,
     "doubling": lambda settings: Same(doubling(settings.capacity)),

@@ -19,8 +19,8 @@ RECORD_SHARES = -np.diff((1 + np.concatenate(([0.0], _STEPS)) / 2) ** -2.0)
 RECORD_SHARES[-1] += 1 - RECORD_SHARES.sum()
 
 
-def with_record(values: FloatArray, seconds: FloatArray, unit: float) -> tuple[FloatArray, FloatArray]:
-    """Return values and run times with one more job, which is beyond the largest.
+def with_record(values: FloatArray, unit: float) -> FloatArray:
+    """Return values, and behind them where a record may be that is beyond the largest; `RECORD_SHARES` are its parts.
 
     `unit` is what a small part is a part of: however alike the values were, a record exceeds them by some, and by more
     the fewer they are.
@@ -30,15 +30,13 @@ def with_record(values: FloatArray, seconds: FloatArray, unit: float) -> tuple[F
     ordered = np.sort(values)
     step = float(ordered[size - count :].mean() - ordered[size - count - 1]) if count > 0 else 0.0
     least = max(1e-4, 0.1 / size**2) * unit
-    return (
-        np.concatenate((values, ordered[-1] + max(step, least) * _STEPS)),
-        np.concatenate((seconds, seconds.mean() * RECORD_SHARES)),
-    )
+    return np.concatenate((values, ordered[-1] + max(step, least) * _STEPS))
 
 
 def guarantee(values: FloatArray, *, chance: float = 0.01) -> Ladder:
     """Give what the next job will exceed only by a small chance, as far as the past can tell."""
-    reached, weights = with_record(values, np.ones(len(values)), float(values.max()))
+    reached = with_record(values, float(values.max()))
+    weights = np.concatenate((np.ones(len(values)), RECORD_SHARES))
     order = np.argsort(reached, kind="stable")
     left = 1 - np.cumsum(weights[order]) / weights.sum()
     return of_rungs(float(reached[order][np.argmax(left <= chance)]))
