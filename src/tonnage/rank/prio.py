@@ -64,28 +64,36 @@ def _profiles(parts: Decomposition, inside: Scheduled) -> tuple[list[int], list[
 
 
 class _Greedy:
-    """Chooses, among the components that could run, one that has the highest priority over all others."""
+    """Chooses, among the components that could run, one that has the highest priority over all others.
+
+    Components of one kind are alike, so only kinds are compared.
+    """
 
     def __init__(self, parts: Decomposition, kind: list[int], profiles: list[Profile]) -> None:
-        self._kind = kind
-        self._profiles = profiles
         superdag = parts.superdag()
         self._waiting = superdag.indegree.tolist()
         self._child_start, self._child = superdag.child_start.tolist(), superdag.child.tolist()
-        self._present: dict[int, list[int]] = {}
-        self._over: dict[tuple[int, int], float] = {}
-        self._least: dict[int, float] = {}
+        self._kind = kind
+        self._profiles = profiles
+        self._ready: list[list[int]] = [[] for _ in profiles]
+        """The components of each kind that could run, the earliest first."""
+        self._here = np.zeros(len(profiles), np.bool_)
+        """Which kinds there are among them."""
+        self._over = np.full((len(profiles), len(profiles)), np.nan)
+        """The priority of each kind over each other; NaN where nobody has asked yet."""
+        self._least = np.full(len(profiles), -1.0)
+        """The least priority of each kind over one that is here; -1 where it is not here itself."""
+        self._why = np.full(len(profiles), -1)
+        """Over which kind that is."""
 
     def run(self) -> list[int]:
         """Return all components in their order."""
-        order = []
+        order: list[int] = []
         for component, waiting in enumerate(self._waiting):
             if not waiting:
                 self._add(component)
-        while self._present:
-            kind = self._best()
-            component = heappop(self._present[kind])
-            self._dropped(kind)
+        while len(order) < len(self._kind):
+            component = self._take(self._best())
             order.append(component)
             for after in self._child[self._child_start[component] : self._child_start[component + 1]]:
                 self._waiting[after] -= 1
@@ -93,38 +101,48 @@ class _Greedy:
                     self._add(after)
         return order
 
-    def _add(self, component: int) -> None:
-        kind = self._kind[component]
-        if kind not in self._present:
-            self._present[kind] = []
-            self._least.clear()
-        elif len(self._present[kind]) == 1:
-            self._least.pop(kind, None)  # it now has one of its own kind beside it
-        heappush(self._present[kind], component)
-
-    def _dropped(self, kind: int) -> None:
-        left = len(self._present[kind])
-        if left == 0:
-            del self._present[kind]
-            self._least.clear()
-        elif left == 1:
-            self._least.pop(kind, None)
-
     def _best(self) -> int:
         """Return the kind with the highest least priority; of equal ones, that of the earliest component."""
-        for kind in self._present:
-            if kind not in self._least:
-                self._least[kind] = min(
-                    (self._priority(kind, other) for other in self._present if other != kind or self._several(kind)),
-                    default=1.0,
-                )
-        return max(self._present, key=lambda kind: (self._least[kind], -self._present[kind][0]))
+        best = np.flatnonzero(self._least == self._least.max()).tolist()
+        return best[0] if len(best) == 1 else min(best, key=lambda kind: self._ready[kind][0])
 
-    def _several(self, kind: int) -> bool:
-        return len(self._present[kind]) > 1
+    def _add(self, component: int) -> None:
+        kind = self._kind[component]
+        ready = self._ready[kind]
+        heappush(ready, component)
+        if len(ready) > 2:
+            return
+        if len(ready) == 1:
+            self._compare(kind)
+            worse = self._here & (self._over[:, kind] < self._least)
+            self._least[worse], self._why[worse] = self._over[worse, kind], kind
+            self._here[kind] = True
+        self._look_again(kind)
 
-    def _priority(self, first: int, second: int) -> float:
-        found = self._over.get((first, second))
-        if found is None:
-            found = self._over[first, second] = priority(self._profiles[first], self._profiles[second])
-        return found
+    def _take(self, kind: int) -> int:
+        ready = self._ready[kind]
+        component = heappop(ready)
+        if not ready:
+            self._here[kind], self._least[kind] = False, -1.0
+            for other in np.flatnonzero(self._here & (self._why == kind)).tolist():
+                self._look_again(other)
+        elif len(ready) == 1:
+            self._look_again(kind)
+        return component
+
+    def _look_again(self, kind: int) -> None:
+        """Find the least priority of a kind over those that are here: itself only where there are several of it."""
+        alone = len(self._ready[kind]) == 1
+        others = np.where(self._here, self._over[kind], np.inf)
+        if alone:
+            others[kind] = np.inf
+        elif np.isnan(others[kind]):
+            others[kind] = self._over[kind, kind] = priority(self._profiles[kind], self._profiles[kind])
+        self._why[kind] = np.argmin(others)
+        self._least[kind] = min(1.0, others[self._why[kind]])
+
+    def _compare(self, kind: int) -> None:
+        """Ask for the priorities between a kind and those that are here, where nobody has asked yet."""
+        for other in np.flatnonzero(self._here & np.isnan(self._over[kind])).tolist():
+            for first, second in ((kind, other), (other, kind)):
+                self._over[first, second] = priority(self._profiles[first], self._profiles[second])

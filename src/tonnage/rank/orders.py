@@ -1,0 +1,174 @@
+"""PRIO's plain rivals: one number for each task, and always the eligible task with the highest next."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonnage.kernels import fast
+from tonnage.rank.eligible import Order
+from tonnage.workflow import Graph
+
+__all__ = ["by_keys", "critical_path", "descendants", "fifo", "gain"]
+
+_Numbers: TypeAlias = Any  # a list where it is small, an array where it is compiled
+FloatArray: TypeAlias = NDArray[np.float64]
+
+
+def fifo(graph: Graph) -> Order:
+    """First in, first out: tasks in the order in which they become eligible."""
+    return graph.order.astype(np.int64)
+
+
+def critical_path(graph: Graph, seconds: FloatArray | None = None) -> Order:
+    """The task first from which the longest chain of work is left; unknown run times count as the mean."""
+    if seconds is None or np.isnan(seconds).all():
+        weights = np.ones(graph.size)
+    else:
+        weights = np.where(np.isnan(seconds), np.nanmean(seconds), seconds)
+    left = weights.copy()
+    fast(_longest_left, graph.size)(graph.child_start, graph.child, graph.order, weights, left)
+    return by_keys(graph, -left)
+
+
+def descendants(graph: Graph) -> Order:
+    """The task first that most others wait for; one that waits for several is shared among them."""
+    shares = np.zeros(graph.size)
+    fast(_shared, graph.size)(graph.child_start, graph.child, graph.order, graph.indegree, shares)
+    return by_keys(graph, -shares)
+
+
+def by_keys(graph: Graph, keys: FloatArray) -> Order:
+    """Return an order that always goes on with the eligible task of the smallest key; of equal ones, the first in file."""
+    return _climbed(graph, keys, follow=False)
+
+
+def gain(graph: Graph) -> Order:
+    """The task first that makes most others eligible at once; of equal ones, the first in the file."""
+    return _climbed(graph, np.zeros(graph.size), follow=True)
+
+
+def _climbed(graph: Graph, keys: FloatArray, *, follow: bool) -> Order:
+    size = graph.size
+    # Tasks are compared by a key, then by number: ranks do both at once.
+    walk = fast(_walk, size)
+    arrays: tuple[_Numbers, ...] = (
+        graph.child_start,
+        graph.child,
+        graph.parent_start,
+        graph.parent,
+        graph.indegree.copy(),
+        keys.astype(np.float64),
+        np.empty(size, np.int64),
+        np.full(size, -1, np.int64),
+        np.empty(size, np.int64),
+    )
+    if walk is _walk:  # plain Python is fastest on lists
+        arrays = tuple(array.tolist() for array in arrays)
+    walk(*arrays, follow)
+    return np.array(arrays[-1], np.int64)
+
+
+def _longest_left(child_start: _Numbers, child: _Numbers, order: _Numbers, weights: _Numbers, left: _Numbers) -> None:
+    """Fill in the longest chain of work from each task on, its own included."""
+    for place in range(len(order) - 1, -1, -1):
+        task = order[place]
+        longest = 0.0
+        for edge in range(child_start[task], child_start[task + 1]):
+            longest = max(longest, left[child[edge]])
+        left[task] = weights[task] + longest
+
+
+def _shared(child_start: _Numbers, child: _Numbers, order: _Numbers, parents: _Numbers, shares: _Numbers) -> None:
+    """Fill in how many tasks wait for each one, each divided among its parents."""
+    for place in range(len(order) - 1, -1, -1):
+        task = order[place]
+        for edge in range(child_start[task], child_start[task + 1]):
+            after = child[edge]
+            shares[task] += (1.0 + shares[after]) / parents[after]
+
+
+def _walk(
+    child_start: _Numbers,
+    child: _Numbers,
+    parent_start: _Numbers,
+    parent: _Numbers,
+    waiting: _Numbers,
+    keys: _Numbers,
+    heap: _Numbers,
+    place_of: _Numbers,
+    order: _Numbers,
+    follow: bool,
+) -> None:
+    """Fill in an order that always goes on with the eligible task of the smallest key.
+
+    With `follow`, a task's key is minus the number of tasks that it would make eligible, and changes as others run.
+    The heap keeps eligible tasks; `place_of` tells where each of them is.
+    """
+
+    def before(one: int, other: int) -> bool:
+        return keys[one] < keys[other] or (keys[one] == keys[other] and one < other)
+
+    def up(place: int) -> None:
+        task = heap[place]
+        while place > 0:
+            above = (place - 1) // 2
+            if not before(task, heap[above]):
+                break
+            heap[place] = heap[above]
+            place_of[heap[place]] = place
+            place = above
+        heap[place] = task
+        place_of[task] = place
+
+    def down(place: int, size: int) -> None:
+        task = heap[place]
+        while 2 * place + 1 < size:
+            below = 2 * place + 1
+            if below + 1 < size and before(heap[below + 1], heap[below]):
+                below += 1
+            if not before(heap[below], task):
+                break
+            heap[place] = heap[below]
+            place_of[heap[place]] = place
+            place = below
+        heap[place] = task
+        place_of[task] = place
+
+    total = len(waiting)
+    size = 0
+    if follow:
+        for task in range(total):
+            if waiting[task] == 1:
+                keys[parent[parent_start[task]]] -= 1
+    for task in range(total):
+        if waiting[task] == 0:
+            heap[size] = task
+            size += 1
+            up(size - 1)
+    done = 0
+    while size > 0:
+        task = heap[0]
+        order[done] = task
+        done += 1
+        place_of[task] = -2  # it has run
+        size -= 1
+        if size > 0:
+            heap[0] = heap[size]
+            down(0, size)
+        for edge in range(child_start[task], child_start[task + 1]):
+            after = child[edge]
+            waiting[after] -= 1
+            if waiting[after] == 0:
+                heap[size] = after
+                size += 1
+                up(size - 1)
+            elif follow and waiting[after] == 1:
+                # Its last parent that has not run would make it eligible.
+                for back in range(parent_start[after], parent_start[after + 1]):
+                    last = parent[back]
+                    if place_of[last] != -2:
+                        keys[last] -= 1
+                        if place_of[last] >= 0:
+                            up(place_of[last])
+                        break
