@@ -42,7 +42,13 @@ def job_log(jobs: int) -> Records:
         Resource.DISK: np.minimum(disk, 60 * GB),
         Resource.WALL_TIME: rng.lognormal(7, 1, jobs),
     }
-    history = History(used=used, requested={}, input_bytes=inputs, finished=np.ones(jobs, np.bool_))
+    history = History(
+        used=used,
+        requested={},
+        input_bytes=inputs,
+        finished=np.ones(jobs, np.bool_),
+        ran_out=np.full(jobs, -1, np.int8),
+    )
     return Records(tuple("abcde"), group, history)
 
 

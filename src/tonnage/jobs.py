@@ -178,6 +178,11 @@ class Attempt:
     raw: Mapping[str, object] = field(default_factory=dict)
     """What else the log says, under the log's own names."""
 
+    @property
+    def finished(self) -> bool:
+        """Whether it got as much as it needed, as far as is known."""
+        return self.outcome is None or self.outcome is Outcome.DONE
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class History:
@@ -189,6 +194,8 @@ class History:
     input_bytes: "NDArray[np.float64]"
     finished: "NDArray[np.bool_]"
     """Whether it got as much as it needed; the peaks of others are only as high as they were let."""
+    ran_out: "NDArray[np.int8]"
+    """Which resource it ran out of, by its place in `Resource`, unless its task finished later; else -1."""
     memory_methods: Mapping[str, int] = field(default_factory=dict)
     """How memory was measured, and of how many attempts, where that is known."""
 

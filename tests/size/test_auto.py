@@ -130,12 +130,6 @@ def test_the_models_that_fit_count_most() -> None:
         assert weights.get("constant", 0.0) < 0.01
 
 
-def test_amounts_are_multiples_of_the_unit() -> None:
-    past = [(1.0 + number % 5, 10.0) for number in range(40)]
-    ladder = fed("auto", past, Settings(capacity=64.0, unit=4.0)).ladder()
-    assert all(rung % 4 == 0 for rung in ladder[:3])
-
-
 def test_a_record_is_one_more_job_beyond_the_largest() -> None:
     values = np.array([1.0, 2.0, 5.0, 9.0])
     reached = with_record(values, 9.0)
@@ -151,11 +145,10 @@ def test_a_guarantee_is_never_below_the_largest_where_jobs_are_few(values: list[
     assert guarantee(np.array(values))[0] >= max(values)
 
 
-@pytest.mark.parametrize("count", [200, 1000])
-def test_a_guarantee_is_exceeded_by_about_one_job_in_a_hundred(count: int) -> None:
+def test_a_guarantee_is_hardly_ever_exceeded() -> None:
     random = np.random.default_rng(3)
-    late = [float((random.exponential(1, 2000) > guarantee(random.exponential(1, count))[0]).mean()) for _ in range(20)]
-    assert 0.002 < float(np.mean(late)) < 0.02
+    late = [float((random.exponential(1, 2000) > guarantee(random.exponential(1, 200))[0]).mean()) for _ in range(20)]
+    assert float(np.mean(late)) < 0.003
 
 
 @pytest.mark.parametrize("objective", ["waste", "throughput"])

@@ -97,9 +97,20 @@ def histories(
     finished = case((_FINISHED, 1), else_=0)
     columns = [attempts.c[resource] for resource in resources]
     columns += [attempts.c[f"requested_{resource}"] for resource in requested]
-    found = columns_by_group(archive, [*columns, attempts.c.input_bytes, finished], search, by=by)
+    found = columns_by_group(archive, [*columns, attempts.c.input_bytes, finished, _ran_out()], search, by=by)
     methods = _memory_methods(archive, search, by) if Resource.MEMORY in resources else {}
     return {group: _history(table, resources, requested, methods.get(group, {})) for group, table in found.items()}
+
+
+def _ran_out() -> ColumnElement[int]:
+    """Return which resource an attempt ran out of, by its place in `Resource`; -1 where its task finished after all."""
+    other = attempts.alias()
+    same_task = (other.c.task == attempts.c.task) & other.c.run.is_not_distinct_from(attempts.c.run)
+    finished = or_(other.c.outcome.is_(None), other.c.outcome == Outcome.DONE.value)
+    after_all = select(other.c.id).where(same_task, finished).exists()
+    places = {resource.value: place for place, resource in enumerate(Resource)}
+    place = case(places, value=attempts.c.exhausted, else_=-1)
+    return case((attempts.c.exhausted.is_(None), -1), (after_all, -1), else_=place)
 
 
 def _memory_methods(archive: Archive, search: Search, by: str | None) -> dict[str, dict[str, int]]:
@@ -121,8 +132,9 @@ def _history(
     return History(
         used={resource: table[place] for place, resource in enumerate(resources)},
         requested={resource: table[place] for place, resource in enumerate(requested, len(resources))},
-        input_bytes=table[-2],
-        finished=table[-1] == 1,
+        input_bytes=table[-3],
+        finished=table[-2] == 1,
+        ran_out=table[-1].astype(np.int8),
         memory_methods=methods,
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tonnage.cli.options import json_option, print_json, printable, read_workflow
-from tonnage.cli.sources import Reading, pairs, source_options
+from tonnage.cli.sources import Reading, pairs, part, source_options
 from tonnage.cli.tables import counted, print_table
 from tonnage.errors import InputError
 from tonnage.jobs import Resource
@@ -74,15 +74,15 @@ def discover(
     if write and len(texts) != 1:
         raise InputError("--write takes one SOURCE, an archive")
     radii = _radii(eps, eps_range)
-    part = _part(margin)
+    added = part(margin, "--margin")
     tasks = merge(_attempts(reading, texts, archive_only=write))
     found = find(tasks, radii=radii, weights=_weights(weights) if weights else WEIGHTS)
-    applied = _apply(found, workflow_path, output, part) if workflow_path and output else None
+    applied = _apply(found, workflow_path, output, added) if workflow_path and output else None
     written = _write(found, texts[0]) if write else None
     if as_json:
-        print_json(_facts(found, part, applied, written))
+        print_json(_facts(found, added, applied, written))
     else:
-        _print(found, part)
+        _print(found, added)
         _print_done(applied, output, written)
 
 
@@ -122,16 +122,6 @@ def _weights(text: str) -> dict[Resource, float]:
         except ValueError:
             raise InputError(f'--weights: "{value}" is not a number') from None
     return found
-
-
-def _part(text: str) -> float:
-    try:
-        part = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        part = -1.0
-    if not 0 <= part <= 10:
-        raise InputError(f'--margin: "{text}" is not a part', hint="write one such as 5% or 0.05")
-    return part
 
 
 def _apply(found: "Discovery", path: Path, output: Path, margin: float) -> "Applied":
@@ -179,7 +169,7 @@ def _print(found: "Discovery", margin: float) -> None:
     click.echo(f"\n{counted(len(found.clusters), 'cluster')} at eps {found.eps:.4g} ({how[found.chosen_by]}{score})")
     if found.left_out:
         click.echo(f"{counted(found.left_out, 'task')} left out: their use of {', '.join(found.features)} is not known")
-    saved = ", ".join(f"{resource} {part:.1%}" for resource, part in found.savings(margin).items())
+    saved = ", ".join(f"{resource} {saved:.1%}" for resource, saved in found.savings(margin).items())
     click.echo(f"saved, with a margin of {margin:.0%}, against {found.compared_with}: {saved}")
 
 
@@ -215,7 +205,7 @@ def _facts(found: "Discovery", margin: float, applied: "Applied | None", written
         "chosen_by": found.chosen_by,
         "features": [str(resource) for resource in found.features],
         "left_out": found.left_out,
-        "savings": {str(resource): part for resource, part in found.savings(margin).items()},
+        "savings": {str(resource): saved for resource, saved in found.savings(margin).items()},
         "savings_against": found.compared_with,
     }
     if applied is not None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tonnage.cli.options import print_json, printable
-from tonnage.cli.sources import Reading, amounts, pairs, source_options
+from tonnage.cli.sources import Reading, amounts, pairs, part, source_options
 from tonnage.cli.strategies import STRATEGY_NAMES, check_objective
 from tonnage.cli.tables import counted, print_table
 from tonnage.errors import InputError
@@ -23,6 +23,7 @@ _FORMATS = ("table", "json", "snakemake", "nextflow", "dagman", "makeflow", "sba
 _RESOURCES = ("cores", "memory", "disk", "wall_time")
 _SHOWN = 40
 _RUNGS = 3
+_AGAINST = {"requested": "what was requested", "max-seen": "the largest for all"}
 _UNITS = {"bytes": (1e9 * 3600, "GB*h"), "cores": (3600.0, "core*h")}
 
 
@@ -61,6 +62,11 @@ _UNITS = {"bytes": (1e9 * 3600, "GB*h"), "cores": (3600.0, "core*h")}
 @click.option("--bucket", metavar="BYTES", help="Round memory and disk up to a multiple: 50MB.  [default: exact]")
 @click.option("--half-life", type=float, metavar="JOBS", help="A job counts half as much after so many others.")
 @click.option(
+    "--attempt-cost",
+    metavar="PERCENT",
+    help="What auto and ladder reckon an attempt to cost, of the largest peak.  [default: auto 10%, ladder 0%]",
+)
+@click.option(
     "--fair-share/--no-fair-share",
     default=True,
     help="Raise amounts where the rest of --machine would be too small for any job.  [default: yes]",
@@ -92,6 +98,7 @@ def size(
     buckets: int,
     bucket: str | None,
     half_life: float | None,
+    attempt_cost: str | None,
     fair_share: bool,
     queues: tuple[str, ...],
     explain: bool,
@@ -136,7 +143,8 @@ def size(
         declared=amounts(declare, "--declare"),
         share=percentile,
         buckets=buckets,
-        width=float(parse_bytes(bucket)) if bucket else 0.0,
+        unit=float(parse_bytes(bucket)) if bucket else 0.0,
+        attempt_cost=None if attempt_cost is None else part(attempt_cost, "--attempt-cost"),
         half_life=half_life,
         fair_share=fair_share,
     )
@@ -177,11 +185,14 @@ def _sizes(histories: "Mapping[str, History]", plan: "Plan") -> "list[Sized]":
     from tonnage.size import size as decide
 
     found = decide(histories, plan)
-    if not found:
-        jobs = sum(len(history) for history in histories.values())
-        what = ", ".join(plan.resources)
-        raise InputError(f"none of {counted(jobs, 'job')} finished with a known use of {what}")
-    return found
+    if found:
+        return found
+    jobs = sum(len(history) for history in histories.values())
+    if not jobs:
+        raise InputError("there is no job that has run")
+    done = sum(int(history.finished.sum()) for history in histories.values())
+    what = ", ".join(plan.resources)
+    raise InputError(f"of {counted(jobs, 'job')} {done:,} finished, none with a known use of {what}")
 
 
 def _choices(histories: "Mapping[str, History]", limits: dict[str, float]) -> "dict[str, list[QueueChoice]]":
@@ -204,25 +215,31 @@ def _print(found: "Sequence[Sized]", by: str) -> None:
             click.echo()
         # A run time is a promise to the scheduler: nothing is saved by a shorter one.
         unit = _UNITS.get(resource.unit)
-        costs = ["wasted", "retried", f"saved {unit[1]}", "against"] if unit else ["take longer"]
-        header = [by, "jobs", resource, "then", *costs]
+        costs = ["wasted", "retried", f"saved {unit[1]}"] if unit else []
+        header = [by, "jobs", "requested", "largest", resource, "then", *costs]
         cells = [_row(one, unit) for one in rows[:_SHOWN]]
-        right = [name for name in header[1:] if name not in ("then", "against")]
-        print_table(header, cells, right=right, give_way=("against", "jobs", "then"))
+        right = [name for name in header[1:] if name != "then"]
+        print_table(header, cells, right=right, give_way=("jobs", "requested", "largest", "then"))
         if len(rows) > _SHOWN:
             click.echo(f"and {len(rows) - _SHOWN:,} more; --json prints all")
+        if unit:
+            against = " and ".join(dict.fromkeys(_AGAINST[one.compared_with] for one in rows))
+            total = _rounded(sum(one.saved for one in rows) / unit[0])
+            click.echo(f"saved in all: {total} {unit[1]}, against {against}")
 
 
 def _row(one: "Sized", unit: tuple[float, str] | None) -> list[str]:
     decision = one.decision
-    first, *others = (decision.resource.shown(rung) for rung in decision.ladder)
+    shown = decision.resource.shown
+    first, *others = (shown(rung) for rung in decision.ladder)
     if len(others) > _RUNGS:
         others = [*others[: _RUNGS - 1], "…", others[-1]]
-    cells = [printable(one.category) or "(none)", f"{decision.samples:,}", first, " ".join(others)]
-    retried = f"{decision.expected_retries or 0:.1%}"
+    cells = [printable(one.category) or "(none)", f"{decision.samples:,}"]
+    cells += ["" if one.requested is None else shown(one.requested), shown(one.largest), first, " ".join(others)]
     if unit is None:
-        return [*cells, retried]
-    return [*cells, f"{decision.expected_waste or 0:.1%}", retried, _rounded(one.saved / unit[0]), one.compared_with]
+        return cells
+    costs = [f"{part or 0:.1%}" for part in (decision.expected_waste, decision.expected_retries)]
+    return [*cells, *costs, _rounded(one.saved / unit[0])]
 
 
 def _rounded(number: float) -> str:
@@ -244,17 +261,16 @@ def _print_queues(choices: "Mapping[str, Sequence[QueueChoice]]", by: str) -> No
 
 
 def _print_notes(found: "Sequence[Sized]", explain: bool) -> None:
-    """Print why, where the user asks; and in any case where a decision should not be taken at its word."""
+    """Print what everybody should know, and where the user asks, why."""
     for one in found:
         where = f"{printable(one.category) or '(none)'}, {one.decision.resource}"
-        if explain:
-            click.echo(f"\n{where}: {one.decision.reason}")
-        elif one.decision.strategy == "requested":
-            click.echo()
-        else:
+        for warning in one.warnings:
+            click.echo(f"\n{where}: {printable(warning)}")
+        if not explain:
             continue
+        click.echo(f"\n{where}: {one.decision.reason}")
         for note in one.notes:
-            click.echo(f"  {printable(note)}" if explain else f"{where}: {printable(note)}")
+            click.echo(f"  {printable(note)}")
 
 
 def _export(found: "Sequence[Sized]", form: str) -> None:
@@ -265,7 +281,15 @@ def _export(found: "Sequence[Sized]", form: str) -> None:
         Sizes(name, {one.decision.resource: one.decision for one in found if one.category == name})
         for name in categories
     ]
-    click.echo(EXPORTERS[form](sizes), nl=False)
+    text = EXPORTERS[form](sizes)
+    click.echo(text, nl=False)
+    left_out = text.count("left out: ")
+    if left_out:
+        click.echo(f"tonnage: {left_out:,} of the categories are left out: {form} cannot hold such names", err=True)
+    for one in found:
+        for warning in one.warnings:
+            where = f"{one.category or '(none)'}, {one.decision.resource}"
+            click.echo(printable(f"tonnage: {where}: {warning}"), err=True)
 
 
 def _facts(one: "Sized") -> dict[str, object]:
@@ -280,10 +304,13 @@ def _facts(one: "Sized") -> dict[str, object]:
         "expected_waste": decision.expected_waste,
         "expected_retries": decision.expected_retries,
         "reason": decision.reason,
+        "largest": one.largest,
+        "requested": one.requested,
         "left_out": one.left_out,
         "saved": one.saved / unit[0] if unit else None,
         "saved_unit": unit[1] if unit else None,
         "saved_against": one.compared_with if unit else None,
+        "warnings": list(one.warnings),
         "notes": list(one.notes),
     }
 

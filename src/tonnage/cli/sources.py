@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tonnage.logs.sources import Source
     from tonnage.size import Records
 
-__all__ = ["Reading", "amounts", "pairs", "source_options"]
+__all__ = ["Reading", "amounts", "pairs", "part", "source_options"]
 
 _SHOWN = 3
 _FORMATS = (
@@ -49,6 +49,17 @@ def pairs(values: Sequence[str], option: str) -> dict[str, str]:
             raise InputError(f'{option}: "{part}" is not of the form NAME=VALUE')
         found[name.strip()] = value.strip()
     return found
+
+
+def part(text: str, option: str) -> float:
+    """Return the part that ``5%`` or ``0.05`` names."""
+    try:
+        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 10:
+        raise InputError(f'{option}: "{text}" is not a part', hint="write one such as 5% or 0.05")
+    return value
 
 
 def amounts(values: Sequence[str], option: str) -> "dict[Resource, float]":

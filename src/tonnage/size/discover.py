@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonnage.errors import InputError
-from tonnage.jobs import Amounts, Attempt, Outcome, Resource
+from tonnage.jobs import Amounts, Attempt, Resource
 from tonnage.size.clusters import Choice, choose, default_radii, weighted
 from tonnage.size.records import Records
 
@@ -115,7 +115,7 @@ def merge(attempts: Iterable[Attempt]) -> list[Task]:
     found: dict[object, Task] = {}
     seen: Counter[object] = Counter()
     for number, attempt in enumerate(attempts):
-        if attempt.outcome not in (None, Outcome.DONE):
+        if not attempt.finished:
             continue
         key: object = number
         if attempt.task is not None:

@@ -1,7 +1,7 @@
 """Histograms of peaks: all that most strategies need to know of the past, however long it was."""
 
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, inf
 from typing import TypeAlias
 
 import numpy as np
@@ -15,7 +15,8 @@ FloatArray: TypeAlias = NDArray[np.float64]
 
 _MOST_BUCKETS = 4096
 HALF_LIVES = 8
-"""After so many, a job is forgotten, and with it perhaps the largest peak."""
+"""After so many, a job is forgotten."""
+_HEAVY = 2.0**100
 ABSURD = 1e30
 """No amount, time or size is as large; and what is smaller than its inverse is nothing."""
 
@@ -86,6 +87,7 @@ class Tally:
         check_half_life(half_life)
         self._width = width
         self._growth = 2.0 ** (1 / half_life) if half_life else 1.0
+        self._forgotten_after = half_life * HALF_LIVES if half_life else inf
         self._weight = 1.0  # of the next job: those before it count less and less
         self._buckets: dict[float, list[float]] = {}
         self.jobs = 0
@@ -97,7 +99,7 @@ class Tally:
         key = ceil(peak / self._width) if self._width else peak
         bucket = self._buckets.get(key)
         if bucket is None:
-            bucket = self._buckets[key] = [0.0, 0.0, 0.0, 0.0]
+            bucket = self._buckets[key] = [0.0, 0.0, 0.0, 0.0, 0.0]
         weight = self._weight
         bucket[0] += weight
         bucket[1] += weight * seconds
@@ -105,6 +107,7 @@ class Tally:
         if peak > bucket[3]:  # noqa: PLR1730 (this is done for every job, and a call takes longer)
             bucket[3] = peak
         self.jobs += 1
+        bucket[4] = self.jobs  # the newest in it
         if peak > self.largest:  # noqa: PLR1730
             self.largest = peak
         if self._growth != 1.0:
@@ -114,8 +117,10 @@ class Tally:
 
     def histogram(self) -> Histogram:
         """Return what was seen so far."""
+        if self._growth != 1.0:
+            self._forget()
         kept = sorted(self._buckets.items())
-        table = np.array([bucket for _, bucket in kept]).reshape(-1, 4).T
+        table = np.array([bucket for _, bucket in kept]).reshape(-1, 5).T
         peaks = np.array([key for key, _ in kept])
         if self._width:
             peaks = np.minimum(peaks * self._width, self.largest)
@@ -124,14 +129,17 @@ class Tally:
 
     def _age(self) -> None:
         self._weight *= self._growth
-        if self._weight < 2.0**HALF_LIVES:
+        if self._weight < _HEAVY:
             return
-        self._buckets = {
-            key: [bucket[0] / self._weight, bucket[1] / self._weight, bucket[2] / self._weight, bucket[3]]
-            for key, bucket in self._buckets.items()
-            if bucket[0] * 2.0**HALF_LIVES > self._weight
-        }
+        for bucket in self._buckets.values():
+            for place in range(3):
+                bucket[place] /= self._weight
         self._weight = 1.0
+
+    def _forget(self) -> None:
+        """Drop buckets in which all jobs are old, and with them perhaps the largest peak."""
+        since = self.jobs - self._forgotten_after
+        self._buckets = {key: bucket for key, bucket in self._buckets.items() if bucket[4] > since}
         self.largest = max((bucket[3] for bucket in self._buckets.values()), default=0.0)
 
     def _widen(self) -> None:
@@ -141,10 +149,11 @@ class Tally:
         self._width, self._buckets = width, {}
         for key, bucket in buckets.items():
             peak = key * old if old else key
-            merged = self._buckets.setdefault(ceil(peak / width), [0.0, 0.0, 0.0, 0.0])
+            merged = self._buckets.setdefault(ceil(peak / width), [0.0, 0.0, 0.0, 0.0, 0.0])
             for place in range(3):
                 merged[place] += bucket[place]
-            merged[3] = max(merged[3], bucket[3])
+            for place in (3, 4):
+                merged[place] = max(merged[place], bucket[place])
 
 
 def checked(peak: float, seconds: float) -> tuple[float, float]:

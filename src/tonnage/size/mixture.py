@@ -21,7 +21,6 @@ from tonnage.size.tail import RECORD_SHARES, with_record
 
 __all__ = ["Mixture"]
 
-_PER_ATTEMPT = 0.02  # of the largest peak: what an attempt costs beside its amount
 _ENOUGH = 4  # jobs with a known input, before it is looked at
 _REFIT = 1.15
 _REMEMBERED = 4096  # jobs that the models are fitted to: the newest
@@ -71,20 +70,20 @@ class Mixture:
         capacity: float,
         *,
         models: Sequence[Model] = MODELS,
-        unit: float = 0.0,
-        least: float = 0.0,
+        floor: float = 0.0,
+        attempt_cost: float = 0.02,
         half_life: float | None = None,
         growth: float = 2.0,
         objective: str = "waste",
     ) -> None:
         """Prepare for the first job, which is given everything.
 
-        Amounts are multiples of `unit`, unless it is 0, and not below `least`. With a `half_life`, a job counts half as
-        much after so many others.
+        Amounts are not below `floor`. An attempt is reckoned to cost `attempt_cost` of the largest peak beside its
+        amount. With a `half_life`, a job counts half as much after so many others.
         """
         self._capacity = capacity
-        self._unit = unit
-        self._floor = least
+        self._floor = floor
+        self._attempt_cost = attempt_cost
         self._half_life = half_life
         self._growth = growth
         self._models = models
@@ -93,7 +92,7 @@ class Mixture:
         self._seconds: list[float] = []
         self._inputs: list[float] = []
         self._largest = 0.0
-        self._least = 1.0
+        self._smallest = 1.0
         self._refit_at = 0
         self._voices: list[_Voice] = []
         self._without_input: Ladder = (capacity,)
@@ -127,7 +126,7 @@ class Mixture:
         self._refit_at = int(self.samples * _REFIT) + 1
         past = self._past()
         self._largest = float(past.peaks.max())
-        self._least = float(past.peaks[past.peaks > 0].min()) / 2 if past.peaks.any() else 1.0
+        self._smallest = float(past.peaks[past.peaks > 0].min()) if past.peaks.any() else 1.0
         alone, _ = _scored(constant(past.inputs, past.peaks, past.seconds), past)
         self._without_input = self._climb(alone)
         known = past.only(np.flatnonzero(~np.isnan(past.inputs))[-_REMEMBERED:])
@@ -166,7 +165,7 @@ class Mixture:
         # The record is an average job in all but its score.
         expected = np.concatenate((fit.expected, np.full(len(RECORD_SHARES), fit.expected.mean())))[order]
         slopes = _from_here_on(said.seconds * expected)
-        offsets = _from_here_on(said.seconds) * _PER_ATTEMPT * self._largest
+        offsets = _from_here_on(said.seconds) * self._attempt_cost * self._largest
         last = _ends(said.values[1:] != said.values[:-1])
         starts = np.concatenate(([0], last + 1))
         return best_rungs(said.values[last], slopes[starts], offsets[starts])[1]
@@ -183,13 +182,12 @@ class Mixture:
 
     def _climb(self, said: _Scores) -> Ladder:
         """Return the best ladder for a job of which this is said about its peak."""
-        values = np.maximum(said.values, max(self._least, self._floor))
-        if self._unit:
-            values = np.ceil(values / self._unit - 1e-9) * self._unit
+        values = np.maximum(said.values, max(self._smallest / 2, self._floor))
         few = _thinned(_Scores(values, said.seconds, said.jobs), *_COARSE)
-        histogram = Histogram(few.values, few.jobs, few.seconds, few.seconds, max(self._largest, self._least))
-        per_attempt = _PER_ATTEMPT * self._largest
-        rungs = ladder(histogram, per_attempt=per_attempt, objective=self._objective)
+        histogram = Histogram(
+            few.values, few.jobs, few.seconds, few.values * few.seconds, max(self._largest, self._smallest)
+        )
+        rungs = ladder(histogram, attempt_cost=self._attempt_cost, objective=self._objective)
         return escalated(rungs, self._capacity, self._growth)
 
 

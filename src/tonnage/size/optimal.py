@@ -21,16 +21,16 @@ _Numbers: TypeAlias = Any  # a list where it is small, an array where it is comp
 _Places: TypeAlias = Any
 
 
-def ladder(histogram: Histogram, *, per_attempt: float = 0.0, objective: str = "waste") -> Ladder:
+def ladder(histogram: Histogram, *, attempt_cost: float = 0.0, objective: str = "waste") -> Ladder:
     """Waste as little as possible with any number of retries.
 
-    `per_attempt` is what an attempt costs beside its amount, in amounts times the job's run time. With the objective
+    `attempt_cost` is what an attempt costs beside its amount, as a part of the largest amount. With the objective
     "throughput", the first rung finishes as many jobs as possible (Equation 3), and only the others waste little.
     """
     if objective == "throughput":
         first = max_throughput(histogram)[0]
         late = histogram.beyond(first)
-        return of_rungs(first, *(ladder(late, per_attempt=per_attempt) if len(late) else ()), histogram.largest)
+        return of_rungs(first, *(ladder(late, attempt_cost=attempt_cost) if len(late) else ()), histogram.largest)
     seconds = histogram.timed().seconds
     positive = histogram.peaks > 0  # nobody can be given nothing
     amounts = histogram.peaks[positive]
@@ -39,7 +39,7 @@ def ladder(histogram: Histogram, *, per_attempt: float = 0.0, objective: str = "
     left = np.concatenate(([seconds.sum()], np.cumsum(seconds[positive][:0:-1])[::-1], [0.0]))
     if histogram.largest > amounts[-1]:
         amounts, left = np.append(amounts, histogram.largest), np.append(left, 0.0)
-    chosen, _ = best_rungs(amounts + per_attempt, left, np.zeros(len(left)))
+    chosen, _ = best_rungs(amounts + attempt_cost * histogram.largest, left, np.zeros(len(left)))
     return of_rungs(*amounts[chosen])
 
 

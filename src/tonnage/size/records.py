@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonnage.errors import InputError
-from tonnage.jobs import Attempt, History, Outcome, Resource
+from tonnage.jobs import Attempt, History, Resource
 from tonnage.size.histograms import FloatArray
 
 __all__ = ["Records", "collect", "group_of"]
@@ -20,7 +20,7 @@ _NONE = ("", "none")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Records:
-    """Jobs in the order of their source, each of a group; arrays with one number a job, NaN is unknown."""
+    """Jobs, oldest first, each of a group; arrays with one number a job, NaN is unknown."""
 
     names: tuple[str, ...]
     """The groups, in the order of their first job."""
@@ -44,6 +44,7 @@ class Records:
                 requested={resource: values[chosen] for resource, values in history.requested.items()},
                 input_bytes=history.input_bytes[chosen],
                 finished=history.finished[chosen],
+                ran_out=history.ran_out[chosen],
             ),
             self.memory_methods,
         )
@@ -70,11 +71,12 @@ def collect(attempts: Iterable[Attempt], by: str = "category") -> Records:
     """Return attempts as arrays, grouped by a text or a field of theirs; by "none", all are one group."""
     resources = tuple(Resource)
     used, requested = ({resource: array("d") for resource in resources} for _ in range(2))
-    inputs, group, finished = array("d"), array("q"), bytearray()
+    inputs, when, group, finished, ran_out = array("d"), array("d"), array("q"), bytearray(), array("b")
     numbers: dict[str, int] = {}
     methods: dict[str, Counter[str]] = defaultdict(Counter)
+    done, again = set(), []  # tasks that finished, and attempts of tasks that may do so later
     nan = float("nan")
-    for attempt in attempts:
+    for number, attempt in enumerate(attempts):
         name = group_of(attempt, by)
         group.append(numbers.setdefault(name, len(numbers)))
         for resource in resources:
@@ -83,21 +85,39 @@ def collect(attempts: Iterable[Attempt], by: str = "category") -> Records:
             value = getattr(attempt.requested, resource)
             requested[resource].append(nan if value is None else value)
         inputs.append(nan if attempt.input_bytes is None else attempt.input_bytes)
-        done = attempt.outcome is None or attempt.outcome is Outcome.DONE
-        finished.append(done)
-        if done and attempt.used.memory is not None and attempt.memory_method:
+        when.append(_moment(attempt))
+        finished.append(attempt.finished)
+        ran_out.append(-1 if attempt.exhausted is None else resources.index(attempt.exhausted))
+        if attempt.task is not None and attempt.finished:
+            done.add(hash((attempt.run, attempt.task)))
+        elif attempt.task is not None and attempt.exhausted is not None:
+            again.append((number, hash((attempt.run, attempt.task))))
+        if attempt.finished and attempt.used.memory is not None and attempt.memory_method:
             methods[name][attempt.memory_method] += 1
     if by not in (*_NONE, *_TEXTS) and set(numbers) <= {""}:
         raise InputError(
             f'no job has a field "{by}"', hint=f"one of {', '.join(_TEXTS)}, none, or a field that jobs were given"
         )
+    for number, task in again:
+        if task in done:
+            ran_out[number] = -1
+    order = np.argsort(_numbers(when), kind="stable")
     history = History(
-        used={resource: _numbers(values) for resource, values in used.items()},
-        requested={resource: _numbers(values) for resource, values in requested.items()},
-        input_bytes=_numbers(inputs),
-        finished=np.frombuffer(finished, np.bool_),
+        used={resource: _numbers(values)[order] for resource, values in used.items()},
+        requested={resource: _numbers(values)[order] for resource, values in requested.items()},
+        input_bytes=_numbers(inputs)[order],
+        finished=np.frombuffer(finished, np.bool_)[order],
+        ran_out=np.array(ran_out, np.int8)[order],
     )
-    return Records(tuple(numbers), np.array(group, np.int64), history, methods)
+    return Records(tuple(numbers), np.array(group, np.int64)[order], history, methods)
+
+
+def _moment(attempt: Attempt) -> float:
+    """Return when an attempt ended, as far as is known; those of which nothing is known come first."""
+    for moment in (attempt.ended, attempt.started, attempt.submitted):
+        if moment is not None:
+            return moment
+    return float("-inf")
 
 
 def _numbers(values: "array[float]") -> FloatArray:

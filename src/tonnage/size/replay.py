@@ -33,7 +33,6 @@ _MB, _GB = 1e6, 1e9
 class Protocol:
     """How recorded jobs are played to a strategy."""
 
-    by: str = "category"
     resources: tuple[Resource, ...] = (Resource.MEMORY,)
     """What is looked at."""
     limiting: tuple[Resource, ...] = ()

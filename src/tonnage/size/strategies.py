@@ -47,16 +47,14 @@ class Settings:
     """Whether each bucket is a rung, even one that ends like the next: where all resources climb together."""
     width: float = 0.0
     """How wide a bucket of the histogram is; with 0 it holds one peak."""
-    unit: float = 0.0
-    """What `auto` and `regression` give a multiple of; with 0 they give any amount."""
     least: float = 0.0
     """What `auto` and `regression` give at least: below it nothing is saved that is worth a retry."""
     half_life: float | None = None
     """After how many jobs a job counts half as much."""
     growth: float = 2.0
     """How many times more each attempt gets beyond the largest peak."""
-    per_attempt: float = 0.0
-    """What `ladder` reckons an attempt to cost beside its amount."""
+    attempt_cost: float | None = None
+    """What `ladder` and `auto` reckon an attempt to cost beside its amount, as a part of the largest peak."""
     refit: float = 0.05
     """By which part the jobs must have become more before a strategy looks at its histogram again."""
 
@@ -89,8 +87,8 @@ def _mixture(settings: Settings, models: Sequence[Model]) -> Sizer:
     return Mixture(
         settings.capacity,
         models=models,
-        unit=settings.unit,
-        least=settings.least,
+        floor=settings.least,
+        attempt_cost=0.02 if settings.attempt_cost is None else settings.attempt_cost,
         half_life=settings.half_life,
         growth=settings.growth,
         objective=settings.objective,
@@ -114,7 +112,7 @@ def _declared(settings: Settings) -> Sizer:
 STRATEGIES: dict[str, Callable[[Settings], Sizer]] = {
     "auto": lambda settings: _mixture(settings, MODELS),
     "ladder": lambda settings: _from_histogram(
-        partial(ladder, per_attempt=settings.per_attempt, objective=settings.objective)
+        partial(ladder, attempt_cost=settings.attempt_cost or 0.0, objective=settings.objective)
     )(settings),
     "min-waste": _from_histogram(min_waste),
     "min-waste-independent": _from_histogram(min_waste_independent),

@@ -16,6 +16,7 @@ __all__ = ["RECORD_SHARES", "guarantee", "with_record"]
 _STEPS = np.array([0.25, 0.5, 1, 2, 4, 8, 16, 32, 64])
 RECORD_SHARES = -np.diff((1 + np.concatenate(([0.0], _STEPS)) / 2) ** -2.0)
 """The parts of the one record job that are so far beyond the largest."""
+_MOST_RECORDS = 0.75
 RECORD_SHARES[-1] += 1 - RECORD_SHARES.sum()
 
 
@@ -33,10 +34,7 @@ def with_record(values: FloatArray, unit: float) -> FloatArray:
     return np.concatenate((values, ordered[-1] + max(step, least) * _STEPS))
 
 
-def guarantee(values: FloatArray, *, chance: float = 0.01) -> Ladder:
-    """Give what the next job will exceed only by a small chance, as far as the past can tell."""
-    reached = with_record(values, float(values.max()))
-    weights = np.concatenate((np.ones(len(values)), RECORD_SHARES))
-    order = np.argsort(reached, kind="stable")
-    left = 1 - np.cumsum(weights[order]) / weights.sum()
-    return of_rungs(float(reached[order][np.argmax(left <= chance)]))
+def guarantee(values: FloatArray) -> Ladder:
+    """Give what even most records would stay below: for what must not be exceeded, such as a run time."""
+    reached = with_record(values, float(values.max()))[len(values) :]
+    return of_rungs(float(reached[np.argmax(np.cumsum(RECORD_SHARES) >= _MOST_RECORDS)]))

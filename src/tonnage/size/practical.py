@@ -1,0 +1,50 @@
+"""Ladders that somebody would write down: whole cores, round amounts, few retries, shares of a machine."""
+
+from math import ceil, floor
+
+from tonnage.jobs import Resource
+from tonnage.size.ladders import Ladder, of_rungs
+
+__all__ = ["LEAST_BYTES", "fair_share", "few", "rounded_time", "rounded_up"]
+
+LEAST_BYTES = 2.0**26
+"""64 MiB: nobody saves anything worth a retry below that."""
+_LEAST_SECONDS = 600.0
+_ROUND_SECONDS = ((4 * 3600.0, 300.0), (86400.0, 900.0), (float("inf"), 3600.0))
+"""Run times up to a length are rounded up to a multiple."""
+_MOST_RUNGS = 4
+_WORTH_IT = 1.01
+_APART = 1.25
+"""A retry should get so many times more at least, else it may fail for the same reason."""
+
+
+def rounded_up(ladder: Ladder, resource: Resource, unit: float, capacity: float) -> Ladder:
+    """Return a ladder in whole cores, or in multiples of a unit of bytes."""
+    if resource is Resource.CORES:
+        unit = 1.0
+    return of_rungs(*(min(ceil(rung / unit - 1e-9) * unit, capacity) for rung in ladder)) if unit else ladder
+
+
+def rounded_time(seconds: float) -> float:
+    """Return a run time that somebody would ask for: some minutes at least, and in multiples of some."""
+    unit = next(unit for longest, unit in _ROUND_SECONDS if seconds <= longest)
+    return max(_LEAST_SECONDS, ceil(seconds / unit - 1e-9) * unit)
+
+
+def few(ladder: Ladder) -> Ladder:
+    """Return a ladder of a few rungs that are well apart: the first, the last, and what is needed in between."""
+    kept = [ladder[0]]
+    for rung in ladder[1:-1]:
+        if rung >= kept[-1] * _APART and len(kept) + 1 < _MOST_RUNGS:
+            kept.append(rung)
+    return of_rungs(*kept, ladder[-1])
+
+
+def fair_share(first: float, capacity: float, smallest: float, *, whole: bool) -> float:
+    """Return a first rung, raised where the rest of a machine would be too small for a job of any category."""
+    beside = floor(capacity / first * (1 + 1e-12))
+    share = capacity / beside
+    if whole:
+        share = floor(share)
+    room_for_another = capacity - beside * first >= smallest * (1 - 1e-12)
+    return first if room_for_another or share < first * _WORTH_IT else share
