@@ -1,0 +1,1 @@
+"""Which task goes first: PRIO and its rivals."""

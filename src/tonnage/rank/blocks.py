@@ -46,7 +46,7 @@ def schedule(parts: Decomposition) -> Scheduled:
     tasks = tasks[order]
     for component, path in along:
         tasks[start[component] : start[component + 1]] = path
-    gains = _gains(parts, start, tasks)
+    gains = _gains(parts, tasks)
     sources = np.diff(start).copy()
     for component in np.flatnonzero(~parts.bipartite).tolist():
         members = _Members(parts, component, tasks[start[component] : start[component + 1]])
@@ -55,7 +55,7 @@ def schedule(parts: Decomposition) -> Scheduled:
     return Scheduled(start, tasks, gains, sources, tuple(family.tolist()))
 
 
-def _gains(parts: Decomposition, start: _Ints, tasks: _Ints) -> _Ints:
+def _gains(parts: Decomposition, tasks: _Ints) -> _Ints:
     """Return how many sinks of a block become eligible with each task: those of which it is the last parent."""
     graph = parts.graph
     place = np.zeros(graph.size, np.int64)
@@ -64,7 +64,9 @@ def _gains(parts: Decomposition, start: _Ints, tasks: _Ints) -> _Ints:
     sinks = sinks[parts.bipartite[parts.sink_of[sinks]]]
     if not len(sinks):
         return np.zeros(len(tasks), np.int64)
-    last = np.maximum.reduceat(place[graph.parent], graph.parent_start[sinks])
+    child = np.repeat(np.arange(graph.size), graph.indegree)
+    here = parts.runs_in[graph.parent] == parts.sink_of[child]
+    last = np.maximum.reduceat(np.where(here, place[graph.parent], -1), graph.parent_start[sinks])
     return np.bincount(last, minlength=len(tasks))
 
 
@@ -83,7 +85,7 @@ class _Members:
         }
 
     def listed(self) -> tuple[list[int], list[int], int]:
-        """Return the tasks in an order by their children in the component, what each makes eligible, and the sources."""
+        """Return the tasks by their children in the component, what each makes eligible, and its sources."""
         ready: list[tuple[int, int]] = []
         sources = [task for task, count in self._waiting.items() if count == 0]
         for task in sources:
@@ -112,13 +114,7 @@ def _families(
     sizes = np.diff(start)
     sinks_start, sinks = parts.sinks()
     sink_counts = np.diff(sinks_start)
-    edges, most_out, least_out = (np.zeros(len(parts), np.int64) for _ in range(3))
-    filled = np.flatnonzero(sizes)
-    if len(filled):
-        out = graph.outdegree[tasks]
-        edges[filled] = np.add.reduceat(out, start[filled])
-        most_out[filled] = np.maximum.reduceat(out, start[filled])
-        least_out[filled] = np.minimum.reduceat(out, start[filled])
+    edges = np.bincount(parts.runs_in[tasks], graph.outdegree[tasks], minlength=len(parts)).astype(np.int64)
     family[:] = "general"
     family[parts.bipartite] = "block"
     complete = parts.bipartite & (edges == sizes * sink_counts)
@@ -130,12 +126,6 @@ def _families(
     for component in np.flatnonzero(parts.bipartite & ~complete).tolist():
         sources = tasks[start[component] : start[component + 1]].tolist()
         targets = sinks[sinks_start[component] : sinks_start[component + 1]].tolist()
-        if most_out[component] > 2 or least_out[component] == most_out[component]:
-            shape = _along_sources(graph, sources, targets)
-            if shape is not None:
-                family[component], path = shape
-                found.append((component, path))
-                continue
         shape = _along_sources(graph, sources, targets) or _along_sinks(graph, sources, targets)
         if shape is not None:
             family[component], path = shape
@@ -143,12 +133,15 @@ def _families(
     return found
 
 
-def _along_sources(graph: Graph, sources: list[int], sinks: list[int]) -> tuple[str, list[int]] | None:
+def _along_sources(  # noqa: PLR0911 (each return rules out a family)
+    graph: Graph, sources: list[int], sinks: list[int]
+) -> tuple[str, list[int]] | None:
     """Recognise W, N and cycle: neighbouring sources share one sink."""
     shared: dict[int, list[int]] = {source: [] for source in sources}
     joints = 0
     for sink in sinks:
-        parents = graph.parents_of(sink).tolist()
+        # Other parents ran before, in a component that was not bipartite.
+        parents = [task for task in graph.parents_of(sink).tolist() if task in shared]
         if len(parents) > 2:
             return None
         if len(parents) == 2:
@@ -196,7 +189,7 @@ def _along_sinks(graph: Graph, sources: list[int], sinks: list[int]) -> tuple[st
         shared[second].append(first)
     if len(between) != 2 * (len(sinks) - 1) or any(len(others) > 2 for others in shared.values()):
         return None
-    if len({int(graph.indegree[sink]) for sink in sinks}) != 1:
+    if len({len(private[sink]) + len(shared[sink]) for sink in sinks}) != 1:
         return None
     walk = _walk(shared, min(sink for sink in sinks if len(shared[sink]) == 1))
     path: list[int] = []

@@ -83,11 +83,11 @@ def decompose(graph: Graph) -> Decomposition:
     return Decomposition(reduced, runs_in, sink_of, np.concatenate(bipartite))
 
 
-def _detach_blocks(
+def _detach_blocks(  # noqa: PLR0912, PLR0915 (a kernel is one function)
     child_start: _Ints,
-    child: _Ints,
+    child: NDArray[np.int32],
     parent_start: _Ints,
-    parent: _Ints,
+    parent: NDArray[np.int32],
     waiting: _Ints,
     runs_in: _Ints,
     sink_of: _Ints,
@@ -190,11 +190,11 @@ def _detach_larger(graph: Graph, waiting: _Ints, runs_in: _Ints, sink_of: _Ints,
     return found + len(smallest)
 
 
-def _strong_components(
+def _strong_components(  # noqa: PLR0912 (a kernel is one function)
     child_start: _Ints,
-    child: _Ints,
+    child: NDArray[np.int32],
     parent_start: _Ints,
-    parent: _Ints,
+    parent: NDArray[np.int32],
     left: NDArray[np.bool_],
     waiting: _Ints,
     component: _Ints,

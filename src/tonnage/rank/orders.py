@@ -1,5 +1,6 @@
 """PRIO's plain rivals: one number for each task, and always the eligible task with the highest next."""
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -39,7 +40,7 @@ def descendants(graph: Graph) -> Order:
 
 
 def by_keys(graph: Graph, keys: FloatArray) -> Order:
-    """Return an order that always goes on with the eligible task of the smallest key; of equal ones, the first in file."""
+    """Return an order that goes on with the eligible task of the smallest key; of equal ones, the first in the file."""
     return _climbed(graph, keys, follow=False)
 
 
@@ -50,8 +51,7 @@ def gain(graph: Graph) -> Order:
 
 def _climbed(graph: Graph, keys: FloatArray, *, follow: bool) -> Order:
     size = graph.size
-    # Tasks are compared by a key, then by number: ranks do both at once.
-    walk = fast(_walk, size)
+    walk: Callable[..., None] = fast(_walk, size)
     arrays: tuple[_Numbers, ...] = (
         graph.child_start,
         graph.child,
@@ -88,7 +88,7 @@ def _shared(child_start: _Numbers, child: _Numbers, order: _Numbers, parents: _N
             shares[task] += (1.0 + shares[after]) / parents[after]
 
 
-def _walk(
+def _walk(  # noqa: PLR0912, PLR0915 (a kernel is one function)
     child_start: _Numbers,
     child: _Numbers,
     parent_start: _Numbers,
