@@ -10,12 +10,15 @@ from numpy.typing import NDArray
 
 from rank import literal
 from strategies import edges
+from tonnage.errors import InputError
+from tonnage.jobs import Amounts
+from tonnage.rank import METHODS, rank
 from tonnage.rank.decomposition import decompose
 from tonnage.rank.eligible import curve, is_possible, mean_eligible
 from tonnage.rank.orders import critical_path, descendants, fifo, gain
 from tonnage.rank.prio import explain, prio
 from tonnage.rank.priorities import Profile, priority
-from tonnage.workflow import Graph
+from tonnage.workflow import Graph, Task, Workflow
 from tonnage.workflow.families import FAMILIES
 
 
@@ -166,3 +169,19 @@ def test_a_known_block_is_recognised_in_any_numbering_and_its_order_is_best_at_e
         found = explain(one)
         assert found.inside.family == (family,)
         assert curve(one, found.order).tolist() == literal.most_eligible(one)
+
+
+def test_methods_are_known_by_their_names() -> None:
+    workflow = FAMILIES["montage"].generate(60)
+    for method in METHODS:
+        assert is_possible(workflow.graph, rank(workflow, method))
+    with pytest.raises(InputError, match="is not a method"):
+        rank(workflow, "magic")
+
+
+def test_the_critical_path_goes_by_run_times_where_they_are_known() -> None:
+    tasks = [Task("long", expected=Amounts.of(wall_time=100)), Task("short", expected=Amounts.of(wall_time=1))]
+    tasks += [Task("after", expected=Amounts.of(wall_time=5))]
+    workflow = Workflow.build("w", tasks, ((1,), (2,)))
+    assert rank(workflow, "critical-path").tolist() == [0, 1, 2]
+    assert critical_path(workflow.graph).tolist() == [1, 0, 2]
