@@ -190,8 +190,10 @@ def test_a_table_for_people_has_the_least_waste_first(
 def test_a_wrong_call_says_what_is_wrong_with_it(refused: Refused) -> None:
     source = table(SMALL)
     assert '"magic" is not known' in refused(source, "--strategies", "max-seen,magic")
-    assert "no job is left to replay" in refused(table([("a", "NA", 10)], name="none.csv"))
-    assert "no job is left to replay" in refused(source, "--protocol", "phung")  # cores and disk are not known
+    assert "not known of any: memory" in refused(table([("a", "NA", 10)], name="none.csv"))
+    assert "not known of any: cores, disk" in refused(source, "--protocol", "phung")
+    assert "at least 34 jobs" in refused(source, "--protocol", "sizey")
+    assert "--percentile: a share" in refused(source, "--percentile", "nan")
     assert "used 400 MB of memory, and the machine has 350 MB" in refused(
         source, "--protocol", "tovar", "--machine", "memory=350MB", "--strategies", "max-seen"
     )

@@ -174,3 +174,9 @@ def test_what_a_task_asked_for_otherwise_stays() -> None:
     one = Task("one", category="a", request=Amounts.of(wall_time=60, memory=1))
     applied = apply(discover(merge([job(1000, category="a")])), workflow(one), margin=0.0)
     assert applied.workflow.tasks[0].request == Amounts.of(cores=1, memory=1000 * MB, disk=10 * MB, wall_time=60)
+
+
+def test_a_structure_of_close_jobs_is_found_by_distances_below_the_usual() -> None:
+    jobs = [job(1000 + n / 10, category="a") for n in range(5)] + [job(1010 + n / 10, category="b") for n in range(5)]
+    jobs += [job(100_000 * n, category=f"far{n}") for n in range(2, 60)]
+    assert discover(merge(jobs)).score == 1.0

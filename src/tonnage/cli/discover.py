@@ -170,7 +170,8 @@ def _print(found: "Discovery", margin: float) -> None:
     if found.left_out:
         click.echo(f"{counted(found.left_out, 'task')} left out: their use of {', '.join(found.features)} is not known")
     saved = ", ".join(f"{resource} {saved:.1%}" for resource, saved in found.savings(margin).items())
-    click.echo(f"saved, with a margin of {margin:.0%}, against {found.compared_with}: {saved}")
+    if saved:
+        click.echo(f"saved, with a margin of {margin:.0%}, against {found.compared_with}: {saved}")
 
 
 def _categories(cluster: "Cluster") -> str:

@@ -8,7 +8,7 @@ import click
 
 from tonnage.cli.options import json_option, print_json, printable
 from tonnage.cli.sources import Reading, amounts, source_options
-from tonnage.cli.strategies import STRATEGY_NAMES
+from tonnage.cli.strategies import STRATEGY_NAMES, check_share
 from tonnage.cli.tables import print_table
 from tonnage.errors import InputError
 from tonnage.jobs import Resource
@@ -64,12 +64,13 @@ def replay() -> None:
 @click.option("--machine", metavar="AMOUNTS", multiple=True, help="The machine: cores=16,memory=64GiB,disk=64GiB.")
 @click.option("--bucket", metavar="BYTES", help="Width of the histograms' buckets; 50MB in the protocols of Tovar.")
 @click.option("--level", type=click.IntRange(1, 3), help="phung: what is known; 1 nothing, 2 how many types, 3 types.")
-@click.option("--buckets", type=click.IntRange(1), help="phung: how many buckets.  [default at level 2: of types]")
+@click.option("--buckets", type=click.IntRange(1, 1000), help="How many buckets.  [default at level 2: of types]")
 @click.option("--grow", type=click.Choice(["exhausted", "all"]), help="What grows on a retry.  [default in phung: all]")
 @click.option("--cold-start", type=click.IntRange(0), metavar="JOBS", help="First jobs on whole machines.")
 @click.option("--converge", type=click.IntRange(0), metavar="JOBS", help="tovar-online: as many for each category.")
 @click.option("--history", type=click.FloatRange(0, 0.99), metavar="SHARE", help="sizey: part known beforehand: 0.3.")
 @click.option("--seed", "seeds", type=int, multiple=True, help="sizey: may be repeated.  [default: 11 to 15]")
+@click.option("--half-life", type=float, metavar="JOBS", help="A job counts half as much after so many others.")
 @click.option("--percentile", type=float, default=0.95, show_default=True, metavar="SHARE", help="For percentile.")
 @json_option
 def size(
@@ -88,6 +89,7 @@ def size(
     converge: int | None,
     history: float | None,
     seeds: tuple[int, ...],
+    half_life: float | None,
     percentile: float,
     as_json: bool,
 ) -> None:
@@ -119,7 +121,8 @@ def size(
         if value is not None and protocol_name != only:
             raise InputError(f"{option} has no meaning with the protocol {protocol_name}", hint=f"it is for {only}")
     chosen = _strategies(strategies, online=protocol_name != "tovar")
-    protocol = _protocol(protocol_name, resources, machine, bucket, grow, cold_start, converge, history, percentile)
+    wanted = (resources, machine, bucket, grow, cold_start, converge, history, half_life, check_share(percentile))
+    protocol = _protocol(protocol_name, *wanted)
     found = []
     for source in reading.sources(texts):
         jobs = list(_measured(reading, source, protocol_name))
@@ -153,6 +156,7 @@ def _protocol(
     cold_start: int | None,
     converge: int | None,
     history: float | None,
+    half_life: float | None,
     share: float,
 ) -> "Protocol":
     """Return a protocol with what the user wants otherwise."""
@@ -170,6 +174,7 @@ def _protocol(
         "cold_start": cold_start,
         "converge": converge,
         "history": history,
+        "half_life": half_life,
         "share": share,
     }
     return replace(protocol, **{key: value for key, value in wanted.items() if value is not None})  # type: ignore[arg-type]
@@ -252,7 +257,7 @@ def _row(row: "dict[str, object]") -> list[str]:
         f"{number['oracle_share']:.1%}",
         f"{number['retries_fraction']:.2%}",
         f"{number['failures']:,.0f}",
-        f"{number['wrr']:.2%}",
+        f"{number['wrr'] + 0.0 if abs(number['wrr']) >= 5e-5 else 0.0:.2%}",
         f"{number['ate']:.2%}",
         f"{1e6 * number['decision_seconds']:,.0f}",
     ]

@@ -6,7 +6,7 @@ import click
 
 from tonnage.cli.options import print_json, printable
 from tonnage.cli.sources import Reading, amounts, pairs, part, source_options
-from tonnage.cli.strategies import STRATEGY_NAMES, check_objective
+from tonnage.cli.strategies import STRATEGY_NAMES, check_objective, check_share
 from tonnage.cli.tables import counted, print_table
 from tonnage.errors import InputError
 from tonnage.jobs import Resource
@@ -14,7 +14,7 @@ from tonnage.jobs import Resource
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tonnage.jobs import History
+    from tonnage.jobs import Decision, History
     from tonnage.size import Plan, QueueChoice, Sized
 
 __all__ = ["size"]
@@ -58,7 +58,13 @@ _UNITS = {"bytes": (1e9 * 3600, "GB*h"), "cores": (3600.0, "core*h")}
 )
 @click.option("--declare", multiple=True, metavar="AMOUNTS", help="What jobs need, for the strategy declared.")
 @click.option("--percentile", default=0.95, show_default=True, metavar="SHARE", help="For the strategy percentile.")
-@click.option("--buckets", default=2, show_default=True, help="For the strategies quantized and k-means.")
+@click.option(
+    "--buckets",
+    type=click.IntRange(1, 1000),
+    default=2,
+    show_default=True,
+    help="For the strategies quantized and k-means.",
+)
 @click.option("--bucket", metavar="BYTES", help="Round memory and disk up to a multiple: 50MB.  [default: exact]")
 @click.option("--half-life", type=float, metavar="JOBS", help="A job counts half as much after so many others.")
 @click.option(
@@ -141,7 +147,7 @@ def size(
         resources=tuple(Resource(name) for name in resources or _RESOURCES),
         machine=amounts(machine, "--machine"),
         declared=amounts(declare, "--declare"),
-        share=percentile,
+        share=check_share(percentile),
         buckets=buckets,
         unit=float(parse_bytes(bucket)) if bucket else 0.0,
         attempt_cost=None if attempt_cost is None else part(attempt_cost, "--attempt-cost"),
@@ -255,7 +261,8 @@ def _print_queues(choices: "Mapping[str, Sequence[QueueChoice]]", by: str) -> No
     rows = []
     for category, queues in choices.items():
         for place, one in enumerate(queues):
-            cells = [one.queue, f"{one.fits:.1%}", f"{one.throughput:.2f}", "pays" if place == 0 else ""]
+            pays = "pays" if place == 0 and one.throughput else ""
+            cells = [one.queue, f"{one.fits:.1%}", f"{one.throughput:.2f}", pays]
             rows.append([printable(category) or "(none)", *cells])
     print_table([by, "queue", "end in time", "throughput", ""], rows, right=["end in time", "throughput"])
 
@@ -276,11 +283,10 @@ def _print_notes(found: "Sequence[Sized]", explain: bool) -> None:
 def _export(found: "Sequence[Sized]", form: str) -> None:
     from tonnage.size.export import EXPORTERS, Sizes
 
-    categories = dict.fromkeys(one.category for one in found)
-    sizes = [
-        Sizes(name, {one.decision.resource: one.decision for one in found if one.category == name})
-        for name in categories
-    ]
+    decisions: dict[str, dict[Resource, Decision]] = {}
+    for one in found:
+        decisions.setdefault(one.category, {})[one.decision.resource] = one.decision
+    sizes = [Sizes(category, own) for category, own in decisions.items()]
     text = EXPORTERS[form](sizes)
     click.echo(text, nl=False)
     left_out = text.count("left out: ")
@@ -326,7 +332,7 @@ def _queue_facts(choices: "Mapping[str, Sequence[QueueChoice]]") -> dict[str, ob
                 "seconds": one.seconds,
                 "fits": one.fits,
                 "throughput": one.throughput,
-                "pays": place == 0,
+                "pays": place == 0 and one.throughput > 0,
             }
             for category, queues in choices.items()
             for place, one in enumerate(queues)

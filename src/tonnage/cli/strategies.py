@@ -7,7 +7,7 @@ from tonnage.errors import InputError
 if TYPE_CHECKING:
     from tonnage.size import Objective
 
-__all__ = ["STRATEGY_NAMES", "check_objective"]
+__all__ = ["STRATEGY_NAMES", "check_objective", "check_share"]
 
 STRATEGY_NAMES = (
     "auto",
@@ -29,6 +29,13 @@ STRATEGY_NAMES = (
     "doubling",
     "whole-machine",
 )
+
+
+def check_share(share: float) -> float:
+    """Return a part of the jobs that a percentile can cover; raises InputError."""
+    if not 0 < share <= 1:
+        raise InputError(f"--percentile: a share of the jobs is above 0 and at most 1, not {share:g}")
+    return share
 
 
 def check_objective(objective: str | None, strategy: str) -> "Objective":

@@ -10,6 +10,8 @@ from tonnage.size.ladders import Ladder, escalated, of_rungs, positive
 
 __all__ = ["KMeans", "quantized"]
 
+_MOST = 1000
+
 
 def quantized(histogram: Histogram, *, buckets: int, aligned: bool = False) -> Ladder:
     """Divide the past jobs evenly into buckets; a rung is the largest peak of a bucket.
@@ -18,7 +20,7 @@ def quantized(histogram: Histogram, *, buckets: int, aligned: bool = False) -> L
     """
     counts = np.cumsum(histogram.jobs)
     last = counts[-1] - 1
-    ends = np.floor((np.arange(buckets) + 1) * last / at_least_one(buckets))
+    ends = np.floor((np.arange(buckets) + 1) * last / possible(buckets))
     rungs = histogram.peaks[np.searchsorted(counts, ends, side="right").clip(max=len(histogram) - 1)]
     return tuple(map(positive, rungs.tolist())) if aligned else of_rungs(*rungs)
 
@@ -34,7 +36,7 @@ class KMeans:
     def __init__(self, capacity: float, *, buckets: int, growth: float = 2.0, aligned: bool = False) -> None:
         self._aligned = aligned
         self._capacity = capacity
-        self._number = at_least_one(buckets)
+        self._number = possible(buckets)
         self._growth = growth
         self._peaks: list[float] = []
         self._buckets: list[FloatArray] = []
@@ -78,8 +80,8 @@ def _filled(buckets: list[FloatArray], smallest: float) -> list[FloatArray]:
     return filled
 
 
-def at_least_one(buckets: int) -> int:
+def possible(buckets: int) -> int:
     """Return a number of buckets that is possible; raises InputError."""
-    if buckets < 1:
-        raise InputError(f"there cannot be {buckets} buckets")
+    if not 1 <= buckets <= _MOST:
+        raise InputError(f"there cannot be {buckets} buckets", hint=f"1 to {_MOST:,}")
     return buckets

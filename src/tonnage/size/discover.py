@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts, Attempt, Resource
 from tonnage.size.clusters import Choice, choose, default_radii, weighted
+from tonnage.size.histograms import FloatArray
 from tonnage.size.records import Records
 
 __all__ = ["FEATURES", "WEIGHTS", "Cluster", "Discovery", "Task", "by_density", "discover", "merge"]
@@ -23,6 +24,7 @@ FEATURES = (Resource.CORES, Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
 WEIGHTS = {Resource.CORES: 0.1, Resource.MEMORY: 0.7, Resource.DISK: 0.1, Resource.WALL_TIME: 0.1}
 """How much each feature counts in the distance of two jobs, by default as in the paper."""
 _GIVEN = (Resource.CORES, Resource.MEMORY, Resource.DISK)
+_SMALLER = 10  # distances, each a quarter of the next
 _UNIT = {"bytes": 1e6, "cores": 1.0, "seconds": 1.0}
 """Distances are in cores, MB and seconds, as in the paper."""
 
@@ -155,7 +157,8 @@ def discover(
         [[task.used[resource] / _UNIT[resource.unit] for resource in features] for task in kept], dtype=float
     )
     points = weighted(table, [weights[resource] for resource in features])
-    choice: Choice = choose(points, default_radii(points) if radii is None else radii, _structure(kept))
+    structure = _structure(kept)
+    choice: Choice = choose(points, _radii(points, structure) if radii is None else radii, structure)
     return Discovery(
         kept,
         _clusters(kept, choice.labels),
@@ -179,8 +182,16 @@ def by_density(records: Records) -> Records:
     table = np.stack([chosen.history.used[resource] / _UNIT[resource.unit] for resource in features], axis=1)
     points = weighted(table, [WEIGHTS[resource] for resource in features])
     structure = chosen.group if len(np.unique(chosen.group)) > 1 else None
-    labels = choose(points, default_radii(points), structure).labels
+    labels = choose(points, _radii(points, structure), structure).labels
     return replace(chosen, names=_names(int(labels.max()) + 1), group=labels)
+
+
+def _radii(points: FloatArray, structure: NDArray[np.int64] | None) -> tuple[float, ...]:
+    """Return the distances to try: where a structure is to be matched, smaller ones too, down to none."""
+    radii = default_radii(points)
+    if structure is None or not radii[0]:
+        return radii
+    return (0.0, *(radii[0] / 4**step for step in range(_SMALLER, 0, -1)), *radii)
 
 
 def _known_features(tasks: Sequence[Task], weights: Mapping[Resource, float]) -> tuple[Resource, ...]:

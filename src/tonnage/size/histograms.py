@@ -38,8 +38,13 @@ class Histogram:
     """What a job is given that exceeds all else: the largest peak, or more."""
 
     @classmethod
-    def of(cls, peaks: FloatArray, seconds: FloatArray, *, width: float = 0.0) -> "Histogram":
-        """Return the histogram of some jobs; a bucket is `width` wide, or holds one peak only."""
+    def of(
+        cls, peaks: FloatArray, seconds: FloatArray, *, width: float = 0.0, weights: FloatArray | None = None
+    ) -> "Histogram":
+        """Return the histogram of some jobs; a bucket is `width` wide, or holds one peak only.
+
+        `weights` are how much each job counts, where they do not count alike.
+        """
         for values in (peaks, seconds):
             wrong = ~((values >= 0) & (values < ABSURD))
             if wrong.any():
@@ -50,13 +55,10 @@ class Histogram:
         largest = float(peaks.max())
         rounded = np.minimum(np.ceil(peaks / width) * width, largest) if width else peaks
         values, places = np.unique(rounded, return_inverse=True)
-        return cls(
-            values,
-            np.bincount(places).astype(float),
-            np.bincount(places, seconds).astype(float),
-            np.bincount(places, peaks * seconds).astype(float),
-            largest,
-        )
+        counts = np.ones(len(peaks)) if weights is None else weights
+        columns = (counts, counts * seconds, counts * seconds * peaks)
+        jobs, times, used = (np.bincount(places, column).astype(float) for column in columns)
+        return cls(values, jobs, times, used, largest)
 
     def __len__(self) -> int:
         return len(self.peaks)

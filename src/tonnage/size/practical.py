@@ -14,6 +14,7 @@ _ROUND_SECONDS = ((4 * 3600.0, 300.0), (86400.0, 900.0), (float("inf"), 3600.0))
 """Run times up to a length are rounded up to a multiple."""
 _MOST_RUNGS = 4
 _WORTH_IT = 1.01
+_LITTLE_LESS = 0.98
 _APART = 1.25
 """A retry should get so many times more at least, else it may fail for the same reason."""
 
@@ -41,10 +42,16 @@ def few(ladder: Ladder) -> Ladder:
 
 
 def fair_share(first: float, capacity: float, smallest: float, *, whole: bool) -> float:
-    """Return a first rung, raised where the rest of a machine would be too small for a job of any category."""
+    """Return a first rung, changed where the rest of a machine would be too small for a job of any category.
+
+    Where a little less lets one more job fit, it is that; else it is as much as no fewer jobs allow.
+    """
     beside = floor(capacity / first * (1 + 1e-12))
-    share = capacity / beside
+    if capacity - beside * first >= smallest * (1 - 1e-12):
+        return first
+    less, more = capacity / (beside + 1), capacity / beside
     if whole:
-        share = floor(share)
-    room_for_another = capacity - beside * first >= smallest * (1 - 1e-12)
-    return first if room_for_another or share < first * _WORTH_IT else share
+        more = floor(more)
+    elif less >= first * _LITTLE_LESS:
+        return less
+    return max(first, more) if more >= first * _WORTH_IT else first

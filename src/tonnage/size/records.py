@@ -33,8 +33,8 @@ class Records:
     def __len__(self) -> int:
         return len(self.group)
 
-    def only(self, chosen: NDArray[np.bool_]) -> "Records":
-        """Return some of the jobs."""
+    def only(self, chosen: NDArray[np.bool_] | NDArray[np.intp]) -> "Records":
+        """Return some of the jobs: those that are marked, or numbered."""
         history = self.history
         return Records(
             self.names,
@@ -51,9 +51,11 @@ class Records:
 
     def histories(self) -> Mapping[str, History]:
         """Return the history of each group."""
-        found = {name: self.only(self.group == number).history for number, name in enumerate(self.names)}
+        order = np.argsort(self.group, kind="stable")
+        parts = np.split(order, np.searchsorted(self.group[order], np.arange(1, len(self.names))))
         return {
-            name: replace(history, memory_methods=self.memory_methods.get(name, {})) for name, history in found.items()
+            name: replace(self.only(part).history, memory_methods=self.memory_methods.get(name, {}))
+            for name, part in zip(self.names, parts, strict=True)
         }
 
 

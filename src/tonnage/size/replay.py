@@ -64,6 +64,7 @@ class Protocol:
     growth: float = 2.0
     buckets: int = 1
     refit: float = 0.05
+    half_life: float | None = None
     share: float = 0.95
 
 
@@ -150,9 +151,18 @@ def _number(value: object) -> float | None:
 
 def replay(records: Records, strategies: Sequence[str], protocol: Protocol, *, seed: int = 0) -> list[Result]:
     """Return what each strategy would have cost on recorded jobs, for each resource that the protocol looks at."""
+    recorded = len(records)
+    needed = [*protocol.resources, *protocol.limiting, Resource.WALL_TIME]
+    unknown = [str(one) for one in dict.fromkeys(needed) if not (records.history.used[one] >= 0).any()]
     records = _playable(records, protocol)
     if not len(records):
-        raise InputError("no job is left to replay", hint="peaks and run times must be known")
+        fewest = f"categories with at least {protocol.fewest} jobs of known use" if protocol.fewest else ""
+        why = (
+            f"not known of any: {', '.join(unknown)}"
+            if unknown
+            else f"the protocol wants {fewest or 'known run times'}"
+        )
+        raise InputError(f"of {recorded:,} jobs none is left to replay", hint=why)
     results = []
     for strategy in strategies:
         jobs = _by_density(records, protocol) if strategy == "density" else records
@@ -288,6 +298,7 @@ def _sizer(table: _Table, place: int, protocol: Protocol) -> Sizer:
             width=protocol.width if resource.unit == "bytes" else 0.0,
             growth=protocol.growth,
             refit=protocol.refit,
+            half_life=protocol.half_life,
         ),
     )
     if protocol.converge is None or isinstance(made, Same):  # who does not learn need not wait

@@ -9,7 +9,7 @@ import numpy as np
 
 from tonnage.errors import InputError
 from tonnage.jobs import Decision, History, Resource
-from tonnage.size.histograms import Histogram
+from tonnage.size.histograms import FloatArray, Histogram
 from tonnage.size.ladders import Cost, Ladder, cost, escalated, of_rungs
 from tonnage.size.mixture import Mixture
 from tonnage.size.practical import LEAST_BYTES, fair_share, few, rounded_time, rounded_up
@@ -88,7 +88,7 @@ def size(histories: Mapping[str, History], plan: Plan) -> list[Sized]:
     ]
     if plan.fair_share:
         drafts = _with_fair_shares(drafts, plan)
-    found = [_sized(draft) for draft in drafts]
+    found = [_sized(draft, plan) for draft in drafts]
     return sorted(found, key=lambda one: (plan.resources.index(one.decision.resource), -one.saved, one.category))
 
 
@@ -117,8 +117,9 @@ def _draft(category: str, resource: Resource, history: History, plan: Plan) -> _
         return None
     capacity = _capacity(category, resource, usage, plan)
     strategy, ladder = _ladder(resource, usage, capacity, plan)
-    notes = (*_what_inputs_tell(resource, usage, plan), *_doubts(resource, usage, history))
-    return _Draft(category, resource, usage, strategy, ladder, tuple(_warnings(resource, usage, strategy)), notes)
+    notes = (*_what_inputs_tell(resource, usage, plan), *_doubts(usage))
+    warnings = tuple(_warnings(resource, usage, strategy, history))
+    return _Draft(category, resource, usage, strategy, ladder, warnings, notes)
 
 
 def _capacity(category: str, resource: Resource, usage: Usage, plan: Plan) -> float:
@@ -200,18 +201,19 @@ def _with_fair_share(draft: _Draft, smallest: float, plan: Plan) -> _Draft:
         return draft
     first = draft.ladder[0]
     share = fair_share(first, capacity, smallest, whole=draft.resource is Resource.CORES)
-    if share <= first:
+    if share == first:
         return draft
-    note = f"raised from {draft.resource.shown(first)}: no fewer jobs fit on the machine, and nothing else would"
-    ladder = of_rungs(share, *(rung for rung in draft.ladder if rung > share))
+    beside = f"{capacity / share:.0f} jobs fit on the machine, and nothing else would"
+    note = f"changed from {draft.resource.shown(first)} to a fair share: {beside}"
+    ladder = of_rungs(share, *(rung for rung in draft.ladder[1:] if rung > share), draft.ladder[-1])
     return replace(draft, ladder=ladder, notes=(note, *draft.notes))
 
 
-def _sized(draft: _Draft) -> Sized:
+def _sized(draft: _Draft, plan: Plan) -> Sized:
     usage, ladder = draft.usage, draft.ladder
-    histogram = Histogram.of(np.minimum(usage.peaks, ladder[-1]), usage.seconds)
+    histogram = Histogram.of(np.minimum(usage.peaks, ladder[-1]), usage.seconds, weights=_weights(len(usage), plan))
     expected = cost(ladder, histogram)
-    saved, compared_with = _saved(ladder, expected, usage)
+    saved, compared_with = _saved(ladder, usage)
     requested = usage.requested[usage.requested >= 0]
     return Sized(
         category=draft.category,
@@ -234,6 +236,11 @@ def _sized(draft: _Draft) -> Sized:
     )
 
 
+def _weights(jobs: int, plan: Plan) -> FloatArray:
+    """Return how much each job counts for what is expected: the newest come last."""
+    return np.ones(jobs) if plan.half_life is None else 0.5 ** (np.arange(jobs)[::-1] / plan.half_life)
+
+
 def _reason(draft: _Draft, expected: Cost, histogram: Histogram) -> str:
     """Return why: how many jobs the first rung is enough for, what the largest needed, and what that wastes."""
     shown, before = draft.resource.shown, cost(of_rungs(histogram.largest), histogram)
@@ -253,30 +260,32 @@ def _percent(fraction: float) -> str:
     return f"{fraction:.1%}" if 0 < fraction < 0.005 or 0.995 <= fraction < 1 else f"{fraction:.0%}"
 
 
-def _saved(ladder: Ladder, expected: Cost, usage: Usage) -> tuple[float, Literal["requested", "max-seen"]]:
-    """Return what jobs would have saved, against what they requested where that is known of most."""
+def _saved(ladder: Ladder, usage: Usage) -> tuple[float, Literal["requested", "max-seen"]]:
+    """Return what all jobs would have saved, against what they requested where that is known of most."""
     known = usage.requested >= 0
-    if known.mean() < _HALF:
-        return float(usage.peaks.max() * usage.seconds.sum()) - expected.paid, "max-seen"
-    paid = cost(ladder, Histogram.of(np.minimum(usage.peaks[known], ladder[-1]), usage.seconds[known])).paid
-    return float(usage.requested[known] @ usage.seconds[known]) - paid, "requested"
+    against: Literal["requested", "max-seen"] = "requested" if known.mean() >= _HALF else "max-seen"
+    if against == "max-seen":
+        known = np.ones(len(usage), np.bool_)
+    peaks, seconds = np.minimum(usage.peaks[known], ladder[-1]), usage.seconds[known]
+    before = usage.requested[known] if against == "requested" else np.full(len(peaks), usage.peaks.max())
+    return float(before @ seconds) - cost(ladder, Histogram.of(peaks, seconds)).paid, against
 
 
-def _warnings(resource: Resource, usage: Usage, strategy: str) -> Iterator[str]:
+def _warnings(resource: Resource, usage: Usage, strategy: str, history: History) -> Iterator[str]:
     if strategy == "requested":
         yield "use follows the request: these jobs take what they are given, so nothing tells what they need"
     if usage.ran_out:
         yield f"{_counted(usage.ran_out)} ran out of {resource}: taken to need twice what they had"
     if usage.left_out > len(usage):
         yield f"only {_counted(len(usage))} of {len(usage) + usage.left_out:,} finished and were measured"
-
-
-def _doubts(resource: Resource, usage: Usage, history: History) -> Iterator[str]:
-    if usage.averaged:
-        yield "cores are CPU time by run time: an average, because nobody measured the peak"
     if resource is Resource.MEMORY and len(history.memory_methods) > 1:
         ways = ", ".join(f"{name} ({count:,})" for name, count in sorted(history.memory_methods.items()))
         yield f"memory was measured in different ways: {ways}"
+
+
+def _doubts(usage: Usage) -> Iterator[str]:
+    if usage.averaged:
+        yield "cores are CPU time by run time: an average, because nobody measured the peak"
     if len(usage) < _FEW:
         yield f"few jobs to learn from: {len(usage)}"
     if usage.left_out:

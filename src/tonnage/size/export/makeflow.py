@@ -7,7 +7,7 @@ of a name, so names are written without.
 from collections.abc import Iterator, Sequence
 
 from tonnage.jobs import Resource
-from tonnage.size.export.sizes import MIB, Sizes
+from tonnage.size.export.sizes import LONGEST_NAME, MIB, Sizes
 from tonnage.workflow.makeflow_syntax import escaped
 
 __all__ = ["export"]
@@ -39,4 +39,4 @@ def _block(sizes: Sizes) -> Iterator[str]:
 
 
 def _can_be_written(category: str) -> bool:
-    return category.isprintable() and category.strip() == category != ""
+    return category.isprintable() and category.strip() == category != "" and len(category) <= LONGEST_NAME

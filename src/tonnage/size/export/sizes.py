@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 from tonnage.jobs import Decision, Resource
 
-__all__ = ["EXPORTED", "MIB", "Sizes", "longest"]
+__all__ = ["EXPORTED", "LONGEST_NAME", "MIB", "Sizes", "longest"]
 
 EXPORTED = (Resource.CORES, Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
 """What schedulers can be asked for."""
 MIB = 2**20
 
+LONGEST_NAME = 500
+"""Some tools end at lines that are not much longer."""
 _LONGEST_COMMENT = 200
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from tonnage.jobs import Resource
-from tonnage.size.export.sizes import Sizes, longest
+from tonnage.size.export.sizes import LONGEST_NAME, Sizes, longest
 
 __all__ = ["export"]
 
@@ -13,7 +13,7 @@ _NAMES = {Resource.MEMORY: "mem_mb", Resource.DISK: "disk_mb", Resource.WALL_TIM
 
 def export(sizes: Sequence[Sizes]) -> str:
     """Return the config.yaml of a profile."""
-    rules = [each for each in sizes if each.category.isidentifier()]
+    rules = [each for each in sizes if _is_rule(each.category)]
     # A profile has one number of retries for all rules; a rule with fewer rungs gets its last one again.
     attempts = longest(each.rungs(resource, unit) for each in rules for resource, unit in _UNITS.items())
     lines = [
@@ -29,8 +29,13 @@ def export(sizes: Sequence[Sizes]) -> str:
 def _comments(sizes: Sequence[Sizes]) -> Iterator[str]:
     for each in sizes:
         yield from (f"# {line}" for line in each.comments())
-        if not each.category.isidentifier():
+        if not _is_rule(each.category):
             yield "#   left out: no rule can have this name"
+
+
+def _is_rule(name: str) -> bool:
+    """Whether a rule can have this name; YAML takes no key that is much longer."""
+    return name.isidentifier() and len(name) <= LONGEST_NAME
 
 
 def _section(head: str, lines: list[str]) -> list[str]:
