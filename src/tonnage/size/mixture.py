@@ -28,6 +28,7 @@ _IGNORED = 1e-3  # the weight of a model that is not worth asking
 # How many points are kept of a distribution: of all its mass, and of each halving of what is left.
 _COARSE = (32, 3)
 _FINE = (128, 6)
+_MANY = 200
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,7 +156,7 @@ class Mixture:
         weights = (wasted / wasted.min()) ** -max(8.0, sqrt(past.jobs.sum()))
         weights /= weights.sum()
         return [
-            _Voice(model.__name__, fit, _thinned(said, *_FINE), float(weight))
+            _Voice(model.__name__, fit, said if len(said.values) <= _MANY else _thinned(said, *_FINE), float(weight))
             for model, fit, (said, _), weight in zip(self._models, fits, scored, weights, strict=True)
             if weight >= _IGNORED
         ]
