@@ -463,3 +463,11 @@ def test_thousands_of_categories_are_sized(size: Call) -> None:
     source = table("t.csv", "category,memory,wall_time", [(f"c{n}", 100 + n, 10) for n in range(3000)])
     words = ("--strategy", "max-seen", "--resource", "memory", "--machine", "memory=64GB", "--json")
     assert len(size(source, *words).allocations()) == 3000
+
+
+def test_jobs_can_be_grouped_by_where_they_come_from(size: Call, jobs: str) -> None:
+    other = table("other.csv", "category,memory,wall_time", [("a", 100, 10)] * 3)
+    found = size(
+        jobs, other, "--by", "source", "--resource", "memory", "--strategy", "max-seen", "--json"
+    ).allocations()
+    assert {(one["category"], one["samples"]) for one in found} == {("jobs", 22), ("other", 3)}

@@ -125,7 +125,14 @@ class Reading:
         """Return the jobs of all sources as arrays, grouped by a text or a field of theirs."""
         from tonnage.size import collect
 
-        return collect(chain.from_iterable(self.attempts(source) for source in self.sources(texts)), by)
+        sources = self.sources(texts)
+        if by == "source":  # an attempt does not know where it was read
+            own = (
+                (replace(one, fields={**one.fields, by: source.label}) for one in self.attempts(source))
+                for source in sources
+            )
+            return collect(chain.from_iterable(own), by)
+        return collect(chain.from_iterable(self.attempts(source) for source in sources), by)
 
     def histories(self, texts: Sequence[str], by: str) -> "Mapping[str, History]":
         """Return what the jobs of all sources used, group by group; from one archive in a single query."""

@@ -25,6 +25,7 @@ WEIGHTS = {Resource.CORES: 0.1, Resource.MEMORY: 0.7, Resource.DISK: 0.1, Resour
 """How much each feature counts in the distance of two jobs, by default as in the paper."""
 _GIVEN = (Resource.CORES, Resource.MEMORY, Resource.DISK)
 _SMALLER = 10  # distances, each a quarter of the next
+_NO_MATCH = 0.2  # where 1 is a perfect match and 0 is chance
 _UNIT = {"bytes": 1e6, "cores": 1.0, "seconds": 1.0}
 """Distances are in cores, MB and seconds, as in the paper."""
 
@@ -157,8 +158,7 @@ def discover(
         [[task.used[resource] / _UNIT[resource.unit] for resource in features] for task in kept], dtype=float
     )
     points = weighted(table, [weights[resource] for resource in features])
-    structure = _structure(kept)
-    choice: Choice = choose(points, _radii(points, structure) if radii is None else radii, structure)
+    choice = _chosen(points, radii, _structure(kept))
     return Discovery(
         kept,
         _clusters(kept, choice.labels),
@@ -182,16 +182,21 @@ def by_density(records: Records) -> Records:
     table = np.stack([chosen.history.used[resource] / _UNIT[resource.unit] for resource in features], axis=1)
     points = weighted(table, [WEIGHTS[resource] for resource in features])
     structure = chosen.group if len(np.unique(chosen.group)) > 1 else None
-    labels = choose(points, _radii(points, structure), structure).labels
+    labels = _chosen(points, None, structure).labels
     return replace(chosen, names=_names(int(labels.max()) + 1), group=labels)
 
 
-def _radii(points: FloatArray, structure: NDArray[np.int64] | None) -> tuple[float, ...]:
-    """Return the distances to try: where a structure is to be matched, smaller ones too, down to none."""
-    radii = default_radii(points)
-    if structure is None or not radii[0]:
-        return radii
-    return (0.0, *(radii[0] / 4**step for step in range(_SMALLER, 0, -1)), *radii)
+def _chosen(points: FloatArray, radii: Sequence[float] | None, structure: NDArray[np.int64] | None) -> Choice:
+    """Return the clusters that match a structure best, or where none matches, those that are best apart."""
+    usual = default_radii(points) if radii is None else radii
+    if structure is None:
+        return choose(points, usual, None)
+    # To match a structure, smaller distances are tried too, down to none.
+    smaller = (0.0, *(usual[0] / 4**step for step in range(_SMALLER, 0, -1))) if radii is None and usual[0] else ()
+    choice = choose(points, (*smaller, *usual), structure)
+    if choice.by == "structure" and (choice.score or 0.0) < _NO_MATCH:
+        return choose(points, usual, None)
+    return choice
 
 
 def _known_features(tasks: Sequence[Task], weights: Mapping[Resource, float]) -> tuple[Resource, ...]:
