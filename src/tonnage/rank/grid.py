@@ -1,0 +1,156 @@
+"""The stochastic grid of the PRIO paper (its section 4): workers arrive in batches, each asks for one task.
+
+Batches arrive at random times and have random sizes; a request that finds no eligible task is gone. Run times are
+nearly equal. What is measured of a run: how long it takes, how often a batch finds nothing to do although tasks are
+left, and how many of the requests are satisfied.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonnage.kernels import fast
+from tonnage.rank.eligible import Order, positions
+from tonnage.workflow import Graph
+
+__all__ = ["Grid", "Measures", "simulate"]
+
+FloatArray: TypeAlias = NDArray[np.float64]
+
+_SPREAD = 0.1
+"""The standard deviation of a run time whose mean is 1."""
+_EVENTS = 20
+"""A task of a run takes about as long as so many tasks of other kernels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """How workers arrive; times are in run times of a task."""
+
+    between: float
+    """The mean time between two batches."""
+    batch: float
+    """The mean number of workers in a batch."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measures:
+    """What was measured of some runs, one number a run."""
+
+    seconds: FloatArray
+    """How long the run took."""
+    stalling: FloatArray
+    """The part of the batches that found nothing to do."""
+    utilisation: FloatArray
+    """The part of the requests that were satisfied."""
+
+
+def simulate(graph: Graph, order: Order | None, grid: Grid, *, runs: int, seed: int) -> Measures:
+    """Run a workflow so many times; without an order, tasks go first in, first out as they become eligible."""
+    found = Measures(np.zeros(runs), np.zeros(runs), np.zeros(runs))
+    if graph.size:
+        rank = np.zeros(graph.size, np.int64) if order is None else positions(order)
+        kernel: Callable[..., None] = fast(_simulate, graph.size * runs * _EVENTS)
+        rows = (graph.child_start, graph.child, graph.indegree, rank, order is None, grid.between, grid.batch)
+        rng = np.random.Generator(np.random.PCG64(seed))
+        kernel(*rows, rng, found.seconds, found.stalling, found.utilisation)
+    return found
+
+
+def _simulate(  # noqa: PLR0912, PLR0915 (a kernel is one function)
+    child_start: NDArray[np.int64],
+    child: NDArray[np.int32],
+    parents: NDArray[np.int64],
+    rank: NDArray[np.int64],
+    fifo: bool,
+    between: float,
+    batch: float,
+    rng: np.random.Generator,
+    seconds: FloatArray,
+    stalling: FloatArray,
+    utilisation: FloatArray,
+) -> None:
+    size = len(parents)
+    eligible, times, running = np.empty(size, np.int64), np.empty(size), np.empty(size, np.int64)
+    for run in range(len(seconds)):
+        waiting = parents.copy()
+        head, tail = 0, 0  # FIFO: a queue; else a heap by rank, with its size in `tail`
+        busy = 0  # `times` and `running` are a heap of what runs, by its end
+        assigned, now, end = 0, 0.0, 0.0
+        batches, empty, requests = 0, 0, 0
+        for task in range(size):
+            if waiting[task] == 0:
+                place = tail
+                tail += 1
+                if not fifo:
+                    while place > 0 and rank[eligible[(place - 1) // 2]] > rank[task]:
+                        eligible[place] = eligible[(place - 1) // 2]
+                        place = (place - 1) // 2
+                eligible[place] = task
+        while assigned < size:
+            # What ends before the batch arrives, or with it, is done.
+            while busy > 0 and times[0] <= now:
+                task = running[0]
+                end = max(end, times[0])
+                busy -= 1
+                last_time, last_task = times[busy], running[busy]
+                place = 0
+                while 2 * place + 1 < busy:
+                    below = 2 * place + 1
+                    if below + 1 < busy and times[below + 1] < times[below]:
+                        below += 1
+                    if times[below] >= last_time:
+                        break
+                    times[place], running[place] = times[below], running[below]
+                    place = below
+                times[place], running[place] = last_time, last_task
+                for edge in range(child_start[task], child_start[task + 1]):
+                    after = child[edge]
+                    waiting[after] -= 1
+                    if waiting[after] == 0:
+                        place = tail
+                        tail += 1
+                        if not fifo:
+                            while place > 0 and rank[eligible[(place - 1) // 2]] > rank[after]:
+                                eligible[place] = eligible[(place - 1) // 2]
+                                place = (place - 1) // 2
+                        eligible[place] = after
+            workers = int(np.rint(rng.exponential(batch)))
+            batches += 1
+            requests += workers
+            if tail == head:
+                empty += 1
+            for _ in range(min(workers, tail - head)):
+                task = eligible[head]
+                if fifo:
+                    head += 1
+                else:
+                    tail -= 1
+                    last_task = eligible[tail]
+                    place = 0
+                    while 2 * place + 1 < tail:
+                        below = 2 * place + 1
+                        if below + 1 < tail and rank[eligible[below + 1]] < rank[eligible[below]]:
+                            below += 1
+                        if rank[eligible[below]] >= rank[last_task]:
+                            break
+                        eligible[place] = eligible[below]
+                        place = below
+                    eligible[place] = last_task
+                until = now + max(0.0, rng.normal(1.0, _SPREAD))
+                place = busy
+                busy += 1
+                while place > 0 and times[(place - 1) // 2] > until:
+                    times[place], running[place] = times[(place - 1) // 2], running[(place - 1) // 2]
+                    place = (place - 1) // 2
+                times[place], running[place] = until, task
+                assigned += 1
+            now += rng.exponential(between)
+        for place in range(busy):
+            end = max(end, times[place])
+        seconds[run] = end
+        stalling[run] = empty / batches
+        utilisation[run] = size / requests if requests else 0.0
