@@ -1,6 +1,8 @@
 """The stochastic grid: a literal simulation draws the same numbers and ends the same."""
 
 import heapq
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rank.test_prio import graphs
+from tonnage.errors import InputError
 from tonnage.rank.grid import Grid, simulate
 from tonnage.rank.orders import fifo
 from tonnage.rank.prio import prio
+from tonnage.rank.replay import compare, ratio
 from tonnage.workflow import Graph
 from tonnage.workflow.families import FAMILIES
 
@@ -80,3 +84,38 @@ def test_airsn_gains_what_the_paper_says(fringes_first: bool, low: float, high: 
 
 def test_nothing_takes_no_time() -> None:
     assert simulate(Graph.from_edges(0, [], []), None, Grid(1.0, 1.0), runs=2, seed=1).seconds.tolist() == [0.0, 0.0]
+
+
+def test_a_ratio_is_taken_over_all_pairs_of_samples() -> None:
+    found = ratio([1.0, 2.0], [2.0, 4.0])
+    assert (found.median, found.low, found.high, found.mean) == (0.5, 0.25, 1.0, 0.5625)
+    assert ratio([1.0], [0.0]).median is None
+
+
+def test_of_many_pairs_the_outer_ones_are_left_out() -> None:
+    ours = np.linspace(1, 2, 100)
+    found = ratio(ours, np.ones(1))
+    assert (found.low, found.high) == (ours[2], ours[-3])
+
+
+def test_methods_are_compared_with_a_baseline_whoever_does_the_work() -> None:
+    graph = FAMILIES["airsn"].generate(53).graph
+    orders = {"prio": prio(graph), "fifo": None}
+
+    def backwards(work: Callable[[Any], Any], jobs: Iterable[Any]) -> list[Any]:
+        return [work(job) for job in reversed(list(jobs))][::-1]
+
+    options = {"baseline": "fifo", "samples": 25, "runs": 4, "seed": 7}
+    (one,) = compare(graph, orders, Grid(1.0, 4.0), **options)  # type: ignore[arg-type]
+    (other,) = compare(graph, orders, Grid(1.0, 4.0), mapper=backwards, **options)  # type: ignore[arg-type]
+    assert one == other
+    assert (one.method, one.baseline) == ("prio", "fifo")
+    assert 0.5 < (one.execution_time.median or 0) < 1.1
+
+
+def test_a_baseline_that_is_not_played_is_an_error() -> None:
+    graph = Graph.from_edges(1, [], [])
+    with pytest.raises(InputError, match="not among the methods"):
+        compare(graph, {"prio": prio(graph)}, Grid(1.0, 1.0), baseline="fifo")
+    with pytest.raises(InputError, match="at least one"):
+        compare(graph, {"fifo": None}, Grid(1.0, 1.0), baseline="fifo", samples=0)
