@@ -12,6 +12,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from tonnage.errors import InputError
 from tonnage.kernels import fast
 from tonnage.rank.eligible import Order, positions
 from tonnage.workflow import Graph
@@ -22,6 +23,8 @@ FloatArray: TypeAlias = NDArray[np.float64]
 
 _SPREAD = 0.1
 """The standard deviation of a run time whose mean is 1."""
+_FEWEST = 0.1  # with fewer, hardly any batch has a worker, and a run does not end
+_ABSURD = 1e9
 _EVENTS = 20
 """A task of a run takes about as long as so many tasks of other kernels."""
 
@@ -34,6 +37,12 @@ class Grid:
     """The mean time between two batches."""
     batch: float
     """The mean number of workers in a batch."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.between < _ABSURD:
+            raise InputError(f"the mean time between batches is above 0, not {self.between:g}")
+        if not _FEWEST <= self.batch < _ABSURD:
+            raise InputError(f"a batch has at least {_FEWEST:g} workers on average, not {self.batch:g}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""``tonnage replay``: the deciders on recorded data, side by side with their rivals."""
+"""``tonnage replay size``: strategies side by side on recorded jobs."""
 
 from pathlib import Path
 from statistics import fmean, pstdev
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tonnage.logs.sources import Source
     from tonnage.size import Protocol, Records, Result
 
-__all__ = ["replay"]
+__all__ = ["command"]
 
 _PROTOCOLS = ("tovar", "tovar-online", "phung", "sizey")
 _RESOURCES = ("cores", "memory", "disk")
@@ -30,16 +30,7 @@ _OFFLINE = ("brute-force-waste", "brute-force-throughput", "density")  # too slo
 _SPREAD = ("waste_fraction", "waste_gbh", "throughput", "retries_fraction", "failures", "wrr", "ate")
 
 
-@click.group()
-def replay() -> None:
-    """Play recorded data to rival strategies.
-
-    \b
-    Example: tonnage replay size trace.csv --protocol sizey
-    """
-
-
-@replay.command("size")
+@click.command("size")
 @click.argument("texts", metavar="SOURCE...", nargs=-1, required=True)
 @source_options
 @click.option(
@@ -73,7 +64,7 @@ def replay() -> None:
 @click.option("--half-life", type=float, metavar="JOBS", help="A job counts half as much after so many others.")
 @click.option("--percentile", type=float, default=0.95, show_default=True, metavar="SHARE", help="For percentile.")
 @json_option
-def size(
+def command(
     texts: tuple[str, ...],
     reading: Reading,
     strategies: str,

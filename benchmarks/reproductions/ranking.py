@@ -1,0 +1,92 @@
+"""The published figures on ranking jobs, each next to ours (Malewicz et al.).
+
+The workflows have the structure and the size of the paper's; its own files are not public. Run it with the project's
+Python: ``.venv/bin/python benchmarks/reproduce ranking``.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from tonnage.rank.prio import prio
+from tonnage.workflow import Graph, write
+from tonnage.workflow.families import FAMILIES
+
+SIZES = {"airsn": (773, 1.0), "ligo": (2_988, 16.0), "montage": (7_881, 8.0), "sdss": (48_013, 845.0)}
+"""Jobs, and the seconds that the paper's tool took in 2006; its Inspiral is our ligo."""
+
+
+def line(what: str, published: object, ours: object) -> None:
+    """Print one figure."""
+    print(f"  {what:<58} {published!s:>22} {ours!s:>22}")
+
+
+def title(text: str) -> None:
+    """Print what comes next."""
+    print(f"\n{text}")
+    line("", "published", "ours")
+
+
+def priorities() -> None:
+    """Fig. 3 and Fig. 5: the example of five jobs, and AIRSN of width 250."""
+    title("Priorities")
+    example = prio(Graph.from_edges(5, [0, 2, 2], [1, 3, 4])).tolist()
+    line("example of five jobs: order", "c a b d e", " ".join("abcde"[task] for task in example))
+    workflow = FAMILIES["airsn"].generate(773)
+    order = prio(workflow.graph).tolist()
+    found = {workflow.tasks[task].name: 773 - place for place, task in enumerate(order)}
+    fringes = [value for name, value in found.items() if name.startswith("fringe")]
+    line("AIRSN: bottleneck", 753, found["handle_21"])
+    line("AIRSN: fringes", "752..503", f"{max(fringes)}..{min(fringes)}")
+    line("AIRSN: first join", 252, found["join_1"])
+
+
+def grid(samples: int, runs: int) -> None:
+    """Fig. 6, one point: AIRSN, arrival 1, batch 16."""
+    title(f"AIRSN, arrival 1, batch 16, {samples} x {runs}: ratio of execution times, PRIO to FIFO")
+    with tempfile.TemporaryDirectory() as folder:
+        for first in (False, True):
+            path = Path(folder) / "airsn.json"
+            write(FAMILIES["airsn"].generate(773, fringes_first=first), path)
+            begin = perf_counter()
+            time = _replayed(path, "--samples", str(samples), "--runs", str(runs))["execution_time"]
+            ours = f"{time['ratio']:.3f} [{time['low']:.3f}, {time['high']:.3f}]"
+            what = f"{'fringes' if first else 'handle'} first in the file ({perf_counter() - begin:.0f} s)"
+            line(what, "below 0.85" if first else "file order not said", ours)
+
+
+def _replayed(path: Path, *options: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "tonnage", "replay", "rank", str(path), "--json", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    points: list[dict[str, Any]] = json.loads(done.stdout)["points"]
+    return points[0]
+
+
+def times() -> None:
+    """Section 3.6: how long the tool takes; ours without reading and writing files."""
+    title("Seconds to rank (2006 in C++, with the file; today, without)")
+    prio(FAMILIES["sdss"].generate(48_013).graph)  # compiled once
+    for family, (jobs, seconds) in SIZES.items():
+        graph = FAMILIES[family].generate(jobs).graph
+        begin = perf_counter()
+        prio(graph)
+        line(f"{family}, {graph.size:,} jobs", seconds, f"{perf_counter() - begin:.3f}")
+
+
+def main() -> None:
+    """Print everything, or with --quick few runs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="30 samples of 30 runs")
+    quick = parser.parse_args().quick
+    priorities()
+    grid(*((30, 30) if quick else (300, 300)))
+    times()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,205 @@
+"""``tonnage replay rank``: methods to rank jobs side by side on the stochastic grid."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tonnage.cli.options import json_option, print_json, read_workflow, workflow_arguments
+from tonnage.cli.tables import print_table
+from tonnage.errors import InputError
+
+if TYPE_CHECKING:
+    from tonnage.rank import Order
+    from tonnage.rank.replay import Comparison, Ratio
+    from tonnage.workflow import Workflow
+
+__all__ = ["command"]
+
+_METHODS = ("prio", "fifo", "critical-path", "descendants", "gain")
+_ARRIVALS = tuple(10.0**power for power in range(-3, 4))
+_BATCHES = tuple(2.0**power for power in range(17))
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+@click.command("rank")
+@workflow_arguments
+@click.option("--methods", default="prio,fifo", show_default=True, metavar="NAME,...", help="Which methods, or all.")
+@click.option(
+    "--baseline", default="fifo", show_default=True, type=click.Choice(_METHODS), help="What they are compared with."
+)
+@click.option(
+    "--arrival", "arrivals", type=float, multiple=True, help="Mean time between batches; may be repeated.  [default: 1]"
+)
+@click.option(
+    "--batch", "batches", type=float, multiple=True, help="Mean workers in a batch; may be repeated.  [default: 16]"
+)
+@click.option("--samples", type=click.IntRange(1, 2_000), help="Means to compare.  [default: 300, in a sweep 30]")
+@click.option("--runs", type=click.IntRange(1, 100_000), help="Runs in each mean.  [default: 300, in a sweep 30]")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another one, other random numbers.")
+@click.option("--sweep", is_flag=True, help="The paper's points: arrivals 0.001 to 1000, batches 1 to 65536.")
+@json_option
+def command(
+    path: Path,
+    source_format: str | None,
+    methods: str,
+    baseline: str,
+    arrivals: tuple[float, ...],
+    batches: tuple[float, ...],
+    samples: int | None,
+    runs: int | None,
+    seed: int,
+    sweep: bool,
+    as_json: bool,
+) -> None:
+    """Say how methods to rank jobs compare on the stochastic grid of the PRIO paper.
+
+    Workers arrive in batches, at random times and in random numbers; each asks for one job, and goes away where none is
+    eligible. All jobs take nearly one unit of time. Printed are ratios to the baseline: of the mean execution time, of
+    the part of the batches that found nothing to do (stalling), and of the part of the requests that were satisfied
+    (utilisation). Each is the median over all pairs of samples, with the range that holds 95 % of them.
+
+    \b
+    Example: tonnage replay rank analysis.dag --arrival 1 --batch 16
+    """
+    from tonnage.rank import mean_eligible
+    from tonnage.rank.grid import Grid
+    from tonnage.rank.replay import compare
+
+    if sweep and (arrivals or batches):
+        raise InputError("--sweep has points of its own", hint="leave --arrival and --batch out")
+    grids = [
+        Grid(arrival, batch)
+        for arrival in (_ARRIVALS if sweep else arrivals or (1.0,))
+        for batch in (_BATCHES if sweep else batches or (16.0,))
+    ]
+    usual = 30 if sweep else 300
+    workflow = read_workflow(path, source_format)
+    orders = _orders(workflow, methods, baseline)
+    points: list[Comparison] = []
+    with _cores() as mapper, _progress(len(grids)) as advance:
+        for grid in grids:
+            options = {"baseline": baseline, "samples": samples or usual, "runs": runs or usual, "seed": seed}
+            points += compare(workflow.graph, _played(orders), grid, mapper=mapper, **options)  # type: ignore[arg-type]
+            advance()
+    eligible = {name: mean_eligible(workflow.graph, order) for name, order in orders.items()}
+    if as_json:
+        print_json({"points": [_facts(one) for one in points], "mean_eligible": eligible})
+    else:
+        _print(points, eligible, baseline, plot=sweep)
+
+
+def _orders(workflow: "Workflow", methods: str, baseline: str) -> "dict[str, Order]":
+    from tonnage.rank import rank
+
+    names = list(_METHODS) if methods == "all" else [name.strip() for name in methods.split(",") if name.strip()]
+    unknown = [name for name in names if name not in _METHODS]
+    if unknown or not names:
+        raise InputError(
+            f'--methods: "{", ".join(unknown)}" is not known', hint=f"one of {', '.join(_METHODS)}, or all"
+        )
+    return {name: rank(workflow, name) for name in dict.fromkeys([*names, baseline])}
+
+
+def _played(orders: "dict[str, Order]") -> "dict[str, Order | None]":
+    """Return orders as the grid plays them: first in, first out is a queue and not an order."""
+    return {name: None if name == "fifo" else order for name, order in orders.items()}
+
+
+@contextmanager
+def _cores() -> "Iterator[Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]]":
+    """Share work among all cores; a single one does it itself."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if cores == 1:
+        yield map
+        return
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    # Whoever presses Ctrl-C means this process; the others end with it.
+    ignored = (signal.SIGINT, signal.SIG_IGN)
+    pool = ProcessPoolExecutor(cores, mp_context=get_context("spawn"), initializer=signal.signal, initargs=ignored)
+    try:
+        yield pool.map
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _progress(points: int) -> "Iterator[Callable[[], None]]":
+    """Show how many points are done, where somebody is looking."""
+    if not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("Simulating", total=points)
+        yield lambda: progress.advance(task)
+
+
+def _print(points: "list[Comparison]", eligible: dict[str, float], baseline: str, *, plot: bool) -> None:
+    header = ["method", "arrival", "batch", "execution time", "stalling", "utilisation"]
+    rows = [
+        [one.method, f"{one.grid.between:g}", f"{one.grid.batch:g}", *map(_shown, _ratios(one).values())]
+        for one in points
+    ]
+    if plot:
+        _plot(points)
+    elif rows:
+        print_table(header, rows, right=header[1:])
+    means = ", ".join(f"{name} {mean:,.1f}" for name, mean in eligible.items())
+    click.echo(f"eligible jobs on average, one job a step: {means}")
+    if not points:
+        click.echo(f"nothing to compare with {baseline}: name another method with --methods")
+
+
+def _plot(points: "list[Comparison]") -> None:
+    """Draw the execution time over the sizes of batches: a full bar is the baseline, the lowest is half."""
+    click.echo("execution time for batches of 1 to 65536 workers, as a part of the baseline's: ▁ half or less, █ all")
+    rows: dict[tuple[str, float], list[Comparison]] = {}
+    for one in points:
+        rows.setdefault((one.method, one.grid.between), []).append(one)
+    table = []
+    for (method, arrival), row in rows.items():
+        medians = [one.execution_time.median or 1.0 for one in row]
+        bars = "".join(_BARS[min(max(int((median - 0.5) * 2 * len(_BARS)), 0), len(_BARS) - 1)] for median in medians)
+        best = min(row, key=lambda one: one.execution_time.median or 1.0)
+        table.append([method, f"{arrival:g}", bars, _shown(best.execution_time), f"{best.grid.batch:g}"])
+    header = ["method", "arrival", "by batch", "least", "at batch"]
+    print_table(header, table, right=("arrival", "least", "at batch"))
+
+
+def _ratios(one: "Comparison") -> "dict[str, Ratio]":
+    return {"execution_time": one.execution_time, "stalling": one.stalling, "utilisation": one.utilisation}
+
+
+def _shown(ratio: "Ratio") -> str:
+    if ratio.median is None:
+        return "-"
+    return f"{ratio.median:.3f} [{ratio.low:.3f}, {ratio.high:.3f}]"
+
+
+def _facts(one: "Comparison") -> dict[str, object]:
+    return {
+        "arrival": one.grid.between,
+        "batch": one.grid.batch,
+        "method": one.method,
+        "baseline": one.baseline,
+        **{
+            name: {
+                "ratio": ratio.median,
+                "low": ratio.low,
+                "high": ratio.high,
+                "mean": ratio.mean,
+                "deviation": ratio.deviation,
+            }
+            for name, ratio in _ratios(one).items()
+        },
+    }

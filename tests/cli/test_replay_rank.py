@@ -1,0 +1,69 @@
+"""``tonnage replay rank`` as its users call it."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tonnage.rank import METHODS
+from tonnage.workflow import write
+from tonnage.workflow.families import FAMILIES
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    write(FAMILIES["airsn"].generate(83), tmp_path / "w.json")
+
+    def called(*words: str, status: int = 0) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, "-m", "tonnage", "replay", "rank", *words]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == status, done.stderr
+        assert "Traceback" not in done.stderr
+        return done
+
+    return called
+
+
+def test_prio_is_compared_with_first_in_first_out(run: Run) -> None:
+    facts = json.loads(run("w.json", "--batch", "8", "--samples", "30", "--runs", "20", "--json").stdout)
+    (point,) = facts["points"]
+    assert (point["arrival"], point["batch"], point["method"], point["baseline"]) == (1, 8, "prio", "fifo")
+    time = point["execution_time"]
+    assert 0.5 < time["low"] <= time["ratio"] <= time["high"] < 1.1
+    assert facts["mean_eligible"]["prio"] > facts["mean_eligible"]["fifo"]
+
+
+def test_the_same_seed_gives_the_same_numbers(run: Run) -> None:
+    words = ("w.json", "--samples", "12", "--runs", "3", "--methods", "all", "--json")
+    first, second, other = (run(*words, "--seed", seed).stdout for seed in ("4", "4", "5"))
+    assert first == second != other
+    assert {one["method"] for one in json.loads(first)["points"]} == set(METHODS) - {"fifo"}
+
+
+def test_a_table_and_a_picture_for_people(run: Run) -> None:
+    said = run("w.json", "--arrival", "1", "--arrival", "10", "--samples", "3", "--runs", "2").stdout
+    assert [line.split()[:3] for line in said.splitlines()[1:3]] == [["prio", "1", "16"], ["prio", "10", "16"]]
+    drawn = run("w.json", "--sweep", "--samples", "1", "--runs", "1").stdout
+    assert "0.001" in drawn
+    assert drawn.count("prio") == 8
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("w.json", "--methods", "magic"),
+        ("w.json", "--arrival", "0"),
+        ("w.json", "--arrival", "nan"),
+        ("w.json", "--batch", "0.001"),
+        ("w.json", "--samples", "0"),
+        ("w.json", "--sweep", "--batch", "2"),
+        ("absent.dag",),
+    ],
+)
+def test_a_wrong_call_is_refused(run: Run, words: tuple[str, ...]) -> None:
+    assert run(*words, status=2).stderr.startswith("tonnage: ")
