@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 import click
 
 from tonnage.cli.options import print_json, printable
-from tonnage.cli.sources import Reading, amounts, pairs, part, source_options
+from tonnage.cli.sources import Reading, amounts, pairs, part, parts, source_options
 from tonnage.cli.strategies import STRATEGY_NAMES, check_objective, check_share
-from tonnage.cli.tables import counted, print_table
+from tonnage.cli.tables import HOURS, counted, print_table
 from tonnage.errors import InputError
 from tonnage.jobs import Resource
 
@@ -24,7 +24,6 @@ _RESOURCES = ("cores", "memory", "disk", "wall_time")
 _SHOWN = 40
 _RUNGS = 3
 _AGAINST = {"requested": "what was requested", "max-seen": "the largest for all"}
-_UNITS = {"bytes": (1e9 * 3600, "GB*h"), "cores": (3600.0, "core*h")}
 
 
 @click.command()
@@ -180,8 +179,7 @@ def _limits(queues: tuple[str, ...]) -> dict[str, float]:
     """Return how long each queue lets a job run."""
     from tonnage.units import parse_seconds
 
-    parts = [part for value in queues for part in value.split(",")]
-    limits = {name: float(parse_seconds(text)) for name, text in pairs(parts, "--queues").items()}
+    limits = {name: float(parse_seconds(text)) for name, text in pairs(parts(queues), "--queues").items()}
     if any(seconds == 0 for seconds in limits.values()):
         raise InputError("--queues: a queue cannot have the length 0")
     return limits
@@ -220,7 +218,7 @@ def _print(found: "Sequence[Sized]", by: str) -> None:
         if number:
             click.echo()
         # A run time is a promise to the scheduler: nothing is saved by a shorter one.
-        unit = _UNITS.get(resource.unit)
+        unit = HOURS.get(resource.unit)
         costs = ["wasted", "retried", f"saved {unit[1]}"] if unit else []
         header = [by, "jobs", "requested", "largest", resource, "then", *costs]
         cells = [_row(one, unit) for one in rows[:_SHOWN]]
@@ -300,7 +298,7 @@ def _export(found: "Sequence[Sized]", form: str) -> None:
 
 def _facts(one: "Sized") -> dict[str, object]:
     decision = one.decision
-    unit = _UNITS.get(decision.resource.unit)
+    unit = HOURS.get(decision.resource.unit)
     return {
         "category": one.category,
         "resource": str(decision.resource),

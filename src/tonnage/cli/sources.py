@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tonnage.logs.sources import Source
     from tonnage.size import Records
 
-__all__ = ["Reading", "amounts", "pairs", "part", "source_options"]
+__all__ = ["Reading", "amounts", "named", "pairs", "part", "parts", "source_options"]
 
 _SHOWN = 3
 _FORMATS = (
@@ -51,6 +51,15 @@ def pairs(values: Sequence[str], option: str) -> dict[str, str]:
     return found
 
 
+def named(text: str, known: Sequence[str], option: str) -> list[str]:
+    """Return names between commas; raises InputError where one is not known."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        raise InputError(f'{option}: "{", ".join(unknown)}" is not known', hint=f"all, or of {', '.join(known)}")
+    return names
+
+
 def part(text: str, option: str) -> float:
     """Return the part that ``5%`` or ``0.05`` names."""
     try:
@@ -67,7 +76,7 @@ def amounts(values: Sequence[str], option: str) -> "dict[Resource, float]":
     from tonnage.jobs import Resource
 
     found = {}
-    for name, text in pairs(_parts(values), option).items():
+    for name, text in pairs(parts(values), option).items():
         if name not in list(Resource):
             raise InputError(f'{option}: "{name}" is not a resource', hint=f"one of {', '.join(Resource)}")
         found[Resource(name)] = Resource(name).parse(text)
@@ -151,8 +160,8 @@ class Reading:
 
         return Hints(
             label=self.label,
-            columns=pairs(_parts(self.columns), "--columns"),
-            units=pairs(_parts(self.units), "--units"),
+            columns=pairs(parts(self.columns), "--columns"),
+            units=pairs(parts(self.units), "--units"),
             zone=zone(self.timezone),
         )
 
@@ -166,7 +175,8 @@ def _progress(source: "Source") -> AbstractContextManager[object]:
     return Console(stderr=True).status(printable(f"Reading {source.name} ..."))
 
 
-def _parts(values: Sequence[str]) -> list[str]:
+def parts(values: Sequence[str]) -> list[str]:
+    """Return what stands between commas, given once or more often."""
     return [part for value in values for part in value.split(",")]
 
 

@@ -6,7 +6,10 @@ import click
 
 from tonnage.jobs import Resource
 
-__all__ = ["amount", "counted", "cut", "print_table"]
+__all__ = ["HOURS", "amount", "counted", "cut", "print_table"]
+
+HOURS = {"bytes": (1e9 * 3600, "GB*h"), "cores": (3600.0, "core*h")}
+"""What an amount times a run time is printed in, by the unit of the amount: how many of ours, and its name."""
 
 _SHORTEST_NAME = 16
 _WIDE = 160  # characters, where nobody's terminal sets a limit

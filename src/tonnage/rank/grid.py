@@ -83,7 +83,17 @@ def _simulate(  # noqa: PLR0912, PLR0915 (a kernel is one function)
     utilisation: FloatArray,
 ) -> None:
     size = len(parents)
-    eligible, times, running = np.empty(size, np.int64), np.empty(size), np.empty(size, np.int64)
+    eligible = np.empty(size, np.int64)
+
+    def add(task: int, place: int) -> None:
+        """Put a task behind the queue, or into the heap, which has so many."""
+        if not fifo:
+            while place > 0 and rank[eligible[(place - 1) // 2]] > rank[task]:
+                eligible[place] = eligible[(place - 1) // 2]
+                place = (place - 1) // 2
+        eligible[place] = task
+
+    times, running = np.empty(size), np.empty(size, np.int64)
     for run in range(len(seconds)):
         waiting = parents.copy()
         head, tail = 0, 0  # FIFO: a queue; else a heap by rank, with its size in `tail`
@@ -92,13 +102,8 @@ def _simulate(  # noqa: PLR0912, PLR0915 (a kernel is one function)
         batches, empty, requests = 0, 0, 0
         for task in range(size):
             if waiting[task] == 0:
-                place = tail
+                add(task, tail)
                 tail += 1
-                if not fifo:
-                    while place > 0 and rank[eligible[(place - 1) // 2]] > rank[task]:
-                        eligible[place] = eligible[(place - 1) // 2]
-                        place = (place - 1) // 2
-                eligible[place] = task
         while assigned < size:
             # What ends before the batch arrives, or with it, is done.
             while busy > 0 and times[0] <= now:
@@ -120,13 +125,8 @@ def _simulate(  # noqa: PLR0912, PLR0915 (a kernel is one function)
                     after = child[edge]
                     waiting[after] -= 1
                     if waiting[after] == 0:
-                        place = tail
+                        add(after, tail)
                         tail += 1
-                        if not fifo:
-                            while place > 0 and rank[eligible[(place - 1) // 2]] > rank[after]:
-                                eligible[place] = eligible[(place - 1) // 2]
-                                place = (place - 1) // 2
-                        eligible[place] = after
             workers = int(np.rint(rng.exponential(batch)))
             batches += 1
             requests += workers

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tonnage.errors import InputError
 
-__all__ = ["ABSURD", "HALF_LIVES", "FloatArray", "Histogram", "Tally", "check_half_life", "checked"]
+__all__ = ["ABSURD", "HALF_LIVES", "FloatArray", "Histogram", "Tally", "check_half_life", "checked", "fading"]
 
 FloatArray: TypeAlias = NDArray[np.float64]
 
@@ -169,6 +169,11 @@ def check_half_life(jobs: float | None) -> None:
     """Raise InputError where jobs cannot be forgotten so fast, or never in such a way."""
     if jobs is not None and not 1 <= jobs < ABSURD:
         raise InputError(f"a half-life is a number of jobs, at least 1, not {jobs:g}")
+
+
+def fading(jobs: int, half_life: float | None) -> FloatArray:
+    """Return how much each job counts, the newest last."""
+    return np.ones(jobs) if half_life is None else 0.5 ** (np.arange(jobs)[::-1] / half_life)
 
 
 def _not_an_amount(value: float) -> InputError:

@@ -13,7 +13,7 @@ from math import ceil, nan, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.size.histograms import ABSURD, HALF_LIVES, FloatArray, Histogram, checked
+from tonnage.size.histograms import ABSURD, HALF_LIVES, FloatArray, Histogram, checked, fading
 from tonnage.size.ladders import Ladder, escalated
 from tonnage.size.models import MODELS, Fit, Model, constant
 from tonnage.size.optimal import best_rungs, ladder
@@ -142,9 +142,7 @@ class Mixture:
         peaks, seconds, inputs = (np.array(part[-kept:]) for part in (self._peaks, self._seconds, self._inputs))
         if not seconds.any():
             seconds = np.ones(kept)  # without run times, all jobs count alike
-        if self._half_life is None:
-            return _Past(peaks, seconds, inputs, np.ones(kept))
-        weights = 0.5 ** (np.arange(kept)[::-1] / self._half_life)
+        weights = fading(kept, self._half_life)
         return _Past(peaks, seconds * weights, inputs, weights)
 
     def _heard(self, past: _Past) -> list[_Voice]:

@@ -85,7 +85,7 @@ PROTOCOLS: dict[str, Protocol] = {
     ),
     "sizey": Protocol(machine={Resource.MEMORY: 128 * _GB}, history=0.3, fewest=34, only_timed=True),
 }
-"""What is known of how others replay jobs (size.md has the details)."""
+"""What is known of how others replay jobs (docs/replay.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,27 +151,32 @@ def _number(value: object) -> float | None:
 
 def replay(records: Records, strategies: Sequence[str], protocol: Protocol, *, seed: int = 0) -> list[Result]:
     """Return what each strategy would have cost on recorded jobs, for each resource that the protocol looks at."""
-    recorded = len(records)
-    needed = [*protocol.resources, *protocol.limiting, Resource.WALL_TIME]
-    unknown = [str(one) for one in dict.fromkeys(needed) if not (records.history.used[one] >= 0).any()]
-    records = _playable(records, protocol)
-    if not len(records):
-        fewest = f"categories with at least {protocol.fewest} jobs of known use" if protocol.fewest else ""
-        why = (
-            f"not known of any: {', '.join(unknown)}"
-            if unknown
-            else f"the protocol wants {fewest or 'known run times'}"
-        )
-        raise InputError(f"of {recorded:,} jobs none is left to replay", hint=why)
+    kept = _playable(records, protocol)
+    if not len(kept):
+        raise InputError(f"of {len(records):,} jobs none is left to replay", hint=_why_none(records, protocol))
     results = []
     for strategy in strategies:
-        jobs = _by_density(records, protocol) if strategy == "density" else records
+        jobs = _by_density(kept, protocol) if strategy == "density" else kept
         if protocol.limiting:
             played = _play(jobs, strategy, protocol, protocol.limiting, seed)
             results += [played[resource] for resource in protocol.resources]
         else:
             results += [_play(jobs, strategy, protocol, (one,), seed)[one] for one in protocol.resources]
     return results
+
+
+def _needed(protocol: Protocol) -> list[Resource]:
+    """Return what must be known of a job to play it."""
+    return list(dict.fromkeys([*protocol.resources, *protocol.limiting, Resource.WALL_TIME]))
+
+
+def _why_none(records: Records, protocol: Protocol) -> str:
+    unknown = [str(one) for one in _needed(protocol) if not (records.history.used[one] >= 0).any()]
+    if unknown:
+        return f"not known of any: {', '.join(unknown)}"
+    if protocol.fewest:
+        return f"the protocol wants categories with at least {protocol.fewest} jobs of known use"
+    return "the protocol wants known run times"
 
 
 def _by_density(records: Records, protocol: Protocol) -> Records:
@@ -183,8 +188,7 @@ def _by_density(records: Records, protocol: Protocol) -> Records:
 def _playable(records: Records, protocol: Protocol) -> Records:
     """Return the jobs that the protocol keeps."""
     history = records.history
-    needed = {*protocol.resources, *protocol.limiting, Resource.WALL_TIME}
-    kept = history.finished & np.all([history.used[resource] >= 0 for resource in needed], axis=0)
+    kept = history.finished & np.all([history.used[resource] >= 0 for resource in _needed(protocol)], axis=0)
     if protocol.drop_last and len(kept):
         kept[-1] = False
     seconds = history.used[Resource.WALL_TIME]

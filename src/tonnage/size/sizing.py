@@ -9,10 +9,11 @@ import numpy as np
 
 from tonnage.errors import InputError
 from tonnage.jobs import Decision, History, Resource
-from tonnage.size.histograms import FloatArray, Histogram
+from tonnage.size.histograms import Histogram, fading
 from tonnage.size.ladders import Cost, Ladder, cost, escalated, of_rungs
 from tonnage.size.mixture import Mixture
 from tonnage.size.practical import LEAST_BYTES, fair_share, few, rounded_time, rounded_up
+from tonnage.size.sizers import Sizer
 from tonnage.size.strategies import Objective, Settings, sizer
 from tonnage.size.tail import guarantee
 from tonnage.size.tracking import follows_request
@@ -23,6 +24,7 @@ __all__ = ["SIZED", "Plan", "Sized", "size"]
 SIZED = (Resource.CORES, Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
 """The resources that a job can be given."""
 _OPTIMISED = ("auto", "ladder", "min-waste", "max-throughput", "brute-force", "regression")
+_BY_ITSELF = ("auto", "regression")
 _NEEDS_MACHINE = ("whole-machine", "doubling")
 _FEW = 10
 _ATTEMPT = 0.1
@@ -116,8 +118,8 @@ def _draft(category: str, resource: Resource, history: History, plan: Plan) -> _
     if not len(usage):
         return None
     capacity = _capacity(category, resource, usage, plan)
-    strategy, ladder = _ladder(resource, usage, capacity, plan)
-    notes = (*_what_inputs_tell(resource, usage, plan), *_doubts(usage))
+    strategy, ladder, told = _ladder(resource, usage, capacity, plan)
+    notes = (*told, *_doubts(usage))
     warnings = tuple(_warnings(resource, usage, strategy, history))
     return _Draft(category, resource, usage, strategy, ladder, warnings, notes)
 
@@ -146,30 +148,30 @@ def _capacity(category: str, resource: Resource, usage: Usage, plan: Plan) -> fl
     return capacity
 
 
-def _ladder(resource: Resource, usage: Usage, capacity: float, plan: Plan) -> tuple[str, Ladder]:
-    """Return by which strategy jobs are sized, and what they are tried with."""
+def _ladder(resource: Resource, usage: Usage, capacity: float, plan: Plan) -> tuple[str, Ladder, list[str]]:
+    """Return by which strategy jobs are sized, what they are tried with, and what their inputs tell."""
     peaks = np.minimum(usage.peaks, capacity)
     unit = plan.unit if resource.unit == "bytes" else 0.0
     optimised = plan.strategy.startswith(_OPTIMISED)
     if resource is Resource.WALL_TIME and optimised:
         promised = escalated(guarantee(peaks), max(capacity, _BEYOND * float(peaks.max())), _BEYOND)
-        return "guarantee", few(of_rungs(*map(rounded_time, promised)))
+        return "guarantee", few(of_rungs(*map(rounded_time, promised))), []
     requests = follows_request(peaks, usage.requested)
     if requests is not None and plan.strategy != "declared":
         most = plan.machine.get(resource, max(capacity, requests[-1]))
-        return "requested", escalated(of_rungs(*(min(one, most) for one in requests)), most, _BEYOND)
-    by_itself = plan.strategy in ("auto", "regression")
+        return "requested", escalated(of_rungs(*(min(one, most) for one in requests)), most, _BEYOND), []
+    by_itself = plan.strategy in _BY_ITSELF
     # A job with too few cores is slow; it does not fail, so there is nothing to learn from retries.
     strategy = "percentile" if by_itself and resource is Resource.CORES else plan.strategy
     made = sizer(strategy, _settings(resource, float(peaks.max()), capacity, plan))
     for peak, seconds, inputs in zip(peaks.tolist(), usage.seconds.tolist(), usage.inputs.tolist(), strict=True):
         made.observe(peak, seconds, inputs)
     ladder = rounded_up(made.ladder(), resource, unit, capacity)
-    return strategy, few(ladder) if by_itself else ladder
+    return strategy, few(ladder) if by_itself else ladder, _what_inputs_tell(made) if strategy == "auto" else []
 
 
 def _settings(resource: Resource, largest: float, capacity: float, plan: Plan) -> Settings:
-    default = _ATTEMPT if plan.strategy in ("auto", "regression") else 0.0
+    default = _ATTEMPT if plan.strategy in _BY_ITSELF else 0.0
     return Settings(
         capacity=capacity,
         objective=plan.objective,
@@ -211,7 +213,8 @@ def _with_fair_share(draft: _Draft, smallest: float, plan: Plan) -> _Draft:
 
 def _sized(draft: _Draft, plan: Plan) -> Sized:
     usage, ladder = draft.usage, draft.ladder
-    histogram = Histogram.of(np.minimum(usage.peaks, ladder[-1]), usage.seconds, weights=_weights(len(usage), plan))
+    weights = fading(len(usage), plan.half_life)
+    histogram = Histogram.of(np.minimum(usage.peaks, ladder[-1]), usage.seconds, weights=weights)
     expected = cost(ladder, histogram)
     saved, compared_with = _saved(ladder, usage)
     requested = usage.requested[usage.requested >= 0]
@@ -234,11 +237,6 @@ def _sized(draft: _Draft, plan: Plan) -> Sized:
         warnings=draft.warnings,
         notes=draft.notes,
     )
-
-
-def _weights(jobs: int, plan: Plan) -> FloatArray:
-    """Return how much each job counts for what is expected: the newest come last."""
-    return np.ones(jobs) if plan.half_life is None else 0.5 ** (np.arange(jobs)[::-1] / plan.half_life)
 
 
 def _reason(draft: _Draft, expected: Cost, histogram: Histogram) -> str:
@@ -292,14 +290,9 @@ def _doubts(usage: Usage) -> Iterator[str]:
         yield f"left out, not finished or not measured: {usage.left_out:,}"
 
 
-def _what_inputs_tell(resource: Resource, usage: Usage, plan: Plan) -> list[str]:
+def _what_inputs_tell(made: Sizer) -> list[str]:
     """Return that a job's input tells more about it than its category, where it does."""
-    if plan.strategy not in ("auto", "regression") or resource.unit != "bytes" or np.isnan(usage.inputs).all():
-        return []
-    made = Mixture(max(1.0, float(usage.peaks.max())))
-    for peak, seconds, inputs in zip(usage.peaks.tolist(), usage.seconds.tolist(), usage.inputs.tolist(), strict=True):
-        made.observe(peak, seconds, inputs)
-    weights = made.weights()
+    weights = made.weights() if isinstance(made, Mixture) else {}
     if not weights or max(weights, key=lambda name: weights[name]) == "constant":
         return []
     models = ", ".join(f"{name} {weight:.0%}" for name, weight in sorted(weights.items(), key=lambda one: -one[1]))

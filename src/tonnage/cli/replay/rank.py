@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tonnage.cli.options import json_option, print_json, read_workflow, workflow_arguments
+from tonnage.cli.sources import named
 from tonnage.cli.tables import print_table
 from tonnage.errors import InputError
 
@@ -97,12 +98,7 @@ def command(
 def _orders(workflow: "Workflow", methods: str, baseline: str) -> "dict[str, Order]":
     from tonnage.rank import rank
 
-    names = list(_METHODS) if methods == "all" else [name.strip() for name in methods.split(",") if name.strip()]
-    unknown = [name for name in names if name not in _METHODS]
-    if unknown or not names:
-        raise InputError(
-            f'--methods: "{", ".join(unknown)}" is not known', hint=f"one of {', '.join(_METHODS)}, or all"
-        )
+    names = list(_METHODS) if methods == "all" else named(methods, _METHODS, "--methods")
     return {name: rank(workflow, name) for name in dict.fromkeys([*names, baseline])}
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from tonnage.cli.options import json_option, print_json, printable
-from tonnage.cli.sources import Reading, amounts, source_options
+from tonnage.cli.sources import Reading, amounts, named, source_options
 from tonnage.cli.strategies import STRATEGY_NAMES, check_share
-from tonnage.cli.tables import print_table
+from tonnage.cli.tables import HOURS, print_table
 from tonnage.errors import InputError
 from tonnage.jobs import Resource
 
@@ -25,7 +25,6 @@ __all__ = ["command"]
 _PROTOCOLS = ("tovar", "tovar-online", "phung", "sizey")
 _RESOURCES = ("cores", "memory", "disk")
 _SEEDS = (11, 12, 13, 14, 15)  # one split of the jobs says little: judge over several
-_UNITS = {"bytes": (1e9 * 3600, "GB*h"), "cores": (3600.0, "core*h")}
 _OFFLINE = ("brute-force-waste", "brute-force-throughput", "density")  # too slow for every job, or not possible
 _SPREAD = ("waste_fraction", "waste_gbh", "throughput", "retries_fraction", "failures", "wrr", "ate")
 
@@ -129,13 +128,7 @@ def command(
 def _strategies(text: str, *, online: bool) -> list[str]:
     if text == "all":
         return [name for name in STRATEGY_NAMES if not (online and name in _OFFLINE)]
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    unknown = [name for name in names if name not in STRATEGY_NAMES]
-    if unknown or not names:
-        raise InputError(
-            f'--strategies: "{", ".join(unknown)}" is not known', hint=f"one of {', '.join(STRATEGY_NAMES)}"
-        )
-    return names
+    return named(text, STRATEGY_NAMES, "--strategies")
 
 
 def _protocol(
@@ -198,7 +191,7 @@ def _seeds(seeds: tuple[int, ...], protocol: "Protocol") -> tuple[int, ...]:
 
 
 def _facts(source: str, by: str, runs: "list[Result]") -> dict[str, object]:
-    unit, unit_name = _UNITS[runs[0].resource.unit]
+    unit, unit_name = HOURS[runs[0].resource.unit]
     each: dict[str, list[float]] = {
         "waste_fraction": [one.waste_fraction for one in runs],
         "waste_gbh": [one.waste / unit for one in runs],
@@ -248,7 +241,7 @@ def _row(row: "dict[str, object]") -> list[str]:
         f"{number['oracle_share']:.1%}",
         f"{number['retries_fraction']:.2%}",
         f"{number['failures']:,.0f}",
-        f"{number['wrr'] + 0.0 if abs(number['wrr']) >= 5e-5 else 0.0:.2%}",
+        f"{number['wrr']:.2%}".replace("-0.00%", "0.00%"),
         f"{number['ate']:.2%}",
         f"{1e6 * number['decision_seconds']:,.0f}",
     ]
