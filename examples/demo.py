@@ -39,9 +39,9 @@ def main() -> None:
     tonnage("archive", "stats", "--archive", "demo/archive.db")
     print("\nFrom that it says how much to give each job, and what that saves:")
     tonnage("size", "demo/archive.db", "--machine", "cores=16,memory=64GB,disk=100GB", "--resource", "memory")
-    print("\nWhere nobody has named the kinds of jobs, they can be found by what they used:")
-    tonnage("generate", "jobs", "--peaks", "bimodal", "-o", "demo/unnamed.csv")
-    tonnage("discover", "demo/unnamed.csv")
+    print("\nKinds of jobs can also be found by what they used, whatever they are called:")
+    tonnage("generate", "jobs", "--peaks", "bimodal", "-o", "demo/kinds.csv")
+    tonnage("discover", "demo/kinds.csv")
 
 
 if __name__ == "__main__":
