@@ -17,7 +17,7 @@ from tonnage.rank.decomposition import decompose
 from tonnage.rank.eligible import curve, is_possible, mean_eligible
 from tonnage.rank.orders import critical_path, descendants, fifo, gain
 from tonnage.rank.prio import explain, prio
-from tonnage.rank.priorities import Profile, priority
+from tonnage.rank.priorities import priority
 from tonnage.workflow import Graph, Task, Workflow
 from tonnage.workflow.families import FAMILIES
 
@@ -76,7 +76,7 @@ profiles = st.tuples(st.integers(1, 5), st.lists(st.integers(0, 6), min_size=1, 
 
 @given(profiles, profiles)
 def test_a_priority_is_the_least_part_over_all_steps(first: NDArray[np.float64], second: NDArray[np.float64]) -> None:
-    assert priority(Profile(first), Profile(second)) == pytest.approx(literal.priority(first, second))
+    assert priority(first, second) == pytest.approx(literal.priority(first, second))
 
 
 @given(graphs())

@@ -48,9 +48,10 @@ def schedule(parts: Decomposition) -> Scheduled:
         tasks[start[component] : start[component + 1]] = path
     gains = _gains(parts, tasks)
     sources = np.diff(start).copy()
+    sinks_start, sinks = parts.sinks()
     for component in np.flatnonzero(~parts.bipartite).tolist():
-        members = _Members(parts, component, tasks[start[component] : start[component + 1]])
         span = slice(start[component], start[component + 1])
+        members = _Members(graph, tasks[span], sinks[sinks_start[component] : sinks_start[component + 1]])
         tasks[span], gains[span], sources[component] = members.listed()
     return Scheduled(start, tasks, gains, sources, tuple(family.tolist()))
 
@@ -73,10 +74,9 @@ def _gains(parts: Decomposition, tasks: _Ints) -> _Ints:
 class _Members:
     """A component that is not bipartite, whose tasks are eligible one after the other."""
 
-    def __init__(self, parts: Decomposition, component: int, runs: _Ints) -> None:
-        graph = parts.graph
+    def __init__(self, graph: Graph, runs: _Ints, sinks: _Ints) -> None:
         self._runs = set(runs.tolist())
-        inside = self._runs | set(np.flatnonzero(parts.sink_of == component).tolist())
+        inside = self._runs | set(sinks.tolist())
         self._children = {
             task: [after for after in graph.children_of(task).tolist() if after in inside] for task in self._runs
         }
