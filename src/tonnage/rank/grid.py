@@ -57,13 +57,19 @@ class Measures:
     """The part of the requests that were satisfied."""
 
 
-def simulate(graph: Graph, order: Order | None, grid: Grid, *, runs: int, seed: int) -> Measures:
-    """Run a workflow so many times; without an order, tasks go first in, first out as they become eligible."""
+def simulate(
+    graph: Graph, order: Order | None, grid: Grid, *, runs: int, seed: int, weights: FloatArray | None = None
+) -> Measures:
+    """Run a workflow so many times; without an order, tasks go first in, first out as they become eligible.
+
+    Tasks take nearly one unit of time each, or nearly so many as `weights` says.
+    """
     found = Measures(np.zeros(runs), np.zeros(runs), np.zeros(runs))
     if graph.size:
         rank = np.zeros(graph.size, np.int64) if order is None else positions(order)
         kernel: Callable[..., None] = fast(_simulate, graph.size * runs * _EVENTS)
-        rows = (graph.child_start, graph.child, graph.indegree, rank, order is None, grid.between, grid.batch)
+        lengths = np.ones(graph.size) if weights is None else weights
+        rows = (graph.child_start, graph.child, graph.indegree, rank, lengths, order is None, grid.between, grid.batch)
         rng = np.random.Generator(np.random.PCG64(seed))
         kernel(*rows, rng, found.seconds, found.stalling, found.utilisation)
     return found
@@ -74,6 +80,7 @@ def _simulate(  # noqa: PLR0912, PLR0915 (a kernel is one function)
     child: NDArray[np.int32],
     parents: NDArray[np.int64],
     rank: NDArray[np.int64],
+    lengths: FloatArray,
     fifo: bool,
     between: float,
     batch: float,
@@ -149,7 +156,7 @@ def _simulate(  # noqa: PLR0912, PLR0915 (a kernel is one function)
                         eligible[place] = eligible[below]
                         place = below
                     eligible[place] = last_task
-                until = now + max(0.0, rng.normal(1.0, _SPREAD))
+                until = now + lengths[task] * max(0.0, rng.normal(1.0, _SPREAD))
                 place = busy
                 busy += 1
                 while place > 0 and times[(place - 1) // 2] > until:

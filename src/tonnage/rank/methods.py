@@ -3,9 +3,11 @@
 from collections.abc import Callable
 
 from tonnage.errors import InputError
+from tonnage.rank.best import best
 from tonnage.rank.eligible import Order
 from tonnage.rank.orders import critical_path, descendants, fifo, gain
 from tonnage.rank.prio import prio
+from tonnage.rank.sidney import sidney
 from tonnage.workflow import Workflow
 
 __all__ = ["METHODS", "rank"]
@@ -16,6 +18,8 @@ METHODS: dict[str, Callable[[Workflow], Order]] = {
     "critical-path": lambda workflow: critical_path(workflow.graph, workflow.seconds),
     "descendants": lambda workflow: descendants(workflow.graph),
     "gain": lambda workflow: gain(workflow.graph),
+    "sidney": lambda workflow: sidney(workflow.graph),
+    "best": lambda workflow: best(workflow).order,
 }
 """How to order the tasks of a workflow."""
 

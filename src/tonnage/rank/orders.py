@@ -10,7 +10,7 @@ from tonnage.kernels import fast
 from tonnage.rank.eligible import Order
 from tonnage.workflow import Graph
 
-__all__ = ["by_keys", "critical_path", "descendants", "fifo", "gain"]
+__all__ = ["by_keys", "critical_path", "descendants", "fifo", "gain", "gain_within", "longest_first", "run_times"]
 
 _Numbers: TypeAlias = Any  # a list where it is small, an array where it is compiled
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -23,13 +23,31 @@ def fifo(graph: Graph) -> Order:
 
 def critical_path(graph: Graph, seconds: FloatArray | None = None) -> Order:
     """The task first from which the longest chain of work is left; unknown run times count as the mean."""
-    if seconds is None or np.isnan(seconds).all():
-        weights = np.ones(graph.size)
-    else:
-        weights = np.where(np.isnan(seconds), np.nanmean(seconds), seconds)
+    return by_keys(graph, -_work_left(graph, seconds))
+
+
+def longest_first(graph: Graph, seconds: FloatArray, method: Callable[[Graph], Order]) -> Order:
+    """What a method says, but of equal tasks first that from which the longest chain of work is left."""
+    # Every method takes the first of equal tasks: so they are numbered anew.
+    task = np.argsort(-_work_left(graph, seconds), kind="stable")
+    number = np.empty_like(task)
+    number[task] = np.arange(graph.size)
+    return task[method(Graph.from_edges(graph.size, number[graph.edge_parents()], number[graph.child]))]
+
+
+def _work_left(graph: Graph, seconds: FloatArray | None) -> FloatArray:
+    """Return the longest chain of work from each task on, its own included."""
+    weights = run_times(graph.size, seconds)
     left = weights.copy()
     fast(_longest_left, graph.size)(graph.child_start, graph.child, graph.order, weights, left)
-    return by_keys(graph, -left)
+    return left
+
+
+def run_times(size: int, seconds: FloatArray | None) -> FloatArray:
+    """Return all run times: what is not known counts as the mean, and where nothing is known, all are 1."""
+    if seconds is None or np.isnan(seconds).all():
+        return np.ones(size)
+    return np.where(np.isnan(seconds), np.nanmean(seconds), seconds)
 
 
 def descendants(graph: Graph) -> Order:
@@ -47,6 +65,11 @@ def by_keys(graph: Graph, keys: FloatArray) -> Order:
 def gain(graph: Graph) -> Order:
     """The task first that makes most others eligible at once; of equal ones, the first in the file."""
     return _climbed(graph, np.zeros(graph.size), follow=True)
+
+
+def gain_within(graph: Graph, block: Order) -> Order:
+    """Like `gain`, but one block after the other; no task may wait for one of a later block."""
+    return _climbed(graph, block * np.float64(graph.size + 1), follow=True)
 
 
 def _climbed(graph: Graph, keys: FloatArray, *, follow: bool) -> Order:

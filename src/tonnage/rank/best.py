@@ -1,0 +1,152 @@
+"""The best of several orders, judged by simulating the workflow at hand.
+
+No method is best on every workflow. So several orders are made and played on the stochastic grid, with as many workers
+as the workflow can use, a quarter of them, and four times as many. The order that ends soonest is chosen among those
+that keep at least as many tasks eligible as PRIO and first in, first out; then it is played again with other random
+numbers, because the winner of a contest looks better than it is.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonnage.errors import InputError
+from tonnage.rank.eligible import Order, mean_eligible
+from tonnage.rank.grid import Grid, simulate
+from tonnage.rank.orders import critical_path, descendants, fifo, gain, longest_first, run_times
+from tonnage.rank.prio import prio
+from tonnage.rank.sidney import blocks, sidney, sidney_gain
+from tonnage.workflow import Graph, Workflow
+
+__all__ = ["Best", "Candidate", "Gain", "best"]
+
+_WORKERS = (0.25, 1.0, 4.0)
+"""Mean sizes of batches, as parts of the tasks that the workflow can run at once on average."""
+_TASKS = 10_000_000
+"""So many tasks are run in all to choose, or a few more: of a small workflow many runs, of a large one few."""
+_RUNS = (4, 200)
+_NEARLY = 0.99
+_CHOOSING, _TESTING = 1, 2
+"""The seeds for the choice, and for what is said about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """How an order did while the best was chosen."""
+
+    method: str
+    mean_eligible: float
+    time: float
+    """Its execution time as a part of that of first in, first out: the mean over all numbers of workers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """How much sooner the chosen order ends than another, in runs that had no part in the choice."""
+
+    rival: str
+    ratio: float
+    low: float
+    high: float
+    """The ratio of mean execution times, and its 95 % confidence interval."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Best:
+    """The chosen order, and why it was chosen."""
+
+    method: str
+    order: Order
+    bound: float | None
+    """The most tasks that any order could keep eligible on average; None where that takes too long to say."""
+    candidates: tuple[Candidate, ...]
+    gains: tuple[Gain, ...]
+    runs: int
+    """How often each order was played, with each number of workers."""
+
+
+def best(workflow: Workflow) -> Best:
+    """Return the order that does best on this workflow."""
+    graph = workflow.graph
+    orders, bound = _orders(workflow)
+    contest = _Contest(workflow, len(orders))
+    eligible = {name: mean_eligible(graph, order) for name, order in orders.items()}
+    enough = _NEARLY * max(eligible["prio"], eligible["fifo"])
+    played = {name: contest.play(order, name, _CHOOSING) for name, order in orders.items()}
+    ratios = {name: _compared(name, times, played["fifo"]) for name, times in played.items()}
+    allowed = [name for name in orders if eligible[name] >= enough]
+    soonest = min(ratios[name].ratio for name in allowed)
+    # Of those that the runs cannot tell apart, the one that keeps most tasks eligible.
+    equal = [name for name in allowed if ratios[name].low <= soonest]
+    chosen = max(equal, key=lambda name: eligible[name])
+    candidates = tuple(Candidate(name, eligible[name], ratios[name].ratio) for name in orders)
+    rivals = [name for name in ("fifo", "prio") if name != chosen]
+    again = {name: contest.play(orders[name], name, _TESTING) for name in (chosen, *rivals)}
+    gains = tuple(_compared(rival, again[chosen], again[rival]) for rival in rivals)
+    return Best(chosen, orders[chosen], bound, candidates, gains, contest.runs)
+
+
+def _orders(workflow: Workflow) -> tuple[Mapping[str, Order], float | None]:
+    """Return all candidates by their names, and the bound that comes with them."""
+    graph = workflow.graph
+    orders = {
+        "prio": prio(graph),
+        "fifo": fifo(graph),
+        "critical-path": critical_path(graph, workflow.seconds),
+        "descendants": descendants(graph),
+        "gain": gain(graph),
+    }
+    seconds = workflow.seconds
+    timed = not np.isnan(seconds).all()
+    if timed:
+        orders["prio+critical-path"] = longest_first(graph, seconds, prio)
+        orders["descendants+critical-path"] = longest_first(graph, seconds, descendants)
+    try:
+        found = blocks(graph)
+    except InputError:  # too large for minimum cuts
+        return orders, None
+    orders |= {"sidney": sidney(graph, found), "sidney+gain": sidney_gain(graph, found)}
+    if timed:
+        orders["sidney+critical-path"] = longest_first(graph, seconds, sidney)
+    return orders, found.bound()
+
+
+class _Contest:
+    """Plays orders of one workflow on grids that suit it, with its run times where they are known."""
+
+    def __init__(self, workflow: Workflow, orders: int) -> None:
+        graph = workflow.graph
+        self._graph: Graph = graph
+        times = run_times(graph.size, workflow.seconds)
+        self._weights = times / max(times.mean(), 1e-9) if graph.size else times
+        longest = graph.longest_path(self._weights)[0]
+        together = graph.size / longest if longest > 0 else 1.0
+        self._grids = [Grid(1.0, max(1.0, part * together)) for part in _WORKERS]
+        self.runs = int(np.clip(_TASKS / (max(graph.size, 1) * len(self._grids) * orders), *_RUNS))
+
+    def play(self, order: Order, name: str, seed: int) -> "list[NDArray[np.float64]]":
+        """Return how long each run took, for each number of workers."""
+        played = None if name == "fifo" else order
+        return [
+            simulate(self._graph, played, grid, runs=self.runs, seed=seed, weights=self._weights).seconds
+            for grid in self._grids
+        ]
+
+
+def _compared(rival: str, ours: "list[NDArray[np.float64]]", theirs: "list[NDArray[np.float64]]") -> Gain:
+    """Return the ratio of mean times, averaged over the numbers of workers."""
+    logs = [
+        np.log(one.mean() / other.mean()) if other.mean() > 0 else 0.0 for one, other in zip(ours, theirs, strict=True)
+    ]
+    errors = [_relative_error(one) ** 2 + _relative_error(other) ** 2 for one, other in zip(ours, theirs, strict=True)]
+    middle, error = float(np.mean(logs)), float(np.sqrt(sum(errors))) / len(logs)
+    low, high = middle - 1.96 * error, middle + 1.96 * error
+    return Gain(rival, float(np.exp(middle)), float(np.exp(low)), float(np.exp(high)))
+
+
+def _relative_error(times: "NDArray[np.float64]") -> float:
+    """Return the standard error of a mean, as a part of it."""
+    mean = times.mean()
+    return float(times.std(ddof=1) / mean / np.sqrt(len(times))) if mean > 0 else 0.0
