@@ -1,10 +1,11 @@
 """PRIO keeps many tasks eligible: its parts equal their definitions, and its order is the paper's."""
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -169,6 +170,44 @@ def test_a_known_block_is_recognised_in_any_numbering_and_its_order_is_best_at_e
         found = explain(one)
         assert found.inside.family == (family,)
         assert curve(one, found.order).tolist() == literal.most_eligible(one)
+
+
+@st.composite
+def compositions(draw: st.DrawFn) -> Graph:
+    """Known blocks, of which each may use sinks of those before as its sources."""
+    small = [pairs for _, pairs in KNOWN.values() if max(map(max, pairs)) < 6] + [
+        [(0, 1)],
+        [(0, 1), (0, 2)],
+        [(0, 2), (1, 2)],
+    ]
+    size = 0
+    pairs: list[tuple[int, int]] = []
+    sinks: list[int] = []
+    for _ in range(draw(st.integers(2, 4))):
+        block = draw(st.sampled_from(small))
+        number: dict[int, int] = {}
+        for source in sorted({parent for parent, _ in block}):
+            shared = bool(sinks) and draw(st.booleans())
+            number[source] = sinks.pop(draw(st.integers(0, len(sinks) - 1))) if shared else size
+            size += not shared
+        for sink in sorted({child for _, child in block}):
+            number[sink] = size
+            sinks.append(size)
+            size += 1
+        pairs += [(number[parent], number[child]) for parent, child in block]
+        if size > 10:
+            break
+    return graph(size, pairs)
+
+
+@given(compositions())
+def test_the_order_is_best_at_every_step_where_the_theory_says_so(one: Graph) -> None:
+    """Blocks that have a best order of their own, each with priority 1 over the next (Malewicz et al., section 2)."""
+    found = explain(one)
+    profiles = [found.profiles[found.kind[component]] for component in found.chosen.components.tolist()]
+    assume("block" not in found.inside.family and "general" not in found.inside.family)
+    assume(all(priority(first, second) == 1 for first, second in pairwise(profiles)))
+    assert curve(one, found.order).tolist() == literal.most_eligible(one)
 
 
 def test_methods_are_known_by_their_names() -> None:

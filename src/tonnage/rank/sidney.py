@@ -25,7 +25,7 @@ from tonnage.rank.orders import gain_within
 from tonnage.rank.prio import prio
 from tonnage.workflow import Graph
 
-__all__ = ["MOST_TASKS", "Blocks", "blocks", "sidney", "sidney_gain"]
+__all__ = ["MOST_TASKS", "Blocks", "blocks", "bound", "sidney", "sidney_gain"]
 
 MOST_TASKS = 50_000
 """The most tasks that hang together: a minimum cut among more takes too long."""
@@ -69,6 +69,14 @@ def sidney(graph: Graph, found: Blocks | None = None) -> Order:
 def sidney_gain(graph: Graph, found: Blocks | None = None) -> Order:
     """The densest beginning first; inside of a block, the task that makes most others eligible at once."""
     return gain_within(graph, (found or blocks(graph)).block)
+
+
+def bound(graph: Graph) -> float | None:
+    """Return how many tasks can be eligible on average in whatever order; None where that takes too long to say."""
+    try:
+        return blocks(graph).bound()
+    except InputError:
+        return None
 
 
 def blocks(graph: Graph) -> Blocks:

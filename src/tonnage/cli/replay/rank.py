@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tonnage.cli.options import json_option, print_json, read_workflow, workflow_arguments
+from tonnage.cli.rank import METHOD_NAMES
 from tonnage.cli.sources import named
 from tonnage.cli.tables import print_table
 from tonnage.errors import InputError
@@ -22,17 +23,23 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_METHODS = ("prio", "fifo", "critical-path", "descendants", "gain")
 _ARRIVALS = tuple(10.0**power for power in range(-3, 4))
 _BATCHES = tuple(2.0**power for power in range(17))
 _BARS = "▁▂▃▄▅▆▇█"
+_COLUMNS = 60
+_POINTS = 500
+"""The most points of an eligible-jobs curve in the JSON."""
 
 
 @click.command("rank")
 @workflow_arguments
 @click.option("--methods", default="prio,fifo", show_default=True, metavar="NAME,...", help="Which methods, or all.")
 @click.option(
-    "--baseline", default="fifo", show_default=True, type=click.Choice(_METHODS), help="What they are compared with."
+    "--baseline",
+    default="fifo",
+    show_default=True,
+    type=click.Choice(METHOD_NAMES),
+    help="What they are compared with.",
 )
 @click.option(
     "--arrival", "arrivals", type=float, multiple=True, help="Mean time between batches; may be repeated.  [default: 1]"
@@ -68,7 +75,7 @@ def command(
     \b
     Example: tonnage replay rank analysis.dag --arrival 1 --batch 16
     """
-    from tonnage.rank import mean_eligible
+    from tonnage.rank import curve
     from tonnage.rank.grid import Grid
     from tonnage.rank.replay import compare
 
@@ -88,17 +95,22 @@ def command(
             options = {"baseline": baseline, "samples": samples or usual, "runs": runs or usual, "seed": seed}
             points += compare(workflow.graph, _played(orders), grid, mapper=mapper, **options)  # type: ignore[arg-type]
             advance()
-    eligible = {name: mean_eligible(workflow.graph, order) for name, order in orders.items()}
+    curves = {name: curve(workflow.graph, order) for name, order in orders.items()}
     if as_json:
-        print_json({"points": [_facts(one) for one in points], "mean_eligible": eligible})
-    else:
-        _print(points, eligible, baseline, plot=sweep)
+        means = {name: float(eligible[:-1].mean()) for name, eligible in curves.items()}
+        facts = [_facts(one) for one in points]
+        print_json({"points": facts, "mean_eligible": means, "eligible": _sampled(curves, _POINTS)})
+        return
+    if not points:
+        raise InputError(f"nothing to compare with {baseline}", hint="name another method with --methods")
+    _print(points, plot=sweep)
+    _draw(curves)
 
 
 def _orders(workflow: "Workflow", methods: str, baseline: str) -> "dict[str, Order]":
     from tonnage.rank import rank
 
-    names = list(_METHODS) if methods == "all" else named(methods, _METHODS, "--methods")
+    names = list(METHOD_NAMES) if methods == "all" else named(methods, METHOD_NAMES, "--methods")
     return {name: rank(workflow, name) for name in dict.fromkeys([*names, baseline])}
 
 
@@ -140,7 +152,7 @@ def _progress(points: int) -> "Iterator[Callable[[], None]]":
         yield lambda: progress.advance(task)
 
 
-def _print(points: "list[Comparison]", eligible: dict[str, float], baseline: str, *, plot: bool) -> None:
+def _print(points: "list[Comparison]", *, plot: bool) -> None:
     header = ["method", "arrival", "batch", "execution time", "stalling", "utilisation"]
     rows = [
         [one.method, f"{one.grid.between:g}", f"{one.grid.batch:g}", *map(_shown, _ratios(one).values())]
@@ -148,12 +160,35 @@ def _print(points: "list[Comparison]", eligible: dict[str, float], baseline: str
     ]
     if plot:
         _plot(points)
-    elif rows:
+    else:
         print_table(header, rows, right=header[1:])
-    means = ", ".join(f"{name} {mean:,.1f}" for name, mean in eligible.items())
-    click.echo(f"eligible jobs on average, one job a step: {means}")
-    if not points:
-        click.echo(f"nothing to compare with {baseline}: name another method with --methods")
+
+
+def _draw(curves: "dict[str, Order]") -> None:
+    """Draw how many jobs are eligible from the first step to the last, all methods on one scale."""
+    highest = max(int(eligible.max()) for eligible in curves.values())
+    click.echo(f"\neligible jobs from the first step to the last, one job a step: █ is {highest:,}")
+    rows = []
+    for name, points in _sampled(curves, _COLUMNS).items():
+        bars = "".join(_bar(count / max(highest, 1)) for _, count in points)
+        rows.append([name, bars, f"{curves[name][:-1].mean():,.1f}"])
+    print_table(["method", "", "on average"], rows, right=("on average",))
+
+
+def _sampled(curves: "dict[str, Order]", most: int) -> dict[str, list[tuple[int, int]]]:
+    """Return at most so many points of each curve: a step, and how many jobs are eligible after it."""
+    import numpy as np
+
+    found = {}
+    for name, eligible in curves.items():
+        steps = np.unique(np.linspace(0, len(eligible) - 1, min(most, len(eligible))).astype(np.int64))
+        found[name] = list(zip(steps.tolist(), eligible[steps].tolist(), strict=True))
+    return found
+
+
+def _bar(part: float) -> str:
+    """Return a bar of this height, from 0 to 1."""
+    return _BARS[min(max(int(part * len(_BARS)), 0), len(_BARS) - 1)]
 
 
 def _plot(points: "list[Comparison]") -> None:
@@ -165,7 +200,7 @@ def _plot(points: "list[Comparison]") -> None:
     table = []
     for (method, arrival), row in rows.items():
         medians = [one.execution_time.median or 1.0 for one in row]
-        bars = "".join(_BARS[min(max(int((median - 0.5) * 2 * len(_BARS)), 0), len(_BARS) - 1)] for median in medians)
+        bars = "".join(_bar((median - 0.5) * 2) for median in medians)
         best = min(row, key=lambda one: one.execution_time.median or 1.0)
         table.append([method, f"{arrival:g}", bars, _shown(best.execution_time), f"{best.grid.batch:g}"])
     header = ["method", "arrival", "by batch", "least", "at batch"]

@@ -1,0 +1,296 @@
+"""``tonnage rank``: which job goes first."""
+
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import click
+
+from tonnage.cli.options import json_option, print_json, printable, read_workflow, workflow_arguments
+from tonnage.cli.tables import counted, print_table
+from tonnage.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tonnage.rank.best import Best
+    from tonnage.workflow import Workflow
+
+__all__ = ["METHOD_NAMES", "rank"]
+
+METHOD_NAMES = ("prio", "fifo", "critical-path", "descendants", "gain", "sidney", "best")
+"""The names of METHODS, which is heavy to import."""
+_SHOWN = 20
+_EXPLAINED = 40
+
+
+@click.command()
+@workflow_arguments
+@click.option(
+    "--method", type=click.Choice(METHOD_NAMES), default="prio", show_default=True, metavar="NAME", help="One of these."
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Write the workflow with its priorities here, or the order alone as .csv.",
+)
+@click.option("--in-place", is_flag=True, help="Write the priorities into WORKFLOW, a DAGMan file.")
+@click.option("--backup", is_flag=True, help="With --in-place: keep each file as it was as NAME.bak.")
+@click.option("--legacy", is_flag=True, help="Write variables JOBPRIORITY, as the PRIO paper, and not PRIORITY lines.")
+@click.option("--explain", is_flag=True, help="Say how the order came about.")
+@json_option
+def rank(
+    path: Path,
+    source_format: str | None,
+    method: str,
+    output: Path | None,
+    in_place: bool,
+    backup: bool,
+    legacy: bool,
+    explain: bool,
+    as_json: bool,
+) -> None:
+    """Say which job should go first, so that as many others as possible can run.
+
+    \b
+    prio           as the PRIO paper: by the building blocks of the workflow
+    fifo           in the order in which jobs become eligible
+    critical-path  the job first from which the longest chain of work is left
+    descendants    the job first that most others wait for
+    gain           the job first that makes most others eligible at once
+    sidney         the densest beginning first: most others eligible for each job
+    best           all of these, judged by simulation of this workflow
+
+    "Eligible" is a job that waits for no other. Printed is how many are on average if one job runs at a time, and how
+    many there could be at most in whatever order. The first job has the highest priority.
+
+    \b
+    Example: tonnage rank analysis.dag --in-place
+             tonnage rank analysis.json --method best --explain
+             tonnage rank analysis.dax -o analysis.dag
+    """
+    _check(path, output, in_place=in_place, backup=backup, legacy=legacy)
+    workflow = read_workflow(path, source_format)
+    _check_format(workflow, output, in_place=in_place, legacy=legacy)
+    ranked = _Ranked(workflow, method)
+    files = _written(ranked, path, output, in_place=in_place, backup=backup, legacy=legacy)
+    if as_json:
+        more: dict[str, object] = {"explanation": ranked.explanation()} if explain else {}
+        print_json({**ranked.facts(), "files": files, **more})
+        return
+    if not files and not in_place:
+        ranked.print_order()
+    click.echo(ranked.certificate())
+    if explain:
+        ranked.print_explanation()
+    if in_place and not files:
+        click.echo(f"{printable(str(path))}: has these priorities already", err=True)
+    for file in files:
+        click.echo(f"{printable(file)}: written", err=True)
+
+
+def _check(path: Path, output: Path | None, *, in_place: bool, backup: bool, legacy: bool) -> None:
+    """Refuse options that do not go together."""
+    if in_place and output is not None:
+        raise InputError("--in-place and --output exclude each other", hint="give one of them")
+    if in_place and str(path) == "-":
+        raise InputError("standard input cannot be changed in place", hint="give --output")
+    if backup and not in_place:
+        raise InputError("--backup goes with --in-place", hint="--output leaves WORKFLOW as it is")
+    if legacy and not in_place and output is None:
+        raise InputError("--legacy says how priorities are written", hint="give --output or --in-place")
+
+
+def _check_format(workflow: "Workflow", output: Path | None, *, in_place: bool, legacy: bool) -> None:
+    """Refuse what only DAGMan files can do."""
+    if _is_dagman(workflow) and (in_place or _keeps_bytes(workflow, output)):
+        return
+    if in_place:
+        raise InputError("only DAGMan files are changed in place", hint="give --output")
+    if legacy:
+        raise InputError("--legacy is for DAGMan files", hint="it takes a DAGMan file to a DAGMan file")
+
+
+def _is_dagman(workflow: "Workflow") -> bool:
+    return workflow.source is not None and workflow.source.format == "dagman"
+
+
+def _keeps_bytes(workflow: "Workflow", output: Path | None) -> bool:
+    """Whether the output is the input with other priorities, and not the same workflow written anew."""
+    from tonnage.files import without_gz
+
+    return output is not None and _is_dagman(workflow) and without_gz(output).lower().endswith(".dag")
+
+
+def _written(
+    ranked: "_Ranked", path: Path, output: Path | None, *, in_place: bool, backup: bool, legacy: bool
+) -> list[str]:
+    """Write what is to be written, and return the names of the files."""
+    from tonnage.workflow import dagman, write
+
+    if in_place:
+        edit = dagman.in_place(path, ranked.priorities, legacy=legacy)
+    elif output is None:
+        return []
+    elif _keeps_bytes(ranked.workflow, output):
+        edit = dagman.copy(path, output, ranked.priorities, legacy=legacy)
+    elif output.suffix.lower() == ".csv":
+        ranked.write_table(output)
+        return [str(output)]
+    else:
+        write(ranked.workflow.with_priorities(ranked.priorities), output)
+        return [str(output)]
+    for warning in edit.warnings:
+        click.echo(printable(f"tonnage: {path}: warning: {warning}"), err=True)
+    return [str(one) for one in dagman.save(edit, backup=backup)]
+
+
+class _Ranked:
+    """A workflow in its order, as it is printed."""
+
+    def __init__(self, workflow: "Workflow", method: str) -> None:
+        from tonnage.rank import mean_eligible
+        from tonnage.rank import rank as ranked
+        from tonnage.rank.best import best
+        from tonnage.rank.sidney import bound
+
+        self.workflow, self.method = workflow, method
+        begin = perf_counter()
+        self._best: Best | None = best(workflow) if method == "best" else None
+        self._order = ranked(workflow, method) if self._best is None else self._best.order
+        self.seconds = perf_counter() - begin
+        self.mean_eligible = mean_eligible(workflow.graph, self._order)
+        self.bound = bound(workflow.graph) if self._best is None else self._best.bound
+        self.names = [workflow.tasks[task].name for task in self._order.tolist()]
+        self.priorities: Mapping[str, int] = {name: len(workflow) - place for place, name in enumerate(self.names)}
+
+    def facts(self) -> dict[str, object]:
+        """Return what the JSON holds."""
+        return {
+            "method": self.method,
+            **({} if self._best is None else {"chosen": self._best.method}),
+            "order": self.names,
+            "priorities": self.priorities,
+            "mean_eligible": self.mean_eligible,
+            "bound": self.bound,
+            "seconds": self.seconds,
+        }
+
+    def certificate(self) -> str:
+        """Return how good the order is."""
+        name = self.method if self._best is None else f"best is {self._best.method}"
+        said = f"{name}: {self.mean_eligible:,.1f} of {counted(len(self.workflow), 'job')} eligible on average"
+        if self.bound is None:
+            return f"{said}; the workflow is too large to say how many there could be"
+        below = 1 - self.mean_eligible / self.bound if self.bound else 0.0
+        return f"{said}; no order has more than {self.bound:,.1f}, so this is within {below:.1%} of the most"
+
+    def print_order(self) -> None:
+        """Print the first jobs."""
+        tasks, index = self.workflow.tasks, self.workflow.index
+        rows = [
+            [printable(name), printable(tasks[index[name]].category), f"{self.priorities[name]:,}"]
+            for name in self.names[:_SHOWN]
+        ]
+        print_table(["job", "category", "priority"], rows, right=("priority",))
+        if len(self.names) > _SHOWN:
+            more = counted(len(self.names) - _SHOWN, "more job")
+            click.echo(f"({more}: --json and --output have them all)")
+
+    def write_table(self, output: Path) -> None:
+        """Write the order as CSV."""
+        import csv
+        import io
+
+        from tonnage.files import write_whole
+
+        text = io.StringIO()
+        rows = csv.writer(text, lineterminator="\n")
+        rows.writerow(["place", "task", "priority"])
+        rows.writerows([place, name, self.priorities[name]] for place, name in enumerate(self.names, start=1))
+        write_whole(output, text.getvalue())
+
+    def explanation(self) -> "list[dict[str, object]]":
+        """Return how the order came about, one fact a row: components, blocks or candidates."""
+        if self._best is not None:
+            return _candidates(self._best)
+        if self.method == "prio":
+            return _components(self.workflow)
+        return _blocks(self.workflow) if self.method == "sidney" else []
+
+    def print_explanation(self) -> None:
+        """Print how the order came about."""
+        rows = self.explanation()
+        if not rows:
+            click.echo(f"{self.method} has one number for each job and no more to explain: see tonnage rank --help")
+            return
+        header = list(rows[0])
+        shown = [[_cell(value) for value in row.values()] for row in rows[:_EXPLAINED]]
+        print_table(header, shown, right=[name for name in header if not isinstance(rows[0][name], str)])
+        if len(rows) > _EXPLAINED:
+            click.echo(f"({len(rows) - _EXPLAINED:,} more: --json has them all)")
+        for gain in self._best.gains if self._best else ():
+            click.echo(_said(gain.rival, gain.ratio, gain.low, gain.high))
+        if self._best is not None:
+            click.echo(f"({counted(self._best.runs, 'run')} of each, with three numbers of workers)")
+
+
+def _said(rival: str, ratio: float, low: float, high: float) -> str:
+    sooner = f"{1 - ratio:.1%} sooner" if ratio <= 1 else f"{ratio - 1:.1%} later"
+    return f"ends {sooner} than {rival} in runs with other random numbers: ratio {ratio:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:,.3f}"
+    return f"{value:,}" if isinstance(value, int) else printable(str(value))
+
+
+def _candidates(found: "Best") -> "list[dict[str, object]]":
+    """Return what was judged: mean times are parts of that of first in, first out."""
+    return [
+        {"candidate": one.method, "eligible on average": one.mean_eligible, "time": one.time}
+        for one in found.candidates
+    ]
+
+
+def _components(workflow: "Workflow") -> "list[dict[str, object]]":
+    """Return PRIO's components in the order in which they run, and the least priority that each had over another."""
+    from tonnage.rank.prio import explain
+
+    found = explain(workflow.graph)
+    inside = found.inside
+    rows: list[dict[str, object]] = []
+    for component, least in zip(found.chosen.components.tolist(), found.chosen.least.tolist(), strict=True):
+        tasks = inside.tasks[inside.start[component] : inside.start[component + 1]].tolist()
+        profile = found.profiles[found.kind[component]]
+        rows.append(
+            {
+                "component": _shortened([workflow.tasks[task].name for task in tasks]),
+                "shape": inside.family[component],
+                "jobs": len(tasks),
+                "eligible before": int(profile[0]),
+                "eligible after": int(profile[-1]),
+                "priority": least,
+            }
+        )
+    return rows
+
+
+def _blocks(workflow: "Workflow") -> "list[dict[str, object]]":
+    """Return Sidney's blocks, the densest first."""
+    from tonnage.rank.sidney import blocks
+
+    found = blocks(workflow.graph)
+    first: dict[int, str] = {}
+    for task, block in zip(workflow.tasks, found.block.tolist(), strict=True):
+        first.setdefault(block, task.name)
+    return [
+        {"block with": first[number], "jobs": jobs, "made eligible": made, "for each job": made / jobs}
+        for number, (jobs, made) in enumerate(zip(found.tasks.tolist(), found.eligible.tolist(), strict=True))
+    ]
+
+
+def _shortened(names: "Sequence[str]") -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} ... {names[-1]}"
