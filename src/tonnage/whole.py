@@ -26,6 +26,7 @@ class WholeFile:
         """Make sure that the file can be written."""
         self.path = os.fspath(path)  # type: ignore[call-overload]
         self._temporary: str | None = None
+        self._descriptor = -1
         try:
             self._open()
         except OSError as error:
@@ -53,21 +54,33 @@ class WholeFile:
         except OSError as error:
             raise self._error(error) from None
 
-    def commit(self) -> None:
-        """Let the file appear under its name, complete, in place of one that was there."""
+    def complete(self) -> None:
+        """Bring everything to the disk and close the file, so that only its name is missing."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor < 0:
+            return
         try:
             if self._temporary is not None:
-                os.fsync(self._descriptor)
+                os.fsync(descriptor)
+            os.close(descriptor)
+        except OSError as error:
+            raise self._error(error) from None
+
+    def commit(self) -> None:
+        """Let the file appear under its name, complete, in place of one that was there."""
+        self.complete()
+        try:
+            if self._temporary is not None:
                 os.rename(self._temporary, self._target)
                 self._temporary = None
-            os.close(self._descriptor)
         except OSError as error:
             raise self._error(error) from None
 
     def discard(self) -> None:
         """Leave no trace of the file."""
         try:
-            os.close(self._descriptor)
+            if self._descriptor >= 0:
+                os.close(self._descriptor)
             if self._temporary is not None:
                 os.unlink(self._temporary)
         except OSError:

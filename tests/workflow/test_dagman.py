@@ -6,14 +6,13 @@ from textwrap import dedent
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from strategies import workflows
 from tonnage.errors import CycleError, InputError
 from tonnage.files import Document
 from tonnage.jobs import Amounts
 from tonnage.workflow import Workflow, read
-from tonnage.workflow.dagman import render, with_priorities
+from tonnage.workflow.dagman import render
 from tonnage.workflow.dagman.reader import read as read_dagman
 
 
@@ -130,11 +129,6 @@ def test_of_lines_for_a_node_and_for_all_the_last_counts(tmp_path: Path) -> None
     assert [task.priority for task in workflow.tasks] == [5, 7]
     assert workflow.special[0].task.command == "/bin/e"
     assert workflow.special[0].task.priority is None
-    document = Document.open(tmp_path / "top.dag")
-    changed = with_priorities(document, {"A": 1, "B": 2})
-    again = read_dagman(Document(document.path, changed))
-    assert [task.priority for task in again.tasks] == [1, 2]
-    assert with_priorities(Document(document.path, changed), {"A": 1, "B": 2}) == changed
 
 
 def test_variables_come_before_the_description_or_after_it(tmp_path: Path) -> None:
@@ -435,65 +429,3 @@ def test_a_file_name_that_htcondor_cannot_list_is_refused() -> None:
         render(Workflow.build("w", [Task("a", inputs=("x,y",))]))
     with pytest.raises(InputError, match="line break"):
         render(Workflow.build("w", [Task("a", directory="x\ny")]))
-
-
-_LINES = st.lists(
-    st.sampled_from(
-        [
-            "JOB A a.sub",
-            "  job B  b.sub DIR x",
-            "# PRIORITY A 1",
-            "PRIORITY A 5",
-            "\tpriority  B   -3  ",
-            "",
-            "RETRY A 3",
-            "PRIORITY \\",
-            "  A \\",
-            "17",
-            "SCRIPT PRE A x # 5",
-            "PRIORITY A5 5",
-            "JOB A5 a.sub",
-            'VARS A k="PRIORITY A 5"',
-        ]
-    ),
-    max_size=12,
-)
-
-
-@given(
-    _LINES,
-    st.sampled_from(["\n", "\r\n"]),
-    st.booleans(),
-    st.dictionaries(st.sampled_from(["A", "B", "A5"]), st.integers(-9, 99)),
-)
-def test_priorities_change_their_own_lines_and_no_other_byte(
-    lines: list[str], end: str, last: bool, wanted: dict[str, int]
-) -> None:
-    data = (end.join(lines) + (end if last else "")).encode()
-    document = Document(Path("x.dag"), data)
-    try:
-        changed = with_priorities(document, wanted)
-    except InputError as error:
-        assert "in the middle" in error.message or "expected PRIORITY" in error.message
-        return
-    # Doing it again changes nothing more.
-    assert with_priorities(Document(Path("x.dag"), changed), wanted) == changed
-    before, after = data.split(b"\n"), changed.split(b"\n")
-    for old, new in zip(before, after, strict=False):
-        # A last line without an end gets one, so that more can follow; only numbers of PRIORITY lines change.
-        same = old == new or old == new.removesuffix(b"\r")
-        assert same or b"PRIORITY" in old.upper() or old.strip() == b"17" or not old.strip(), (old, new)
-    assert len(after) - len(before) <= len(wanted) + 1
-
-
-@pytest.mark.parametrize("name", ["job_dagman_halt-A.dag", "job_dagman_propogate_priorities.dag"])
-def test_real_files_keep_every_other_byte(data: Path, name: str) -> None:
-    document = Document.open(data / "dagman" / name)
-    assert with_priorities(document, {}) == document.data
-    workflow = read_dagman(document)
-    wanted = {task.name: 1000 + number for number, task in enumerate(workflow.tasks)}
-    changed = with_priorities(document, wanted)
-    kept = [line for line in document.data.split(b"\n") if not line.lower().startswith(b"priority")]
-    assert [line for line in changed.split(b"\n") if not line.lower().startswith(b"priority")] == kept
-    again = read_dagman(Document(document.path, changed))
-    assert {task.name: task.priority for task in again.tasks} == wanted

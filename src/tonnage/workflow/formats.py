@@ -1,14 +1,13 @@
 """Every workflow format by its name: recognising a file, reading it, writing it."""
 
-import gc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tonnage.errors import InputError
 from tonnage.files import Document, without_gz, write_whole
 from tonnage.workflow import dagman, dax, dot, makeflow, makeflow_json, pegasus, text, wfformat
+from tonnage.workflow.garbage import collector_paused
 from tonnage.workflow.model import Workflow
 
 __all__ = ["READERS", "WRITERS", "read", "recognise", "write"]
@@ -69,7 +68,7 @@ def read(path: Path | str, format: str | None = None) -> Workflow:
     if format is not None and format not in READERS:
         raise InputError(f'"{format}" is not a format that can be read', hint=f"one of {', '.join(READERS)}")
     document = Document.open(Path(path))
-    with _collector_paused():
+    with collector_paused():
         name = format or recognise(document)
         workflow = READERS[name].read(document)
     guessed = format is None and name == "text" and document.ending not in READERS["text"].endings
@@ -80,18 +79,6 @@ def _with_warning(workflow: Workflow, warning: str) -> Workflow:
     if workflow.source is None:
         return workflow
     return replace(workflow, source=replace(workflow.source, warnings=(*workflow.source.warnings, warning)))
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Pause the search for garbage: among a million new objects that all stay it finds none, again and again."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def recognise(document: Document) -> str:

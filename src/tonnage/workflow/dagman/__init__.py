@@ -1,7 +1,6 @@
 """DAGMan input files (HTCondor 25), with the submit descriptions they name."""
 
 from tonnage.workflow.dagman.reader import read, recognises
-from tonnage.workflow.dagman.statements import with_priorities
 from tonnage.workflow.dagman.writer import render
 
-__all__ = ["read", "recognises", "render", "with_priorities"]
+__all__ = ["read", "recognises", "render"]

@@ -1,17 +1,40 @@
 """The parts of one DAGMan file, by name: nodes, splices, dependencies, variables, priorities."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
+from itertools import islice
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from tonnage.errors import InputError
 from tonnage.files import Document, is_file
-from tonnage.workflow.dagman.statements import ALL_NODES, COMMANDS, INTEGER, RESERVED, Statement, statements
+from tonnage.workflow.dagman.statements import (
+    ALL_NODES,
+    COMMANDS,
+    INTEGER,
+    RESERVED,
+    WORD,
+    Statement,
+    statements,
+    unquoted,
+)
 from tonnage.workflow.references import did_you_mean
 
-__all__ = ["Arc", "Node", "Parts", "Splice", "Variable", "parts", "unknown_node"]
+__all__ = [
+    "JOBS",
+    "Arc",
+    "Node",
+    "Pair",
+    "Parts",
+    "Splice",
+    "Variable",
+    "folder_within",
+    "parts",
+    "splice_path",
+    "unknown_node",
+    "variable_pairs",
+]
 
 _VARIABLE = re.compile(
     r"""\s*([+\w.-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s"']+))(?=\s|$)""", re.DOTALL
@@ -19,7 +42,8 @@ _VARIABLE = re.compile(
 _MOST_INCLUDES = 10_000
 _SCRIPT = "SCRIPT [DEFER status seconds] [DEBUG file type] PRE|POST|HOLD node program"
 _DONE = "a node is marked as DONE: taken as a task like any other"
-_SPECIAL = frozenset(("FINAL", "PROVISIONER", "SERVICE"))
+JOBS = frozenset(("JOB", "FINAL", "PROVISIONER", "SERVICE"))
+"""The kinds of nodes that have a submit description."""
 
 
 class Node(NamedTuple):
@@ -67,6 +91,16 @@ class Variable(NamedTuple):
     """Whether it comes after the submit description, and so wins over it."""
 
 
+class Pair(NamedTuple):
+    """A name and a value as they stand in a VARS statement."""
+
+    name: str
+    value: str
+    begin: int
+    """Where the value begins in the statement's text, with its quotes."""
+    end: int
+
+
 @dataclass
 class Parts:
     """What one file and the files that it includes say."""
@@ -81,13 +115,20 @@ class Parts:
     descriptions: dict[str, str] = field(default_factory=dict)
     pins: dict[tuple[str, int], list[str]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    documents: list[Document] = field(default_factory=list)
+    """The file itself, and those that it includes, each as often as it does."""
+    kept: list[tuple[Statement, Document]] = field(default_factory=list)
+    """The statements that were asked for, in the order in which they count."""
     place: int = 0
     """How many VARS pairs and priorities there were so far."""
 
 
-def parts(document: Document, folder: Path) -> Parts:
-    """Read one DAGMan file and what it includes; `folder` is where relative names start."""
-    result = Parts()
+def parts(document: Document, folder: Path, keep: Container[str] = ()) -> Parts:
+    """Read one DAGMan file and what it includes; `folder` is where relative names start.
+
+    Statements whose keyword is one of `keep` are kept as they stand.
+    """
+    result = Parts(documents=[document])
     references: list[tuple[str, Statement, Document]] = []
     open_files = [(document, statements(document))]
     includes = 0
@@ -96,12 +137,16 @@ def parts(document: Document, folder: Path) -> Parts:
         statement = next(remaining, None)
         if statement is None:
             open_files.pop()
-        elif statement.keyword == "INCLUDE":
+            continue
+        if statement.keyword in keep:
+            result.kept.append((statement, current))
+        if statement.keyword == "INCLUDE":
             includes += 1
             if includes > _MOST_INCLUDES:
                 raise current.error(f"more than {_MOST_INCLUDES:,} files are included", statement.first)
             included = _included(statement, current, folder, [one for one, _ in open_files])
             open_files.append((included, statements(included)))
+            result.documents.append(included)
         else:
             for name in _take(statement, current, result):
                 references.append((name, statement, current))
@@ -240,26 +285,39 @@ def _take_pin(statement: Statement, document: Document, result: Parts) -> Iterab
 
 
 def _take_variables(statement: Statement, document: Document, result: Parts) -> Iterable[str]:
-    node, rest = (*statement.text.split(None, 1), "", "")[:2]
-    appended = False
-    if rest[:7].upper().startswith(("PREPEND", "APPEND")):
-        word, after = (*rest.split(None, 1), "")[:2]
-        if word.upper() in ("PREPEND", "APPEND"):
-            rest, appended = after, word.upper() == "APPEND"
+    node, appended, pairs = variable_pairs(statement, document)
     found = result.variables.setdefault(_whom(node), [])
-    position, end = 0, len(rest.rstrip())
-    while position < end or not end:
-        match = _VARIABLE.match(rest, position)
+    for pair in pairs:
+        found.append(Variable(result.place, pair.name, pair.value, appended))
+        result.place += 1
+    return (node,)
+
+
+def variable_pairs(statement: Statement, document: Document) -> tuple[str, bool, list[Pair]]:
+    """Return the node of a VARS statement, whether it says APPEND, and its pairs."""
+    text = statement.text
+    first, second = (*islice(WORD.finditer(text), 2), None, None)[:2]
+    mark = second.group().upper() if second else ""
+    before = second if mark in ("PREPEND", "APPEND") else first
+    position = before.end() if before else 0
+    pairs: list[Pair] = []
+    while position < len(text) or not pairs:
+        match = _VARIABLE.match(text, position)
         if not match or match.group(1).lower().startswith("queue"):
             raise document.error('expected VARS node name="value" ...', statement.first)
-        name, double, single, bare = match.groups()
-        value = bare or single or double or ""
-        if "\\" in value and not bare:
-            value = re.sub(r"\\(.)", r"\1", value, flags=re.DOTALL)
-        found.append(Variable(result.place, name.lower(), value, appended))
-        result.place += 1
+        pairs.append(_pair(match))
         position = match.end()
-    return (node,)
+    return unquoted(first.group()) if first else "", mark == "APPEND", pairs
+
+
+def _pair(match: re.Match[str]) -> Pair:
+    name, double, single, bare = match.groups()
+    value = bare or single or double or ""
+    if "\\" in value and not bare:
+        value = re.sub(r"\\(.)", r"\1", value, flags=re.DOTALL)
+    quotes = 0 if bare else 1
+    begin, end = match.span(match.lastindex or 0)
+    return Pair(name.lower(), value, begin - quotes, end + quotes)
 
 
 def _whom(node: str) -> str:
@@ -301,7 +359,7 @@ def _take_reject(_statement: Statement, document: Document, result: Parts) -> It
 
 
 _HANDLERS: dict[str, Callable[[Statement, Document, Parts], Iterable[str]]] = {
-    **dict.fromkeys(("JOB", *_SPECIAL), _take_node),
+    **dict.fromkeys(JOBS, _take_node),
     "SUBDAG": _take_subdag,
     "SPLICE": _take_splice,
     "SUBMIT_DESCRIPTION": _take_description,
@@ -336,3 +394,17 @@ def unknown_node(name: str, document: Document, line: int, known: Iterable[str])
     """Return the error about a name that nothing defines."""
     hint = did_you_mean(name, known)
     return document.error(f'"{name}" is not defined by any JOB, SUBDAG or SPLICE line', line, hint=hint)
+
+
+def splice_path(splice: Splice, folder: Path) -> Path:
+    """Return the file of a splice; `folder` is where relative names start inside of it, its own DIR included."""
+    path = folder / splice.file
+    if not is_file(path):
+        message = f'SPLICE names "{splice.file}", which does not exist'
+        raise splice.document.error(message, splice.line, hint=f"looked for {path}")
+    return path.resolve()
+
+
+def folder_within(outer: str, inner: str | None) -> str:
+    """Return the folder `inner` as seen from `outer`; the empty text is the DAG file's own folder."""
+    return str(PurePosixPath(outer, inner)) if inner else outer

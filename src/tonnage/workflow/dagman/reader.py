@@ -13,13 +13,13 @@ from typing import Literal, cast
 
 from tonnage.files import Document, is_file
 from tonnage.workflow.dagman import submit
-from tonnage.workflow.dagman.parts import Arc, Node, Parts, Splice, parts, unknown_node
+from tonnage.workflow.dagman.parts import Arc, Node, Parts, Splice, folder_within, parts, splice_path, unknown_node
 from tonnage.workflow.dagman.statements import ALL_NODES, COMMANDS
 from tonnage.workflow.model import Source, SpecialTask, Task, Workflow
 from tonnage.workflow.notes import restored
 from tonnage.workflow.shell import several_lines, without_number
 
-__all__ = ["NOTE", "read", "recognises"]
+__all__ = ["NOTE", "read", "recognises", "shortened"]
 
 NOTE = "tonnage"
 """The variable in which Tonnage keeps what HTCondor has no word for."""
@@ -61,7 +61,7 @@ def read(document: Document) -> Workflow:
     expansion.run()
     if not expansion.tasks and not expansion.special:
         raise document.error("holds no node")
-    source = Source(document.path, "dagman", tuple(_shortened(expansion.warnings)))
+    source = Source(document.path, "dagman", tuple(shortened(expansion.warnings)))
     special = [SpecialTask(_kind(node), task) for node, task in expansion.special]
     edges = (expansion.parents, expansion.children)
     return Workflow.build(document.stem, expansion.tasks, edges, special=special, source=source)
@@ -71,7 +71,7 @@ def _kind(node: Node) -> Literal["final", "provisioner", "service"]:
     return cast(Literal["final", "provisioner", "service"], node.kind.lower())
 
 
-def _shortened(warnings: Mapping[str, int]) -> Iterator[str]:
+def shortened(warnings: Mapping[str, int]) -> Iterator[str]:
     """Yield each warning once, and say how many more there are."""
     for text, count in islice(warnings.items(), _MOST_WARNINGS):
         yield text if count == 1 else f"{text} ({count:,} nodes)"
@@ -158,7 +158,7 @@ class _Expansion:
         self._splices += 1
         if self._splices > _MOST_SPLICES:
             raise splice.document.error(f"more than {_MOST_SPLICES:,} splices", splice.line)
-        directory = _joined(outer.directory, splice.directory)
+        directory = folder_within(outer.directory, splice.directory)
         path = self._splice_path(splice, directory)
         if path in self._open_files:
             raise splice.document.error(f'"{splice.file}" is spliced into itself', splice.line)
@@ -168,11 +168,7 @@ class _Expansion:
     def _splice_path(self, splice: Splice, directory: str) -> Path:
         where = (directory, splice.file)
         if where not in self._splice_paths:
-            path = self.folder / directory / splice.file
-            if not is_file(path):
-                message = f'SPLICE names "{splice.file}", which does not exist'
-                raise splice.document.error(message, splice.line, hint=f"looked for {path}")
-            self._splice_paths[where] = path.resolve()
+            self._splice_paths[where] = splice_path(splice, self.folder / directory)
         return self._splice_paths[where]
 
     def _add(self, node: Node, scope: _Scope) -> None:
@@ -271,7 +267,7 @@ class _Describer:
         """For each task the submit file that names its category."""
 
     def task(self, node: Node, scope: _Scope) -> Task:
-        directory = _joined(scope.directory, node.directory)
+        directory = folder_within(scope.directory, node.directory)
         try:
             return self._task(node, scope, directory)
         except ValueError as error:
@@ -293,7 +289,7 @@ class _Describer:
             outputs=submit.files(settings, settings, "transfer_output_files"),
             request=request,
             priority=self._priority(node, scope),
-            directory=_joined(directory, submit.expand(settings.get("initialdir", ""), settings)) or None,
+            directory=folder_within(directory, submit.expand(settings.get("initialdir", ""), settings)) or None,
         )
         note = settings.get(NOTE)
         self.paths.append(self._path(node, scope, directory) if note is None else None)
@@ -384,8 +380,3 @@ class _Describer:
         if subdag:
             return f'SUBDAG file "{node.file}" {problem}'
         return f'submit file "{node.file}" {problem}: command and requests are unknown'
-
-
-def _joined(outer: str, inner: str | None) -> str:
-    """Return the folder `inner` as seen from `outer`; the empty text is the DAG file's own folder."""
-    return str(PurePosixPath(outer, inner)) if inner else outer

@@ -4,12 +4,23 @@ A file is only ever changed by replacing the lines of a statement or adding line
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tonnage.files import Document
 
-__all__ = ["ALL_NODES", "COMMANDS", "INTEGER", "RESERVED", "Statement", "statements", "with_priorities"]
+__all__ = [
+    "ALL_NODES",
+    "COMMANDS",
+    "INTEGER",
+    "RESERVED",
+    "WORD",
+    "Statement",
+    "pieces",
+    "quoted",
+    "statements",
+    "unquoted",
+]
 
 COMMANDS = frozenset(
     "JOB FINAL PROVISIONER SERVICE SUBDAG SPLICE INCLUDE SUBMIT_DESCRIPTION PARENT WEAK CATEGORY MAXJOBS RETRY "  # noqa: SIM905
@@ -25,6 +36,15 @@ RESERVED = frozenset(("PARENT", "CHILD", ALL_NODES))
 
 INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 """How DAGMan writes a whole number."""
+
+WORD = re.compile(r"""(?:[^\s"']+|"(?:[^"\\]|\\.)*(?:"|\\?\Z)|'(?:[^'\\]|\\.)*(?:'|\\?\Z))+""", re.DOTALL)
+"""A word with its quotes: blanks inside of them do not end it, and a quote that is never closed goes on to the end."""
+
+_QUOTED = re.compile(r"""(["'])((?:(?!\1)[^\\]|\\.)*)(?:\1|\\?\Z)""", re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+# What needs no quotes. At the start of a continued line `#` and `//` would be comments, at its end `\` would go on with
+# the next, and behind a node's name `{` and `@=` would open a description.
+_PLAIN = re.compile(r"""(?!#|//|@=|\{\Z)[^\s"']*[^\s"'\\]""")
 
 _WITH_DESCRIPTION = {"JOB", "FINAL", "PROVISIONER", "SERVICE", "SUBMIT_DESCRIPTION"}
 
@@ -45,7 +65,9 @@ class Statement(NamedTuple):
     @property
     def words(self) -> list[str]:
         """What follows the keyword, split at blanks; quotes of either kind hold a word together."""
-        return _quoted_words(self.text) if '"' in self.text or "'" in self.text else self.text.split()
+        if '"' not in self.text and "'" not in self.text:
+            return self.text.split()
+        return [unquoted(word) for word in WORD.findall(self.text)]
 
 
 def statements(document: Document) -> Iterator[Statement]:
@@ -114,63 +136,29 @@ def _closing_line(document: Document, lines: list[str], number: int, closing: st
     raise document.error(f'the submit description that starts here is not closed by "{closing}"', opened)
 
 
-def _quoted_words(text: str) -> list[str]:
-    """Split at blanks outside of quotes; inside them a backslash takes the next character as it is."""
-    words: list[str] = []
-    word: list[str] = []
-    inside, started = "", False
-    characters = iter(text)
-    for character in characters:
-        if character == inside or (not inside and character in "\"'"):
-            inside, started = "" if inside else character, True
-        elif character == "\\" and inside:
-            word.append(next(characters, ""))
-        elif character.isspace() and not inside:
-            if word or started:
-                words.append("".join(word))
-            word, started = [], False
-        else:
-            word.append(character)
-    if word or started:
-        words.append("".join(word))
-    return words
+def unquoted(word: str) -> str:
+    """Return what a word says: quotes are left out, and inside them a backslash takes the next character as it is."""
+    if '"' not in word and "'" not in word:
+        return word
+    return _QUOTED.sub(lambda found: _ESCAPED.sub(r"\1", found.group(2)), word)
 
 
-def with_priorities(document: Document, priorities: Mapping[str, int]) -> bytes:
-    """Return the file with these PRIORITY lines: an old number is replaced, a missing line added at the end.
+def quoted(word: str) -> str:
+    """Return a word as it must stand in a statement to be read back."""
+    if _PLAIN.fullmatch(word):
+        return word
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
-    All other bytes stay, and doing it twice changes nothing more.
+
+def pieces(lines: Sequence[str], statement: Statement) -> Iterator[tuple[int, int, str]]:
+    """Yield the parts of a statement without a description: the index of the line, the column, and the text there.
+
+    Joined with blanks they are the statement, from its keyword on.
     """
-    lines = document.data.split(b"\n")
-    missing = dict(priorities)
-    stated = [statement for statement in statements(document) if statement.keyword == "PRIORITY" and statement.words]
-    # The last line that concerns a node counts, so one above a line for ALL_NODES must be said again below it.
-    for_all = max((one.first for one in stated if one.words[0].upper() == ALL_NODES), default=0)
-    for statement in stated:
-        words = statement.words
-        if words[0] not in priorities:
+    for index in range(statement.first - 1, statement.last):
+        text = lines[index].strip()
+        if _is_comment(text):
             continue
-        if len(words) != 2 or not INTEGER.fullmatch(words[1]):
-            raise document.error("expected PRIORITY node number", statement.first)
-        if statement.first > for_all:
-            missing.pop(words[0], None)
-        if words[1] != str(priorities[words[0]]):
-            _replace_number(lines, statement, words, priorities[words[0]])
-    end_of_line = b"\r\n" if lines[0].endswith(b"\r") else b"\n"
-    data = b"\n".join(lines)
-    if not missing:
-        return data
-    if data and not data.endswith(b"\n"):
-        data += end_of_line
-    added = (f"PRIORITY {node} {number}".encode() for node, number in missing.items())
-    return data + b"".join(line + end_of_line for line in added)
-
-
-def _replace_number(lines: list[bytes], statement: Statement, words: list[str], number: int) -> None:
-    """Put a number in the place of the one that stands on the statement's lines."""
-    for index in reversed(range(statement.first - 1, statement.last)):
-        before, found, after = lines[index].rpartition(words[1].encode())
-        # Only blanks or a continuation may follow the number: else the digits belong to a node's name.
-        if found and not after.strip(b" \t\r\\") and (not before or before[-1:] in b" \t"):
-            lines[index] = before + str(number).encode() + after
-            return
+        column = len(lines[index]) - len(lines[index].lstrip())
+        yield index, column, text[:-1].rstrip() if text.endswith("\\") else text

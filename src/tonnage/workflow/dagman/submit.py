@@ -9,7 +9,20 @@ from typing import TypeAlias
 
 from tonnage.jobs import Amounts
 
-__all__ = ["Description", "amount", "amounts", "command", "expand", "files", "oddities", "parse", "quoted_argument"]
+__all__ = [
+    "OWN_PRIORITY",
+    "PRIORITY_LINE",
+    "Description",
+    "amount",
+    "amounts",
+    "command",
+    "expand",
+    "files",
+    "oddities",
+    "parse",
+    "priority_from_macro",
+    "quoted_argument",
+]
 
 Description: TypeAlias = Mapping[str, str]
 """The settings of a submit description by their names in small letters, macros not expanded."""
@@ -28,6 +41,11 @@ _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 QUEUE = "queue"
 """Where `parse` keeps what stands behind ``queue``; no setting can have that name."""
+OWN_PRIORITY = ("priority", "prio")
+"""The names under which a description sets the priority of its jobs."""
+PRIORITY_LINE = "priority = $(JOBPRIORITY:0)"
+"""What gives a job the priority that the DAG file states in VARS."""
+_FROM_MACRO = re.compile(r"\$\(\s*JOBPRIORITY\s*(?::\s*0\s*)?\)", re.IGNORECASE)
 CONDITION = "if"
 """Where `parse` keeps an ``if``, which it does not evaluate."""
 _CONDITION = re.compile(r"\s*if\b(?!\s*=)", re.IGNORECASE)
@@ -52,22 +70,44 @@ def parse(text: str) -> dict[str, str]:
     What follows ``queue`` is not read, as DAGMan does not read it either.
     """
     settings: dict[str, str] = {}
-    lines = iter(text.split("\n"))
-    for line in lines:
+    for _, name, value in _statements(text):
+        settings[name] = _without_itself(name, value, settings.get(name, ""))
+    return settings
+
+
+def _statements(text: str) -> Iterator[tuple[int, str, str]]:
+    """Yield the line's index, name and value of each setting, of each ``if``, and of the ``queue`` at the end."""
+    numbered = enumerate(text.split("\n"))
+    lines = (line for _, line in numbered)
+    for index, line in numbered:
         if line.lstrip().startswith("#"):
             continue
         whole = _continued(line, lines)
         if found := _QUEUE.match(whole):
-            settings[QUEUE] = whole[found.end() :].strip()
-            break
+            yield index, QUEUE, whole[found.end() :].strip()
+            return
         if _CONDITION.match(whole):
-            settings[CONDITION] = whole.strip()
+            yield index, CONDITION, whole.strip()
         if found := _BLOCK.fullmatch(whole):
-            settings[_key(found.group(1))] = _block(f"@{found.group(2)}", lines)
+            yield index, _key(found.group(1)), _block(f"@{found.group(2)}", lines)
         elif found := _SETTING.match(whole):
-            name, value = _key(found.group(1)), found.group(2).strip()
-            settings[name] = _without_itself(name, value, settings.get(name, ""))
-    return settings
+            yield index, _key(found.group(1)), found.group(2).strip()
+
+
+def priority_from_macro(text: str) -> tuple[int | None, bool]:
+    """Return before which line a description needs `PRIORITY_LINE`, and whether it sets another priority above.
+
+    None says that it has the line already; the lines' number, that it must be added at the end.
+    """
+    place, last = text.count("\n") + 1, ""
+    for index, name, value in _statements(text):
+        if name == QUEUE:
+            place = index
+        elif name in OWN_PRIORITY:
+            last = value
+    if _FROM_MACRO.fullmatch(last):
+        return None, False
+    return place, bool(last)
 
 
 def _continued(line: str, lines: Iterator[str]) -> str:

@@ -1,0 +1,160 @@
+"""A copy of a workflow: the top DAG, and beside it a folder with copies of what it splices, includes and submits."""
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from os.path import normpath
+from pathlib import Path
+from typing import TypeAlias
+
+from tonnage.errors import InputError
+from tonnage.files import is_file, stem, without_gz
+from tonnage.workflow.dagman.parts import JOBS, Node, folder_within
+from tonnage.workflow.dagman.patch import Patch, Patches
+from tonnage.workflow.dagman.priorities import replace_word
+from tonnage.workflow.dagman.saving import NewFile
+from tonnage.workflow.dagman.scopes import Scope
+from tonnage.workflow.dagman.statements import quoted
+from tonnage.workflow.references import FreeNames
+
+__all__ = ["Copies", "SubmitPath"]
+
+SubmitPath: TypeAlias = Callable[[Scope, Node], Path | None]
+"""Gives the submit file of a node, or None."""
+
+_MARK = "README.tonnage"
+_MARK_TEXT = "Copies that belong to {}: `tonnage rank --output` makes them, and replaces them when it is run again.\n"
+_SUBMIT = "submit"
+_UNSAFE = re.compile(r"^[.-]|[^\w.+,-]")
+_LONGEST_NAME = 60  # letters, of up to four bytes each
+
+
+class Copies:
+    """Collects the files of a copy, the innermost splices first, and lets each name the copies of the others."""
+
+    def __init__(self, path: Path, output: Path, submits: Mapping[Path, Patch]) -> None:
+        self._path = path
+        self._output = output
+        self._elsewhere = path.parent.resolve() != output.parent.resolve()
+        self._folder = output.with_name(f"{stem(output)}.files")
+        self._names = FreeNames([_SUBMIT, stem(Path(_MARK))])
+        self._spliced: dict[Scope, Path] = {}
+        self._submits = _submit_places(submits, self._folder / _SUBMIT)
+        self._data = {self._submits[file]: patch.data for file, patch in submits.items()}
+
+    def add(self, scope: Scope, patches: Patches, submit_path: SubmitPath) -> None:
+        """Copy a DAG with what it includes, where they change; its splices must have been added before."""
+        self._name_submit_files(scope, patches, submit_path)
+        self._name_splices(scope, patches)
+        self._name_included(scope, patches)
+        own = patches.of(scope.document)
+        if not scope.prefix:
+            self._data[self._output] = own.data  # the top DAG: the last of all
+        elif own.changed:
+            self._spliced[scope] = self._place(scope.name, scope.document.path)
+            self._data[self._spliced[scope]] = own.data
+
+    def _name_submit_files(self, scope: Scope, patches: Patches, submit_path: SubmitPath) -> None:
+        for statement, document in scope.parts.kept if self._submits else ():
+            if statement.keyword not in JOBS:
+                continue
+            node = scope.parts.names[statement.words[0]]
+            path = submit_path(scope, node) if isinstance(node, Node) else None
+            if path in self._submits:
+                directory = folder_within(scope.directory, node.directory)
+                replace_word(patches.of(document), statement, 1, self._reference(self._submits[path], directory))
+
+    def _name_splices(self, scope: Scope, patches: Patches) -> None:
+        for statement, document in scope.parts.kept:
+            if statement.keyword == "SPLICE":
+                name, file = statement.words[:2]
+                inner = scope.inner[name]
+                new = self._new_name(file, self._spliced.get(inner), inner.directory)
+                if new is not None:
+                    replace_word(patches.of(document), statement, 1, new)
+
+    def _name_included(self, scope: Scope, patches: Patches) -> None:
+        places: dict[Patch, Path] = {}
+        # From the last to the first: what an included file includes itself comes behind it, and may change it.
+        for statement, document in reversed(scope.parts.kept):
+            if statement.keyword != "INCLUDE":
+                continue
+            file = statement.words[0]
+            included = patches.at(self._path.parent / scope.directory / file)
+            path = included.document.path
+            if included.changed and included not in places:
+                places[included] = self._place(f"{scope.prefix}{stem(path)}", path)
+            new = self._new_name(file, places.get(included), scope.directory)
+            if new is not None:
+                replace_word(patches.of(document), statement, 0, new)
+        for included, place in places.items():
+            self._data[place] = included.data
+
+    def _new_name(self, file: str, place: Path | None, directory: str) -> str | None:
+        """Return how a copied or another file must be named now, or None where its old name is right."""
+        if place is not None:
+            return self._reference(place, directory)
+        if self._elsewhere and not Path(file).is_absolute():
+            return quoted(str(self._path.parent.absolute() / directory / file))
+        return None
+
+    def _reference(self, place: Path, directory: str) -> str:
+        """Return how a statement whose names start at `directory` names a copy.
+
+        Relative names would be wrong where the copy lies in another folder: it must be submitted from the old one.
+        """
+        if self._elsewhere or directory not in ("", "."):
+            return quoted(str(place.absolute()))
+        return quoted(str(place.relative_to(self._output.parent)))
+
+    def _place(self, label: str, path: Path) -> Path:
+        """Return where the copy of a file that is spliced or included goes."""
+        name = self._names.give(_UNSAFE.sub("_", label)[-_LONGEST_NAME:])
+        return self._folder / f"{name}{Path(without_gz(path)).suffix[:_LONGEST_NAME] or '.dag'}"
+
+    def check(self, sources: Collection[Path]) -> None:
+        """Refuse to replace what belongs to the workflow, or what is not a copy of Tonnage's."""
+        for place in self._data:
+            if place.resolve() in sources:
+                raise InputError("belongs to the workflow itself", path=place, hint="choose another --output")
+        if len(self._data) == 1:
+            return
+        is_stream = self._output.is_relative_to("/dev") or (self._output.exists() and not is_file(self._output))
+        if is_stream:
+            message = "must be a file: splices, included or submit files are copied into a folder beside it"
+            raise InputError(message, path=self._output)
+        if self._folder.exists() and not is_file(self._folder / _MARK):
+            message = "is where copies of splices, included and submit files go, but exists already"
+            raise InputError(message, path=self._folder, hint="choose another --output, or remove it")
+
+    def files(self) -> tuple[NewFile, ...]:
+        """Return all files of the copy, the top DAG last."""
+        beside = [NewFile(place, data) for place, data in self._data.items() if place != self._output]
+        if beside:
+            beside.insert(0, NewFile(self._folder / _MARK, _MARK_TEXT.format(self._output.name).encode()))
+        top = NewFile(self._output, self._data[self._output], self._output.suffix.lower() == ".gz")
+        return (*beside, top)
+
+    def warnings(self) -> tuple[str, ...]:
+        """Say what the user should know about a copy in another folder."""
+        if not self._elsewhere:
+            return ()
+        folder = self._path.parent.absolute()
+        return (f"names in {self._output} are still relative to {folder}: run condor_submit_dag there",)
+
+
+def _submit_places(submits: Collection[Path], folder: Path) -> dict[Path, Path]:
+    """Return where the copies of submit files go: under their own names, which are the categories of their jobs.
+
+    Of those with the same name in several folders all but the first get a folder of their own.
+    """
+    folders: dict[str, Path] = {}
+    taken: dict[str, str] = {}
+    free = FreeNames(path.name for path in submits)
+    places: dict[Path, Path] = {}
+    for path in submits:
+        category = normpath(path.with_suffix(""))
+        if category not in folders:
+            first = taken.setdefault(Path(category).name, category) == category
+            folders[category] = folder if first else folder / free.give(_UNSAFE.sub("_", path.parent.name) or "folder")
+        places[path] = folders[category] / path.name
+    return places

@@ -1,0 +1,190 @@
+"""Priorities written into DAGMan files: into the files themselves, or into a copy of them.
+
+PRIORITY lines are what DAGMan reads today. The form of the PRIO paper, ``VARS node JOBPRIORITY="k"`` in the DAG and
+``priority = $(JOBPRIORITY:0)`` in the submit descriptions, is written with ``legacy``.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tonnage.errors import InputError
+from tonnage.files import Document, is_file
+from tonnage.workflow.dagman import submit
+from tonnage.workflow.dagman.copies import Copies
+from tonnage.workflow.dagman.parts import JOBS, Node, folder_within
+from tonnage.workflow.dagman.patch import Patch, Patches
+from tonnage.workflow.dagman.priorities import from_macro, state_macros, state_priorities, state_variables
+from tonnage.workflow.dagman.reader import shortened
+from tonnage.workflow.dagman.saving import NewFile, save_all
+from tonnage.workflow.dagman.scopes import Scope, scopes
+from tonnage.workflow.dagman.statements import ALL_NODES
+from tonnage.workflow.garbage import collector_paused
+
+__all__ = ["Edit", "NewFile", "copy", "in_place", "save"]
+
+_SUBDAGS = "a SUBDAG's priority is added to those of the nodes inside of it, which can then overtake other nodes"
+_ALWAYS = ("PRIORITY", "INCLUDE", "SPLICE")
+_LEGACY = ("VARS", "SUBMIT_DESCRIPTION", *JOBS)
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """The files that a ranking changes or makes, the top DAG last, and what the user should know."""
+
+    files: tuple[NewFile, ...]
+    warnings: tuple[str, ...]
+
+
+@collector_paused()
+def in_place(path: Path, priorities: Mapping[str, int], *, legacy: bool = False) -> Edit:
+    """Return the workflow's files that change when its nodes get these priorities.
+
+    The names of nodes are those of the tasks that the reader gives. A file that is used more than once, by splices
+    whose nodes need different priorities, is refused.
+    """
+    ranking = _Ranking(path, priorities, legacy=legacy)
+    found: dict[Path, tuple[Scope, NewFile]] = {}
+    changed: set[Path] = set()
+    for scope in reversed(ranking.scopes):
+        for real, patch in ranking.patches(scope).real.items():
+            file = NewFile(patch.document.path, patch.data, _is_compressed(real))
+            user, other = found.setdefault(real, (scope, file))
+            if other.data != file.data:
+                raise _used_twice(file.path, user, scope)
+            if patch.changed:
+                changed.add(real)
+    files = {real: file for real, (_, file) in found.items() if real in changed}
+    for patch in ranking.submits.values():
+        if patch.changed:
+            real = patch.document.path.resolve()
+            files.setdefault(real, NewFile(patch.document.path, patch.data, _is_compressed(real)))
+    return Edit(tuple(sorted(files.values(), key=lambda file: file.path == path)), ranking.warnings)
+
+
+def _is_compressed(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(2) == b"\x1f\x8b"
+
+
+def _used_twice(path: Path, first: Scope, second: Scope) -> InputError:
+    users = " and ".join(
+        sorted(f"splice {scope.name}" if scope.name else "the DAG itself" for scope in (first, second))
+    )
+    message = f"is used more than once ({users}), with nodes that need different priorities"
+    return InputError(message, path=path, hint="use --output FILE: it makes a copy for each")
+
+
+@collector_paused()
+def copy(path: Path, output: Path, priorities: Mapping[str, int], *, legacy: bool = False) -> Edit:
+    """Return the files of a copy of the workflow whose nodes have these priorities.
+
+    What it splices or includes and must change is copied too, once for each splice, into a folder beside the copy.
+    """
+    if output.resolve() == path.resolve():
+        raise InputError("is the workflow itself", path=output, hint="use --in-place to change it")
+    ranking = _Ranking(path, priorities, legacy=legacy)
+    copies = Copies(path, output, ranking.submits)
+    for scope in reversed(ranking.scopes):
+        copies.add(scope, ranking.patches(scope), ranking.submit_path)
+    copies.check(ranking.sources)
+    return Edit(copies.files(), (*ranking.warnings, *copies.warnings()))
+
+
+def save(edit: Edit, *, backup: bool = False) -> list[Path]:
+    """Write all files of an edit, or none, and return their paths; `backup` keeps old ones as NAME.bak."""
+    return save_all(edit.files, backup=backup)
+
+
+class _Ranking:
+    """What a ranking changes in a workflow's files, wherever they are then written."""
+
+    def __init__(self, path: Path, priorities: Mapping[str, int], *, legacy: bool) -> None:
+        self._legacy = legacy
+        self._folder = path.parent
+        self._warnings: Counter[str] = Counter()
+        self._submit_paths: dict[tuple[str, str | None, str], Path] = {}
+        self._seen: set[Path] = set()
+        self.scopes = scopes(Document.open(path), priorities, _ALWAYS + _LEGACY if legacy else _ALWAYS)
+        self.submits: dict[Path, Patch] = {}
+        """Under `legacy`, the submit files of all nodes with a priority."""
+        self.sources: set[Path] = set()
+        """Every file of the workflow, as far as it was looked at."""
+        for scope in self.scopes:
+            self._look_at(scope)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the user should know, each thing once."""
+        return tuple(shortened(dict.fromkeys(self._warnings, 1)))
+
+    def patches(self, scope: Scope) -> Patches:
+        """Return the changes to the file of a DAG and to those that it includes."""
+        patches = Patches(scope.parts.documents)
+        if not self._legacy:
+            state_priorities(scope.parts, scope.wanted, patches)
+            return patches
+        jobs = {name: number for name, number in scope.wanted.items() if not _is_subdag(scope, name)}
+        # DAGMan does not give a SUBDAG's variables to its jobs, so it needs a PRIORITY line; and where one stands
+        # already, for the node or for all, it must not contradict the variable.
+        stated = scope.parts.priorities
+        lines = {
+            name: number
+            for name, number in scope.wanted.items()
+            if name not in jobs or name in stated or ALL_NODES in stated
+        }
+        state_priorities(scope.parts, lines, patches)
+        state_variables(scope.parts, jobs, patches)
+        for name in state_macros(scope.parts, jobs, scope.used, patches):
+            self._warnings[
+                f'the description of "{scope.prefix}{name}" sets a priority, which the ranking overrules'
+            ] += 1
+        return patches
+
+    def submit_path(self, scope: Scope, node: Node) -> Path | None:
+        """Return the submit file of a node, not yet looked for; None where its description stands in a DAG."""
+        if node.file is None or node.file in scope.named:
+            return None
+        key = (scope.directory, node.directory, node.file)
+        path = self._submit_paths.get(key)
+        if path is None:
+            path = self._folder / folder_within(scope.directory, node.directory) / node.file
+            self._submit_paths[key] = path
+        return path
+
+    def _look_at(self, scope: Scope) -> None:
+        """See what the nodes of a DAG mean for its ranking: submit files, descriptions in the DAG, SUBDAGs."""
+        self.sources.update(document.path.resolve() for document in scope.parts.documents)
+        for name in scope.wanted:
+            node = scope.parts.names[name]
+            if not isinstance(node, Node):
+                continue
+            path = self.submit_path(scope, node)
+            if node.kind == "SUBDAG":
+                self._warnings[_SUBDAGS] += 1
+            elif path is None and node.file is not None:
+                scope.named[node.file].used.add(node.file)
+            if path is not None and path not in self._seen:
+                self._seen.add(path)
+                self.sources.add(path.resolve())
+                self._look_at_file(path, node)
+
+    def _look_at_file(self, path: Path, node: Node) -> None:
+        if node.kind == "SUBDAG":
+            return
+        if not is_file(path) or not os.access(path, os.R_OK):
+            if self._legacy and not node.noop:
+                self._warnings[f"{path}: cannot be read, so its jobs get no priority"] += 1
+        elif self._legacy:
+            self.submits[path], other = from_macro(Document.open(path))
+            if other:
+                self._warnings[f"{path}: sets a priority, which the ranking overrules"] += 1
+        elif any(name in submit.parse(Document.open(path).text) for name in submit.OWN_PRIORITY):
+            self._warnings[f"{path}: sets a priority, which wins over the ranking"] += 1
+
+
+def _is_subdag(scope: Scope, name: str) -> bool:
+    node = scope.parts.names[name]
+    return isinstance(node, Node) and node.kind == "SUBDAG"
