@@ -4,6 +4,7 @@
 PYTHON ?= $(shell for p in /usr/bin/python3 python3; do $$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 VENV := .venv
 BIN := $(VENV)/bin
+BENCHMARKS := graphs.py monitors.py archives.py sizes.py clusters.py ranks.py
 
 .PHONY: help demo test lint docs bench reproduce soak clean
 
@@ -39,7 +40,7 @@ test: $(VENV)/installed-test $(VENV)/installed-docs $(VENV)/installed-bench
 	@tests/install-services
 	@$(BIN)/python -m pytest -n auto -q
 	@$(MAKE) --no-print-directory lint docs
-	@$(BIN)/python benchmarks/graphs.py --quick >/dev/null && $(BIN)/python benchmarks/monitors.py --quick >/dev/null && $(BIN)/python benchmarks/archives.py --quick >/dev/null && $(BIN)/python benchmarks/sizes.py --quick >/dev/null && $(BIN)/python benchmarks/clusters.py --quick >/dev/null && $(BIN)/python benchmarks/reproduce ranking --quick >/dev/null && echo "benchmarks run"
+	@for one in $(BENCHMARKS) "reproduce ranking"; do $(BIN)/python benchmarks/$$one --quick >/dev/null || exit 1; done; echo "benchmarks run"
 
 lint: $(VENV)/installed-test
 	@$(BIN)/ruff check .
@@ -51,11 +52,7 @@ docs: $(VENV)/installed-docs
 	@echo "docs/_build/html/index.html"
 
 bench: $(VENV)/installed-test $(VENV)/installed-bench
-	@$(BIN)/python benchmarks/graphs.py
-	@$(BIN)/python benchmarks/monitors.py
-	@$(BIN)/python benchmarks/archives.py
-	@$(BIN)/python benchmarks/sizes.py
-	@$(BIN)/python benchmarks/clusters.py
+	@for one in $(BENCHMARKS); do $(BIN)/python benchmarks/$$one || exit 1; done
 
 reproduce: $(VENV)/installed
 	@$(BIN)/python benchmarks/reproduce sizing

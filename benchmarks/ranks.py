@@ -60,7 +60,7 @@ def different(jobs: int) -> Graph:
         sources, sinks = rng.integers(2, 40, 2)
         joined = rng.random((sources, sinks)) < 0.3
         joined[np.arange(sources), rng.integers(0, sinks, sources)] = True
-        pairs.append(np.argwhere(joined) + (begin, begin + sources))
+        pairs.append(np.argwhere(joined) + np.array([begin, begin + sources]))
         begin += sources + sinks
     edges = np.concatenate(pairs)
     return Graph.from_edges(begin, edges[:, 0], edges[:, 1])
@@ -133,9 +133,8 @@ def main() -> None:
         print(json.dumps(measured(options.one[0], int(options.one[1]), certified=options.certified)))
         return
     sizes = (1_000, 10_000) if options.quick else (10_000, 100_000, 1_000_000)
-    print(
-        f"PRIO\n{'shape':<17} {'jobs':>10} {'edges':>10} {'components':>10} {'kinds':>6} {'seconds':>8} {'memory':>9} graphlib"
-    )
+    columns = [f"{name:>10}" for name in ("jobs", "edges", "components")]
+    print("PRIO", f"{'shape':<17} {' '.join(columns)} {'kinds':>6} {'seconds':>8} {'memory':>9} graphlib", sep="\n")
     for shape in SHAPES:
         for jobs in sizes:
             one = apart(shape, jobs)

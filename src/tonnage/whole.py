@@ -51,6 +51,8 @@ class WholeFile:
         try:
             while data:
                 data = data[os.write(self._descriptor, data) :]
+        except BrokenPipeError:
+            raise  # whoever reads it has seen enough
         except OSError as error:
             raise self._error(error) from None
 

@@ -1,5 +1,6 @@
 """``tonnage rank``: which job goes first."""
 
+from itertools import groupby
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -70,7 +71,7 @@ def rank(
              tonnage rank analysis.json --method best --explain
              tonnage rank analysis.dax -o analysis.dag
     """
-    _check(path, output, in_place=in_place, backup=backup, legacy=legacy)
+    _check(output, in_place=in_place, backup=backup, legacy=legacy)
     workflow = read_workflow(path, source_format)
     _check_format(workflow, output, in_place=in_place, legacy=legacy)
     ranked = _Ranked(workflow, method)
@@ -81,7 +82,7 @@ def rank(
         return
     if not files and not in_place:
         ranked.print_order()
-    click.echo(ranked.certificate())
+    click.echo(ranked.certificate(), err=bool(files) or in_place)
     if explain:
         ranked.print_explanation()
     if in_place and not files:
@@ -90,12 +91,10 @@ def rank(
         click.echo(f"{printable(file)}: written", err=True)
 
 
-def _check(path: Path, output: Path | None, *, in_place: bool, backup: bool, legacy: bool) -> None:
+def _check(output: Path | None, *, in_place: bool, backup: bool, legacy: bool) -> None:
     """Refuse options that do not go together."""
     if in_place and output is not None:
         raise InputError("--in-place and --output exclude each other", hint="give one of them")
-    if in_place and str(path) == "-":
-        raise InputError("standard input cannot be changed in place", hint="give --output")
     if backup and not in_place:
         raise InputError("--backup goes with --in-place", hint="--output leaves WORKFLOW as it is")
     if legacy and not in_place and output is None:
@@ -103,8 +102,10 @@ def _check(path: Path, output: Path | None, *, in_place: bool, backup: bool, leg
 
 
 def _check_format(workflow: "Workflow", output: Path | None, *, in_place: bool, legacy: bool) -> None:
-    """Refuse what only DAGMan files can do."""
+    """Refuse what only DAGMan files can do, and what needs such a file a second time."""
     if _is_dagman(workflow) and (in_place or _keeps_bytes(workflow, output)):
+        if workflow.source is not None and not workflow.source.path.is_file():
+            raise InputError("a DAGMan file is read twice, which a pipe cannot be", hint="give the name of a file")
         return
     if in_place:
         raise InputError("only DAGMan files are changed in place", hint="give --output")
@@ -120,21 +121,24 @@ def _keeps_bytes(workflow: "Workflow", output: Path | None) -> bool:
     """Whether the output is the input with other priorities, and not the same workflow written anew."""
     from tonnage.files import without_gz
 
-    return output is not None and _is_dagman(workflow) and without_gz(output).lower().endswith(".dag")
+    if output is None or not _is_dagman(workflow):
+        return False
+    return without_gz(output).lower().endswith(".dag") or output.is_relative_to("/dev")
 
 
 def _written(
     ranked: "_Ranked", path: Path, output: Path | None, *, in_place: bool, backup: bool, legacy: bool
 ) -> list[str]:
     """Write what is to be written, and return the names of the files."""
-    from tonnage.workflow import dagman, write
+    from tonnage.workflow import write
+    from tonnage.workflow.dagman import ranking
 
     if in_place:
-        edit = dagman.in_place(path, ranked.priorities, legacy=legacy)
+        edit = ranking.in_place(path, ranked.priorities, legacy=legacy)
     elif output is None:
         return []
     elif _keeps_bytes(ranked.workflow, output):
-        edit = dagman.copy(path, output, ranked.priorities, legacy=legacy)
+        edit = ranking.copy(path, output, ranked.priorities, legacy=legacy)
     elif output.suffix.lower() == ".csv":
         ranked.write_table(output)
         return [str(output)]
@@ -143,7 +147,7 @@ def _written(
         return [str(output)]
     for warning in edit.warnings:
         click.echo(printable(f"tonnage: {path}: warning: {warning}"), err=True)
-    return [str(one) for one in dagman.save(edit, backup=backup)]
+    return [str(one) for one in ranking.save(edit, backup=backup)]
 
 
 class _Ranked:
@@ -184,7 +188,7 @@ class _Ranked:
         if self.bound is None:
             return f"{said}; the workflow is too large to say how many there could be"
         below = 1 - self.mean_eligible / self.bound if self.bound else 0.0
-        return f"{said}; no order has more than {self.bound:,.1f}, so this is within {below:.1%} of the most"
+        return f"{said}; no order has more than {self.bound:,.1f}, so this is within {below:.1%} of that"
 
     def print_order(self) -> None:
         """Print the first jobs."""
@@ -226,10 +230,11 @@ class _Ranked:
             click.echo(f"{self.method} has one number for each job and no more to explain: see tonnage rank --help")
             return
         header = list(rows[0])
-        shown = [[_cell(value) for value in row.values()] for row in rows[:_EXPLAINED]]
+        alike = _alike(rows)
+        shown = [[_cell(value) for value in row.values()] for row in alike[:_EXPLAINED]]
         print_table(header, shown, right=[name for name in header if not isinstance(rows[0][name], str)])
-        if len(rows) > _EXPLAINED:
-            click.echo(f"({len(rows) - _EXPLAINED:,} more: --json has them all)")
+        if len(alike) > _EXPLAINED:
+            click.echo(f"({len(alike) - _EXPLAINED:,} more lines: --json has them all)")
         for gain in self._best.gains if self._best else ():
             click.echo(_said(gain.rival, gain.ratio, gain.low, gain.high))
         if self._best is not None:
@@ -241,6 +246,17 @@ def _said(rival: str, ratio: float, low: float, high: float) -> str:
     return f"ends {sooner} than {rival} in runs with other random numbers: ratio {ratio:.3f} [{low:.3f}, {high:.3f}]"
 
 
+def _alike(rows: "list[dict[str, object]]") -> "list[dict[str, object]]":
+    """Put rows together that follow each other and say the same of different jobs."""
+    found = []
+    for _, group in groupby(rows, key=lambda row: list(row.values())[1:]):
+        first, *others = group
+        name, *_ = first
+        more = f" and {len(others):,} like it" if others else ""
+        found.append({**first, name: f"{first[name]}{more}"})
+    return found
+
+
 def _cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:,.3f}"
@@ -250,7 +266,7 @@ def _cell(value: object) -> str:
 def _candidates(found: "Best") -> "list[dict[str, object]]":
     """Return what was judged: mean times are parts of that of first in, first out."""
     return [
-        {"candidate": one.method, "eligible on average": one.mean_eligible, "time": one.time}
+        {"candidate": one.method, "eligible on average": one.mean_eligible, "time/fifo": one.time}
         for one in found.candidates
     ]
 
