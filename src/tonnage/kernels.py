@@ -1,10 +1,12 @@
 """Hot loops: one plain Python function each, compiled by numba where the input is large.
 
 Importing numba and loading a compiled kernel takes most of a second, so a small input runs the function as it is.
+A kernel may call other plain functions of its module by their names: they are compiled with it.
 """
 
 from collections.abc import Callable
 from functools import cache
+from types import CodeType, FunctionType
 from typing import ParamSpec, TypeVar, cast
 
 __all__ = ["COMPILE_FROM", "fast"]
@@ -25,8 +27,25 @@ def fast(function: Callable[P, R], size: int) -> Callable[P, R]:
 def _compiled(function: Callable[..., object]) -> Callable[..., object]:
     import numba
 
+    whole = _with_compiled_helpers(function)
     try:
-        compiled = numba.njit(cache=True)(function)
+        compiled = numba.njit(cache=True)(whole)
     except RuntimeError:  # neither the package's folder nor the user's can be written to
-        compiled = numba.njit(function)
+        compiled = numba.njit(whole)
     return cast(Callable[..., object], compiled)
+
+
+def _with_compiled_helpers(function: Callable[..., object]) -> Callable[..., object]:
+    """Return a twin of a function that calls the compiled twins of its module's other functions."""
+    code, names = cast(CodeType, function.__code__), function.__globals__
+    called = {name: names.get(name) for name in code.co_names}
+    helpers = {
+        name: _compiled(other)
+        for name, other in called.items()
+        if isinstance(other, FunctionType) and other.__module__ == function.__module__ and other is not function
+    }
+    if not helpers:
+        return function
+    twin = FunctionType(code, {**names, **helpers}, function.__name__, function.__defaults__, function.__closure__)
+    twin.__qualname__ = function.__qualname__
+    return twin
