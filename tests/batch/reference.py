@@ -166,7 +166,9 @@ class Reference:
                 continue
             if not self.contiguous:
                 return start, 0
-            meets = [other for other in others if other.start < start + job.request and start < other.start + other.request]
+            meets = [
+                other for other in others if other.start < start + job.request and start < other.start + other.request
+            ]
             block = self.block(job.nodes, meets)
             if block is not None:
                 return start, block

@@ -64,7 +64,9 @@ class Twins:
             self.reference.leave(job)
 
     def cancel(self, *which: int) -> None:
-        jobs = {job.number: job for one in which for job in self._pick(one, self.reference.queue + self.reference.running)}
+        jobs = {
+            job.number: job for one in which for job in self._pick(one, self.reference.queue + self.reference.running)
+        }
         if jobs:
             self.cluster.cancel(*jobs)
             self.reference.leave(*jobs.values())
@@ -177,7 +179,9 @@ def test_no_job_starts_after_its_first_promise(
 def test_an_estimate_is_what_happens_when_nothing_else_arrives_or_a_bound(
     log: Workload, until: int, nodes: int, request: int, requests: str
 ) -> None:
-    log = workload([row for row in zip(*map(np.ndarray.tolist, (log.submit, log.nodes, log.run, log.request))) if row[2]])  # type: ignore[misc]
+    log = workload(
+        [row for row in zip(*map(np.ndarray.tolist, (log.submit, log.nodes, log.run, log.request))) if row[2]]
+    )  # type: ignore[misc]
     begin = int(log.submit[0]) if len(log) else 0
     early = log.head(int((log.submit <= begin + until).sum()))
     cluster = Cluster(NODES, early, requests=requests)

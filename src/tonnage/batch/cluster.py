@@ -61,8 +61,8 @@ class Cluster:
     """
 
     __slots__ = (
-        "_arrays", "_busy", "_events", "_jobs", "_limits", "_log", "_max_running", "_max_submitted", "_plan", "_starts",
-        "_state", "_submitted", "_users", "nodes",
+        "_busy", "_events", "_free", "_jobs", "_limits", "_log", "_max_running", "_max_submitted", "_starts", "_state",
+        "_submitted", "_times", "_users", "nodes",
     )  # fmt: skip
 
     def __init__(
@@ -97,9 +97,9 @@ class Cluster:
         self._users: dict[int, int] = {}
         """The place in `limits` of each user whose running jobs are counted."""
         self._jobs = _table(_ROOM)
-        self._plan = _empty_plan(begin, nodes, _ROOM)
-        self._limits = np.empty((0, 2, self._plan.shape[1]), np.int64)
-        self._busy = np.zeros((self._plan.shape[1] if contiguous else 0, nodes), np.uint8)
+        self._times, self._free = _empty_plan(begin, nodes, _ROOM)
+        self._limits = np.empty((0, 2, len(self._times)), np.int64)
+        self._busy = np.zeros((len(self._times) if contiguous else 0, nodes), np.uint8)
         self._events = np.empty(2 * _ROOM, np.int64)
 
     @property
@@ -126,8 +126,9 @@ class Cluster:
         twin._starts = _NO_STARTS
         twin._submitted = self._submitted
         twin._users = self._users.copy()
-        twin._state, twin._jobs, twin._plan = self._state.copy(), self._jobs.copy(), self._plan.copy()
-        twin._limits, twin._busy = self._limits.copy(), self._busy.copy()
+        twin._state, twin._jobs = self._state.copy(), self._jobs.copy()
+        twin._times, twin._free, twin._busy = self._times.copy(), self._free.copy(), self._busy.copy()
+        twin._limits = self._limits.copy()
         twin._events = np.empty_like(self._events)
         return twin
 
@@ -158,7 +159,7 @@ class Cluster:
         It ends then, or with its request, but not before now.
         """
         slot = self._slot(job)
-        fast(plan.take_time, self._size)(self._state, self._jobs, slot, _run(seconds))
+        self._kernel(plan.take_time)(self._state, self._jobs, slot, _run(seconds))
 
     def finish(self, *jobs: int) -> None:
         """Let running jobs end now."""
@@ -200,20 +201,23 @@ class Cluster:
         if self._state[plan.EASY] and self._state[plan.QUEUED]:
             seen = self.copy()
             seen._call(plan.plan_queue)
-        return Snapshot.cut(self.now, self.nodes, seen._plan[0], seen._plan[1], seen._busy)
+        return Snapshot.cut(self.now, self.nodes, seen._times, seen._free, seen._busy, self._size)
 
     @property
     def _size(self) -> int:
         return (self._log.shape[1] + self._submitted) * _EFFORT
 
     def _call(self, kernel: Callable[..., Any], *values: object) -> Any:  # noqa: ANN401 (what the kernel returns)
-        arrays = (self._state, self._jobs, self._plan, self._busy, self._limits)
-        return fast(kernel, self._size)(*arrays, *values)
+        arrays = (self._state, self._jobs, self._times, self._free, self._busy, self._limits)
+        return self._kernel(kernel)(*arrays, *values)
+
+    def _kernel(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return fast(function, self._size, allocates=False)
 
     def _slot(self, job: int) -> int:
         slot = -1
         if 0 <= job < self._submitted:
-            slot = fast(plan.slot_of, self._size)(self._jobs, -1 - job)
+            slot = self._kernel(plan.slot_of)(self._jobs, -1 - job)
         if slot < 0:
             raise InputError(f"there is no job {job} in the queue, and none runs")
         return slot
@@ -235,8 +239,7 @@ class Cluster:
         jobs[:, :room] = self._jobs
         jobs[plan.SPARE, :room] = np.arange(room, 2 * room)
         self._jobs = jobs
-        self._plan = _wider(self._plan, room)
-        self._limits = _wider(self._limits, room)
+        self._times, self._free, self._limits = (_wider(one, room) for one in (self._times, self._free, self._limits))
         if len(self._busy):
             self._busy = np.concatenate([self._busy, np.zeros((2 * room, self.nodes), np.uint8)])
         self._events = np.concatenate([self._events, np.empty(2 * room, np.int64)])

@@ -1,6 +1,6 @@
 """Kernels of the simulated cluster: who holds which nodes when, and what happens next.
 
-A *plan* is two rows, breakpoints in time and the nodes that are free from each on; the last one lasts for ever. It is
+A *plan* is two arrays, breakpoints in time and the nodes that are free from each on; the last one lasts for ever. It is
 padded with FOREVER. The jobs in the system are the columns of one table, `jobs`; `state` holds single numbers. All of
 it lies in flat arrays, so that a cluster is copied in microseconds and one call simulates days.
 
@@ -15,8 +15,6 @@ So nodes that become free in a second are used in the same second, also those of
 """
 
 from typing import Any, TypeAlias
-
-import numpy as np
 
 __all__ = [
     "ENDED",
@@ -94,29 +92,29 @@ def earliest_block(times: Ints, free: Ints, busy: Ints, nodes: int, seconds: int
     while place + 1 < size and times[place + 1] <= after:
         place += 1
     start = after
-    taken = np.empty(busy.shape[1], np.uint8)
     while True:
         ahead = place
-        taken[:] = 0
         while ahead < size and times[ahead] < start + seconds and free[ahead] >= nodes:
-            for node in range(len(taken)):
-                taken[node] |= busy[ahead, node]
             ahead += 1
         if ahead < size and times[ahead] < start + seconds:
             place = ahead + 1  # too few are free there, whatever their places
         else:
-            first = _gap(taken, nodes)
+            first = _gap(busy, place, ahead, nodes)
             if first >= 0:
                 return start, first
             place += 1
         start = times[place]
 
 
-def _gap(taken: Ints, nodes: int) -> int:
-    """Return the first node of the lowest block of so many free neighbours; -1 if there is none."""
+def _gap(busy: Ints, begin: int, end: int, nodes: int) -> int:
+    """Return the first of so many neighbours that are free from one breakpoint to another; -1 if there are none."""
     run = 0
-    for node in range(len(taken)):
-        run = 0 if taken[node] else run + 1
+    for node in range(busy.shape[1]):
+        run += 1
+        for place in range(begin, end):
+            if busy[place, node]:
+                run = 0
+                break
         if run == nodes:
             return node - nodes + 1
     return -1
@@ -155,12 +153,16 @@ def _insert(times: Ints, free: Ints, busy: Ints, place: int, time: int) -> None:
     for part in range(last, place, -1):
         times[part] = times[part - 1]
         free[part] = free[part - 1]
-        if len(busy):
-            busy[part] = busy[part - 1]
+        _copy_places(busy, part, part - 1)
     times[place] = time
     free[place] = free[place - 1]
+    _copy_places(busy, place, place - 1)
+
+
+def _copy_places(busy: Ints, place: int, other: int) -> None:
     if len(busy):
-        busy[place] = busy[place - 1]
+        for node in range(busy.shape[1]):
+            busy[place, node] = busy[other, node]
 
 
 def _merge(times: Ints, free: Ints, busy: Ints, place: int) -> None:
@@ -181,8 +183,7 @@ def _cut(times: Ints, free: Ints, busy: Ints, place: int, count: int) -> None:
         if part + count < len(times):
             times[part] = times[part + count]
             free[part] = free[part + count]
-            if len(busy):
-                busy[part] = busy[part + count]
+            _copy_places(busy, part, part + count)
         else:
             times[part] = FOREVER
         part += 1
@@ -198,123 +199,119 @@ def _trim(times: Ints, free: Ints, busy: Ints, now: int) -> None:
     times[0] = now
 
 
-def _pass_to(state: Ints, plan: Ints, busy: Ints, limits: Ints, now: int) -> None:
+def _pass_to(state: Ints, times: Ints, free: Ints, busy: Ints, limits: Ints, now: int) -> None:
     """Let time pass in which nothing happens."""
     state[NOW] = now
-    _trim(plan[0], plan[1], busy, now)
+    _trim(times, free, busy, now)
     for user in range(len(limits)):
         _trim(limits[user, 0], limits[user, 1], busy[:0], now)
 
 
-def _claim(jobs: Ints, plan: Ints, busy: Ints, limits: Ints, slot: int, begin: int, sign: int) -> None:
+def _claim(jobs: Ints, times: Ints, free: Ints, busy: Ints, limits: Ints, slot: int, begin: int, sign: int) -> None:
     """Take (-1) or give back (1) what a job holds from `begin` on until the end of its request."""
     end = jobs[START, slot] + jobs[REQUEST, slot]
-    change(plan[0], plan[1], busy, begin, end, sign * jobs[NODES, slot], jobs[FIRST, slot])
+    change(times, free, busy, begin, end, sign * jobs[NODES, slot], jobs[FIRST, slot])
     user = jobs[LIMIT, slot]
     if user >= 0:
         change(limits[user, 0], limits[user, 1], busy[:0], begin, end, sign, 0)
 
 
-def _first_start(jobs: Ints, plan: Ints, limits: Ints, slot: int, now: int, held: int) -> int:
+def _first_start(jobs: Ints, times: Ints, free: Ints, limits: Ints, slot: int, now: int, held: int) -> int:
     """Return the first start at which enough nodes are free and its user may run one more job throughout."""
     nodes, seconds, user = jobs[NODES, slot], jobs[REQUEST, slot], jobs[LIMIT, slot]
-    start = earliest(plan[0], plan[1], nodes, seconds, now, held)
+    start = earliest(times, free, nodes, seconds, now, held)
     while user >= 0:
         later = earliest(limits[user, 0], limits[user, 1], 1, seconds, start, held)
         if later == start:
             break
-        start = earliest(plan[0], plan[1], nodes, seconds, later, held)
+        start = earliest(times, free, nodes, seconds, later, held)
         if start == later:
             break
     return start
 
 
-def _first_block(
-    jobs: Ints, plan: Ints, busy: Ints, limits: Ints, slot: int, now: int
-) -> tuple[int, int]:
+def _first_block(jobs: Ints, times: Ints, free: Ints, busy: Ints, limits: Ints, slot: int, now: int) -> tuple[int, int]:
     """Return the first start at which enough neighbouring nodes are free, and the first of them."""
     nodes, seconds, user = jobs[NODES, slot], jobs[REQUEST, slot], jobs[LIMIT, slot]
-    start, first = earliest_block(plan[0], plan[1], busy, nodes, seconds, now)
+    start, first = earliest_block(times, free, busy, nodes, seconds, now)
     while user >= 0:
         later = earliest(limits[user, 0], limits[user, 1], 1, seconds, start, FOREVER)
         if later == start:
             break
-        start, first = earliest_block(plan[0], plan[1], busy, nodes, seconds, later)
+        start, first = earliest_block(times, free, busy, nodes, seconds, later)
         if start == later:
             break
     return start, first
 
 
-def _promise(state: Ints, jobs: Ints, plan: Ints, busy: Ints, limits: Ints, slot: int) -> None:
+def _promise(state: Ints, jobs: Ints, times: Ints, free: Ints, busy: Ints, limits: Ints, slot: int) -> None:
     """Give a job its place in the plan, or an earlier one than it has; else it keeps the one it has."""
     now, held = state[NOW], jobs[START, slot]
-    start = _first_start(jobs, plan, limits, slot, now, held)
+    start = _first_start(jobs, times, free, limits, slot, now, held)
     if start == held:
         return
     if held < FOREVER:
-        _claim(jobs, plan, busy, limits, slot, held, 1)
+        _claim(jobs, times, free, busy, limits, slot, held, 1)
     if len(busy):
-        start, first = _first_block(jobs, plan, busy, limits, slot, now)
+        start, first = _first_block(jobs, times, free, busy, limits, slot, now)
         if start < held:
             jobs[FIRST, slot] = first
     jobs[START, slot] = start
-    _claim(jobs, plan, busy, limits, slot, start, -1)
+    _claim(jobs, times, free, busy, limits, slot, start, -1)
     state[NEXT_START] = min(state[NEXT_START], start)
 
 
-def _settle(state: Ints, jobs: Ints, plan: Ints, busy: Ints, limits: Ints) -> None:
+def _settle(state: Ints, jobs: Ints, times: Ints, free: Ints, busy: Ints, limits: Ints) -> None:
     """Conservative backfilling: promise each job the earliest start that delays nobody before it.
 
     Where something was freed before its time, every queued job is removed and placed again, first come, first served:
     its own place is free then, so it never moves later. Otherwise only new jobs are placed.
     """
-    queue = jobs[QUEUE]
     first = 0
     if not state[FREED]:
         first = state[QUEUED]
-        while first > 0 and jobs[START, queue[first - 1]] == FOREVER:
+        while first > 0 and jobs[START, jobs[QUEUE, first - 1]] == FOREVER:
             first -= 1
     for place in range(first, state[QUEUED]):
-        _promise(state, jobs, plan, busy, limits, queue[place])
+        _promise(state, jobs, times, free, busy, limits, jobs[QUEUE, place])
     state[FREED] = 0
 
 
-def plan_queue(state: Ints, jobs: Ints, plan: Ints, busy: Ints, limits: Ints) -> None:
+def plan_queue(state: Ints, jobs: Ints, times: Ints, free: Ints, busy: Ints, limits: Ints) -> None:
     """Give every queued job without a place one, first come, first served."""
     for place in range(state[QUEUED]):
-        _promise(state, jobs, plan, busy, limits, jobs[QUEUE, place])
+        _promise(state, jobs, times, free, busy, limits, jobs[QUEUE, place])
 
 
 def _backfill(
-    state: Ints, jobs: Ints, plan: Ints, busy: Ints, limits: Ints, starts: Ints, events: Ints
+    state: Ints, jobs: Ints, times: Ints, free: Ints, busy: Ints, limits: Ints, starts: Ints, events: Ints
 ) -> None:
     """EASY: start jobs in their order; the first that must wait gets a promise, later ones may not delay it.
 
     A job whose user runs as many as may run is passed over.
     """
-    queue = jobs[QUEUE]
     now, kept, waiting = state[NOW], 0, -1
     for place in range(state[QUEUED]):
-        slot = queue[place]
+        slot = jobs[QUEUE, place]
         user = jobs[LIMIT, slot]
         start, first = FOREVER, 0
-        if (user < 0 or limits[user, 1, 0] > 0) and (waiting < 0 or plan[1, 0] >= jobs[NODES, slot]):
+        if (user < 0 or limits[user, 1, 0] > 0) and (waiting < 0 or free[0] >= jobs[NODES, slot]):
             if len(busy):
-                start, first = _first_block(jobs, plan, busy, limits, slot, now)
+                start, first = _first_block(jobs, times, free, busy, limits, slot, now)
             else:
-                start = _first_start(jobs, plan, limits, slot, now, FOREVER)
+                start = _first_start(jobs, times, free, limits, slot, now, FOREVER)
         if start < FOREVER and (start == now or waiting < 0):
             jobs[START, slot], jobs[FIRST, slot] = start, first
-            _claim(jobs, plan, busy, limits, slot, start, -1)
+            _claim(jobs, times, free, busy, limits, slot, start, -1)
             if start == now:
                 _start(state, jobs, slot, starts, events)
                 continue
             waiting = slot
-        queue[kept] = slot
+        jobs[QUEUE, kept] = slot
         kept += 1
     state[QUEUED] = kept
     if waiting >= 0:  # what was promised holds until the next look
-        _claim(jobs, plan, busy, limits, waiting, jobs[START, waiting], 1)
+        _claim(jobs, times, free, busy, limits, waiting, jobs[START, waiting], 1)
         jobs[START, waiting] = FOREVER
     state[FREED] = 0
 
@@ -340,34 +337,33 @@ def _start(state: Ints, jobs: Ints, slot: int, starts: Ints, events: Ints) -> No
 
 def _start_promised(state: Ints, jobs: Ints, starts: Ints, events: Ints) -> None:
     """Let the jobs run whose start has come."""
-    queue = jobs[QUEUE]
     kept, next_start = 0, FOREVER
     for place in range(state[QUEUED]):
-        slot = queue[place]
+        slot = jobs[QUEUE, place]
         if jobs[START, slot] <= state[NOW]:
             _start(state, jobs, slot, starts, events)
             continue
         next_start = min(next_start, jobs[START, slot])
-        queue[kept] = slot
+        jobs[QUEUE, kept] = slot
         kept += 1
     state[QUEUED] = kept
     state[NEXT_START] = next_start
 
 
-def _end(state: Ints, jobs: Ints, plan: Ints, busy: Ints, limits: Ints, events: Ints) -> None:
+def _end(state: Ints, jobs: Ints, times: Ints, free: Ints, busy: Ints, limits: Ints, events: Ints) -> None:
     """Let the jobs go that have reached their end."""
-    now, runs = state[NOW], jobs[RUNS]
+    now = state[NOW]
     running, kept, next_end = state[RUNNING], 0, FOREVER
     for place in range(running):
-        slot = runs[place]
+        slot = jobs[RUNS, place]
         if jobs[END, slot] > now:
             next_end = min(next_end, jobs[END, slot])
-            runs[kept] = slot
+            jobs[RUNS, kept] = slot
             kept += 1
             continue
         early = jobs[START, slot] + jobs[REQUEST, slot] > now
         if early:
-            _claim(jobs, plan, busy, limits, slot, now, 1)
+            _claim(jobs, times, free, busy, limits, slot, now, 1)
         if early or state[EASY]:
             state[FREED] = 1
         _note(state, jobs, slot, ENDED if jobs[RUN, slot] <= jobs[REQUEST, slot] else EXPIRED, events)
@@ -382,9 +378,7 @@ def _spare(state: Ints, jobs: Ints, slot: int, left: int) -> None:
     jobs[SPARE, jobs.shape[1] - left - 1] = slot
 
 
-def _enter(
-    state: Ints, jobs: Ints, job: int, nodes: int, request: int, run: int, user: int, limit: int
-) -> bool:
+def _enter(state: Ints, jobs: Ints, job: int, nodes: int, request: int, run: int, user: int, limit: int) -> bool:
     """Put a job behind the queue, without a place as yet; say whether there was room in the table."""
     spare = jobs.shape[1] - state[QUEUED] - state[RUNNING]
     if spare == 0:
@@ -413,7 +407,8 @@ def _arrive(state: Ints, jobs: Ints, log: Ints) -> bool:
 def advance(
     state: Ints,
     jobs: Ints,
-    plan: Ints,
+    times: Ints,
+    free: Ints,
     busy: Ints,
     limits: Ints,
     log: Ints,
@@ -431,25 +426,26 @@ def advance(
             return True
         if now > until:
             if until < FOREVER - 1:
-                _pass_to(state, plan, busy, limits, until)
+                _pass_to(state, times, free, busy, limits, until)
             return True
-        _pass_to(state, plan, busy, limits, now)
+        _pass_to(state, times, free, busy, limits, now)
         if state[NEXT_END] <= now:
-            _end(state, jobs, plan, busy, limits, events)
+            _end(state, jobs, times, free, busy, limits, events)
         if not _arrive(state, jobs, log):
             return False
         if not state[EASY]:
-            _settle(state, jobs, plan, busy, limits)
+            _settle(state, jobs, times, free, busy, limits)
             if state[NEXT_START] <= now:
                 _start_promised(state, jobs, starts, events)
         elif state[FREED]:
-            _backfill(state, jobs, plan, busy, limits, starts, events)
+            _backfill(state, jobs, times, free, busy, limits, starts, events)
 
 
 def submit(
     state: Ints,
     jobs: Ints,
-    plan: Ints,
+    times: Ints,
+    free: Ints,
     busy: Ints,
     limits: Ints,
     job: int,
@@ -465,7 +461,7 @@ def submit(
     if state[EASY]:
         state[FREED] = 1
     else:
-        _settle(state, jobs, plan, busy, limits)
+        _settle(state, jobs, times, free, busy, limits)
     return True
 
 
@@ -477,20 +473,20 @@ def slot_of(jobs: Ints, job: int) -> int:
     return -1
 
 
-def leave(state: Ints, jobs: Ints, plan: Ints, busy: Ints, limits: Ints, leaving: Ints) -> None:
+def leave(state: Ints, jobs: Ints, times: Ints, free: Ints, busy: Ints, limits: Ints, leaving: Ints) -> None:
     """Take jobs, given by their columns, out of the queue or off their nodes now."""
     for slot in leaving:
         running = jobs[END, slot] < FOREVER
         if jobs[START, slot] < FOREVER:
-            _claim(jobs, plan, busy, limits, slot, max(state[NOW], jobs[START, slot]), 1)
+            _claim(jobs, times, free, busy, limits, slot, max(state[NOW], jobs[START, slot]), 1)
         count = RUNNING if running else QUEUED
         _remove(jobs[RUNS if running else QUEUE], state[count], slot)
         state[count] -= 1
         _spare(state, jobs, slot, state[QUEUED] + state[RUNNING])
-    _find_next_end(state, jobs)
+    _find_next(state, jobs)
     state[FREED] = 1
     if not state[EASY]:
-        _settle(state, jobs, plan, busy, limits)
+        _settle(state, jobs, times, free, busy, limits)
 
 
 def _remove(slots: Ints, count: int, slot: int) -> None:
@@ -506,10 +502,13 @@ def take_time(state: Ints, jobs: Ints, slot: int, run: int) -> None:
     jobs[RUN, slot] = run
     if jobs[END, slot] < FOREVER:
         jobs[END, slot] = max(state[NOW], jobs[START, slot] + min(run, jobs[REQUEST, slot]))
-        _find_next_end(state, jobs)
+        _find_next(state, jobs)
 
 
-def _find_next_end(state: Ints, jobs: Ints) -> None:
-    state[NEXT_END] = FOREVER
+def _find_next(state: Ints, jobs: Ints) -> None:
+    """Look for the next start and the next end."""
+    state[NEXT_START] = state[NEXT_END] = FOREVER
+    for place in range(state[QUEUED]):
+        state[NEXT_START] = min(state[NEXT_START], jobs[START, jobs[QUEUE, place]])
     for place in range(state[RUNNING]):
         state[NEXT_END] = min(state[NEXT_END], jobs[END, jobs[RUNS, place]])

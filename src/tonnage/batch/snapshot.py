@@ -1,6 +1,6 @@
 """What a queue looks like to somebody who thinks of submitting a job: a value that answers "what if"."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -35,6 +35,8 @@ class Snapshot:
     """How many nodes are free from each breakpoint on."""
     busy: NDArray[np.uint8] = field(default_factory=lambda: _NO_PLACES, repr=False)
     """Where jobs get neighbouring nodes: which nodes (columns) are in use from each breakpoint (rows) on."""
+    effort: int = field(default=0, repr=False)
+    """How much is simulated around it, in jobs: then compiled kernels are there anyway."""
 
     def earliest(self, nodes: int, seconds: int, after: int | None = None) -> int:
         """Return when a job of so many nodes and seconds would start, from `after` (or now) on."""
@@ -44,34 +46,33 @@ class Snapshot:
         """Return when each of many jobs would start if it were the only one."""
         sizes, lengths = np.broadcast_arrays(np.asarray(nodes, np.int64), np.asarray(seconds, np.int64))
         if len(self.busy):
-            asked = zip(sizes.ravel().tolist(), lengths.ravel().tolist(), strict=True)
-            found = np.array([self.earliest(*one, after) for one in asked], np.int64)
-            return found.reshape(sizes.shape)
+            each = zip(sizes.ravel().tolist(), lengths.ravel().tolist(), strict=True)
+            return np.array([self.earliest(*one, after) for one in each], np.int64).reshape(sizes.shape)
         if sizes.size:
             self._check(int(sizes.min()), int(lengths.min()))
             self._check(int(sizes.max()), int(lengths.max()))
         found = np.empty(sizes.size, np.int64)
-        kernel: Callable[..., None] = fast(earliest_of_many, len(self.times) * max(_QUESTIONS, sizes.size))
-        begin = self._from(after)
-        kernel(
-            self.times, self.free, np.ascontiguousarray(sizes).ravel(), np.ascontiguousarray(lengths).ravel(), begin, found
-        )
+        asked = (np.ascontiguousarray(sizes).ravel(), np.ascontiguousarray(lengths).ravel(), self._from(after))
+        self._kernel(earliest_of_many)(self.times, self.free, *asked, found)
         return found.reshape(sizes.shape)
 
     def with_job(self, nodes: int, seconds: int, after: int | None = None) -> "Snapshot":
         """Return the snapshot in which such a job holds the place that it would get."""
         start, first = self._place(nodes, seconds, after)
-        times = np.append(self.times, [FOREVER, FOREVER, FOREVER])
-        free = np.append(self.free, [self.nodes, self.nodes, self.nodes])
-        busy = np.append(self.busy, np.zeros((3, self.nodes), np.uint8), 0) if len(self.busy) else self.busy
+        size = len(self.times)
+        times, free = np.full(size + 3, FOREVER, np.int64), np.full(size + 3, self.nodes, np.int64)
+        times[:size], free[:size] = self.times, self.free
+        busy = np.concatenate([self.busy, np.zeros((3, self.nodes), np.uint8)]) if len(self.busy) else self.busy
         self._kernel(change)(times, free, busy, start, start + seconds, -nodes, first)
-        return Snapshot.cut(self.now, self.nodes, times, free, busy)
+        return Snapshot.cut(self.now, self.nodes, times, free, busy, self.effort)
 
     @classmethod
-    def cut(cls, now: int, nodes: int, times: IntArray, free: IntArray, busy: NDArray[np.uint8]) -> "Snapshot":
+    def cut(
+        cls, now: int, nodes: int, times: IntArray, free: IntArray, busy: NDArray[np.uint8], effort: int
+    ) -> "Snapshot":
         """Return a snapshot of its own from arrays that are padded with FOREVER."""
         size = int(times.searchsorted(FOREVER))
-        return cls(now, nodes, times[:size].copy(), free[:size].copy(), busy[:size].copy() if len(busy) else _NO_PLACES)
+        return cls(now, nodes, times[:size].copy(), free[:size].copy(), busy[:size].copy(), effort)
 
     def _place(self, nodes: int, seconds: int, after: int | None) -> tuple[int, int]:
         self._check(nodes, seconds)
@@ -82,7 +83,7 @@ class Snapshot:
         return int(self._kernel(earliest)(self.times, self.free, nodes, seconds, begin, FOREVER)), 0
 
     def _kernel(self, function: Callable[..., object]) -> Callable[..., "int | tuple[int, int] | None"]:
-        return fast(function, len(self.times) * _QUESTIONS)  # type: ignore[return-value]
+        return fast(function, max(self.effort, len(self.times) * _QUESTIONS), allocates=False)  # type: ignore[return-value]
 
     def _from(self, after: int | None) -> int:
         return self.now if after is None or after < self.now else after
