@@ -39,7 +39,7 @@ test: $(VENV)/installed-test $(VENV)/installed-docs $(VENV)/installed-bench
 	@tests/install-services
 	@$(BIN)/python -m pytest -n auto -q
 	@$(MAKE) --no-print-directory lint docs
-	@$(BIN)/python benchmarks/graphs.py --quick >/dev/null && $(BIN)/python benchmarks/monitors.py --quick >/dev/null && $(BIN)/python benchmarks/archives.py --quick >/dev/null && $(BIN)/python benchmarks/sizes.py --quick >/dev/null && $(BIN)/python benchmarks/clusters.py --quick >/dev/null && $(BIN)/python benchmarks/reproduce ranking --quick >/dev/null && echo "benchmarks run"
+	@$(BIN)/python benchmarks/graphs.py --quick >/dev/null && $(BIN)/python benchmarks/monitors.py --quick >/dev/null && $(BIN)/python benchmarks/archives.py --quick >/dev/null && $(BIN)/python benchmarks/sizes.py --quick >/dev/null && $(BIN)/python benchmarks/clusters.py --quick >/dev/null && $(BIN)/python benchmarks/queues.py --quick >/dev/null && $(BIN)/python benchmarks/reproduce ranking --quick >/dev/null && echo "benchmarks run"
 
 lint: $(VENV)/installed-test
 	@$(BIN)/ruff check .
@@ -56,13 +56,14 @@ bench: $(VENV)/installed-test $(VENV)/installed-bench
 	@$(BIN)/python benchmarks/archives.py
 	@$(BIN)/python benchmarks/sizes.py
 	@$(BIN)/python benchmarks/clusters.py
+	@$(BIN)/python benchmarks/queues.py
 
 reproduce: $(VENV)/installed
 	@$(BIN)/python benchmarks/reproduce sizing
 	@$(BIN)/python benchmarks/reproduce ranking
 
 soak: $(VENV)/installed-test
-	@TONNAGE_HYPOTHESIS=soak TONNAGE_SOAK=1000 $(BIN)/python -m pytest -n auto -q tests/workflow tests/logs tests/archive tests/size tests/rank tests/watch/test_robust.py tests/test_units.py
+	@TONNAGE_HYPOTHESIS=soak TONNAGE_SOAK=1000 $(BIN)/python -m pytest -n auto -q tests/workflow tests/logs tests/archive tests/size tests/rank tests/batch tests/watch/test_robust.py tests/test_units.py
 
 clean:
 	rm -rf $(VENV) docs/_build demo build dist

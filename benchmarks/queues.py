@@ -1,5 +1,8 @@
 """How fast a batch queue is simulated: against plain Python, with the jobs and the queue growing; and what-ifs.
 
+There are two plain Pythons: the very functions that are compiled, as they are; and a replay written anew for Python's
+lists, which can do nothing else (no jobs of ours, no copies, no caps, no places) and shares the shortcuts.
+
 Run it with ``.venv/bin/python benchmarks/queues.py``; ``--quick`` takes a few seconds. The log is that of KTH from
 $TONNAGE_DATA or ../shared/data, else a made-up one.
 """
@@ -9,12 +12,15 @@ import heapq
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from timeit import timeit
+from unittest import mock
 
 import numpy as np
 
+from tonnage import kernels
 from tonnage.batch import REQUESTS, Cluster, Workload, replay
 
 DATA = Path(os.environ.get("TONNAGE_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
@@ -22,6 +28,7 @@ RUNS = 5
 NODES = 100
 DAY = 86_400
 FOREVER = 2**62
+OTHERS: dict[str, dict[str, object]] = {"EASY": {"policy": "easy"}, "neighbouring nodes": {"contiguous": True}}
 
 
 def made_up(jobs: int, load: float) -> Workload:
@@ -102,7 +109,9 @@ def plain_replay(log: Workload, requests: str) -> list[int]:
     submit, nodes, run = log.submit.tolist(), log.nodes.tolist(), log.run.tolist()
     request = log.requests(requests).tolist()
     starts = [FOREVER] * len(log)
-    plan, queue, ends, arriving = PlainPlan(log.nodes_total), [], [], 0
+    plan, arriving = PlainPlan(log.machine_nodes), 0
+    queue: list[int] = []
+    ends: list[tuple[int, int]] = []
 
     def promise(job: int, now: int) -> None:
         start = plan.earliest(nodes[job], request[job], now, starts[job])
@@ -143,23 +152,29 @@ def replaying(name: str, log: Workload) -> None:
     """Print how many jobs a second are replayed, in each of several runs, and how often as fast as plain Python."""
     replay(log.head(1000))  # compiled once
     for requests in REQUESTS:
-        speeds = []
-        for _ in range(RUNS):
-            begin = perf_counter()
-            starts = replay(log, requests=requests)
-            speeds.append(len(log) / (perf_counter() - begin))
         begin = perf_counter()
         plain = plain_replay(log, requests)
-        slow = len(log) / (perf_counter() - begin)
+        lists = len(log) / (perf_counter() - begin)
+        part = log.head(2000)
+        with mock.patch.object(kernels, "COMPILE_FROM", FOREVER):
+            begin = perf_counter()
+            same = replay(part, requests=requests)
+            uncompiled = len(part) / (perf_counter() - begin)
+        starts = replay(log, requests=requests)
         assert starts.tolist() == plain, "the two disagree"
+        assert same.tolist() == replay(part, requests=requests).tolist(), "the two disagree"
         wait = float((starts - log.submit).mean()) / 3600
-        print(f"  {name}, {requests} requests, mean wait {wait:.1f} h: {slow:,.0f} jobs/s in plain Python")
-        shown = ", ".join(f"{speed:,.0f} ({speed / slow:.0f} times)" for speed in speeds)
-        print(f"    compiled: {shown} jobs/s")
-        for options in ({"policy": "easy"}, {"contiguous": True}):
+        print(f"  {name}, {requests} requests, mean wait {wait:.1f} h")
+        print(f"    plain Python: {uncompiled:,.0f} jobs/s uncompiled, {lists:,.0f} with lists")
+        for _ in range(RUNS):
+            begin = perf_counter()
+            replay(log, requests=requests)
+            speed = len(log) / (perf_counter() - begin)
+            print(f"    compiled: {speed:,.0f} jobs/s, {speed / uncompiled:.0f} and {speed / lists:.1f} times as fast")
+        for label, options in OTHERS.items():
             begin = perf_counter()
             replay(log, requests=requests, **options)  # type: ignore[arg-type]
-            print(f"    with {options}: {len(log) / (perf_counter() - begin):,.0f} jobs/s")
+            print(f"    {label}: {len(log) / (perf_counter() - begin):,.0f} jobs/s")
 
 
 def growth(sizes: tuple[int, ...]) -> None:
@@ -188,21 +203,21 @@ def what_ifs(log: Workload, times: int) -> None:
         runs = [1e6 * timeit(action, number=times) / times for _ in range(RUNS)]
         return ", ".join(f"{run:.2f}" for run in runs)
 
-    cluster = Cluster(log.nodes_total, log, requests="real")
+    cluster = Cluster(log.machine_nodes, log, requests="real")
     begin = cluster.now
     busiest = cluster.copy()
     for moment in np.linspace(begin, int(log.submit[-1]), 200).astype(int).tolist():
         cluster.advance(moment)
         if cluster.queued > busiest.queued:
             busiest = cluster.copy()
+    widths, hours = np.arange(1, log.machine_nodes + 1), np.full(log.machine_nodes, 7200)
     for name, one in (("at its busiest", busiest), ("at its end", cluster)):
         seen = one.snapshot()
         print(f"  {name}: {one.queued} queued, {one.running} running, {len(seen.times)} breakpoints; microseconds:")
-        widths, hours = np.arange(1, log.nodes_total + 1), np.full(log.nodes_total, 7200)
-        print(f"    what if, half of the nodes: {microseconds(lambda s=seen: s.earliest(50, 3600))}")  # type: ignore[misc]
-        print(f"    what if, one node: {microseconds(lambda s=seen: s.earliest(1, 3600))}")  # type: ignore[misc]
-        print(f"    {len(widths)} what-ifs: {microseconds(lambda s=seen: s.earliest_many(widths, hours))}")  # type: ignore[misc]
-        print(f"    with one more job: {microseconds(lambda s=seen: s.with_job(50, 3600))}")  # type: ignore[misc]
+        print(f"    what if, half of the nodes: {microseconds(partial(seen.earliest, 50, 3600))}")
+        print(f"    what if, one node: {microseconds(partial(seen.earliest, 1, 3600))}")
+        print(f"    {len(widths)} what-ifs: {microseconds(partial(seen.earliest_many, widths, hours))}")
+        print(f"    with one more job: {microseconds(partial(seen.with_job, 50, 3600))}")
         print(f"    a snapshot: {microseconds(one.snapshot)}")
         print(f"    a copy: {microseconds(one.copy)}")
 
@@ -210,7 +225,7 @@ def what_ifs(log: Workload, times: int) -> None:
 def simulating(log: Workload) -> None:
     """Print what it costs to simulate 500 tasks of 50 minutes in the midst of the log, 16 in the system at a time."""
     for requests in REQUESTS:
-        cluster = Cluster(log.nodes_total, log, requests=requests, max_submitted=16)
+        cluster = Cluster(log.machine_nodes, log, requests=requests, max_submitted=16)
         cluster.advance(int(log.submit[len(log) // 2]))
         costs, took = [], 0
         for _ in range(RUNS):

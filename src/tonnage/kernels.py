@@ -6,8 +6,8 @@ A kernel may call other plain functions of its module by their names: they are c
 
 from collections.abc import Callable
 from functools import cache
-from types import CodeType, FunctionType
-from typing import ParamSpec, TypeVar, cast
+from types import FunctionType
+from typing import Any, ParamSpec, TypeVar, cast
 
 __all__ = ["COMPILE_FROM", "fast"]
 
@@ -31,7 +31,7 @@ def fast(function: Callable[P, R], size: int, *, allocates: bool = True) -> Call
 def _compiled(function: Callable[..., object], allocates: bool) -> Callable[..., object]:
     import numba
 
-    options = {} if allocates else {"_nrt": False}
+    options: dict[str, Any] = {} if allocates else {"_nrt": False}
     whole = _with_compiled_helpers(function, allocates)
     try:
         compiled = numba.njit(cache=True, **options)(whole)
@@ -42,7 +42,7 @@ def _compiled(function: Callable[..., object], allocates: bool) -> Callable[...,
 
 def _with_compiled_helpers(function: Callable[..., object], allocates: bool) -> Callable[..., object]:
     """Return a twin of a function that calls the compiled twins of its module's other functions."""
-    code, names = cast(CodeType, function.__code__), function.__globals__
+    code, names = function.__code__, function.__globals__
     called = {name: names.get(name) for name in code.co_names}
     helpers = {
         name: _compiled(other, allocates)

@@ -73,7 +73,7 @@ class Reference:
             moments = [job.submitted for job in self.arriving[:1]]
             moments += [job.end() for job in self.running] + [job.start for job in self.queue]
             now = max(self.now, min(moments, default=FOREVER))
-            if self.easy and self.would_start():
+            if self.easy and self.can_start():
                 now = self.now
             if happened and now > self.now:
                 return happened
@@ -95,8 +95,6 @@ class Reference:
         self.queue += arrived
         if self.easy:
             started = self.would_start()
-            for job in started:
-                job.start = now
         else:
             if any(job.start + job.request > now for job in ended):
                 self.compress()
@@ -123,29 +121,32 @@ class Reference:
             job.promises.append(start)
 
     def would_start(self) -> list[Job]:
-        """Under EASY: which jobs start now."""
+        """Under EASY: which jobs start now. The first that cannot is promised a start, for as long as this takes."""
         started: list[Job] = []
         waiting: list[Job] = []
-        kept = [(job, job.start, job.first) for job in self.queue]
         for job in self.queue:
             running = [*self.running, *started]
-            if self.max_running is not None and job.ours:
-                if sum(other.ours and other.user == job.user for other in running) >= self.max_running:
-                    continue
+            same = [other for other in running if other.ours and job.ours and other.user == job.user]
+            if self.max_running is not None and len(same) >= self.max_running:
+                continue
             start, first = self.earliest(job, [*running, *waiting])
             if start == self.now:
                 started.append(job)
             elif not waiting:
-                waiting = [job]
+                waiting.append(job)
             else:
                 continue
             job.start, job.first = start, first
-        for job, start, first in kept:
-            if job not in started:
-                job.start, job.first = start, first
-            else:
-                job.start = start
+        for job in waiting:
+            job.start = FOREVER
         return started
+
+    def can_start(self) -> bool:
+        """Under EASY: whether somebody starts now."""
+        started = self.would_start()
+        for job in started:
+            job.start = FOREVER
+        return bool(started)
 
     # Where there is room.
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batch.reference import FOREVER, Job, Reference
-from batch.workloads import NODES, jobs_of, kernels_compiled, workload, workloads
+from batch.workloads import NODES, jobs_of, kernels_compiled, rows_of, workload, workloads
 from tonnage.batch import POLICIES, REQUESTS, Cluster, Event, RefusedError, Workload, replay
 from tonnage.errors import InputError
 
@@ -126,7 +126,7 @@ def test_starts_are_those_of_brute_force(
 def test_starts_of_the_first_5000_jobs_of_kth_are_those_of_brute_force(data: Path, requests: str, policy: str) -> None:
     log = Workload.load(data / "queues" / "kth-sp2.swf.gz").head(5000)
     jobs = jobs_of(log, requests)
-    Reference(log.nodes_total, jobs, easy=policy == "easy").advance(FOREVER)
+    Reference(log.machine_nodes, jobs, easy=policy == "easy").advance(FOREVER)
     assert replay(log, requests=requests, policy=policy).tolist() == [job.start for job in jobs]
 
 
@@ -145,7 +145,7 @@ def test_no_real_log_uses_more_nodes_than_there_are(data: Path, name: str, polic
     for requests in REQUESTS:
         starts = replay(log, requests=requests, policy=policy, contiguous=contiguous)
         assert (starts >= log.submit).all()
-        assert most_used(log, starts) <= log.nodes_total
+        assert most_used(log, starts) <= log.machine_nodes
 
 
 @given(workloads(), st.sampled_from(POLICIES), st.booleans())
@@ -179,9 +179,7 @@ def test_no_job_starts_after_its_first_promise(
 def test_an_estimate_is_what_happens_when_nothing_else_arrives_or_a_bound(
     log: Workload, until: int, nodes: int, request: int, requests: str
 ) -> None:
-    log = workload(
-        [row for row in zip(*map(np.ndarray.tolist, (log.submit, log.nodes, log.run, log.request))) if row[2]]
-    )  # type: ignore[misc]
+    log = workload([row for row in rows_of(log) if row[2]])  # who takes no time cannot ask for that
     begin = int(log.submit[0]) if len(log) else 0
     early = log.head(int((log.submit <= begin + until).sum()))
     cluster = Cluster(NODES, early, requests=requests)

@@ -18,7 +18,7 @@ def literal(snapshot: Snapshot, nodes: int, seconds: int, after: int) -> int:
     while True:
         places = np.searchsorted(snapshot.times, np.arange(start, start + seconds), "right") - 1
         if len(snapshot.busy):
-            used = snapshot.busy[places].any(0)
+            used = np.max(snapshot.busy[places], axis=0)
             fits = any(not used[first : first + nodes].any() for first in range(NODES - nodes + 1))
         else:
             fits = bool((snapshot.free[places] >= nodes).all())

@@ -31,7 +31,7 @@ def columns(log: Workload) -> list[tuple[int, ...]]:
 def test_a_job_is_read() -> None:
     log = read(HEADER + JOB)
     assert columns(log) == [(0, 4, 10, 20, 7)]
-    assert (log.nodes_total, log.left_out, log.out_of_order, len(log)) == (16, {}, 0, 1)
+    assert (log.machine_nodes, log.left_out, log.out_of_order, len(log)) == (16, {}, 0, 1)
     assert [log.requests(mode).tolist() for mode in REQUESTS] == [[10], [20]]
 
 
@@ -93,9 +93,9 @@ def test_jobs_out_of_order_are_sorted_and_those_of_one_second_stay_in_order() ->
 
 
 def test_the_machine_is_as_large_as_the_log_says_or_the_user() -> None:
-    assert read("; MaxNodes: 8\n" + JOB).nodes_total == 8
-    assert read("; MaxNodes: many\n; MaxProcs: 4\n" + JOB).nodes_total == 4
-    assert read(HEADER + JOB, nodes=5).nodes_total == 5
+    assert read("; MaxNodes: 8\n" + JOB).machine_nodes == 8
+    assert read("; MaxNodes: many\n; MaxProcs: 4\n" + JOB).machine_nodes == 4
+    assert read(HEADER + JOB, nodes=5).machine_nodes == 5
     assert read(HEADER + JOB, nodes=3).left_out == {"wider than the machine": 1}
     with pytest.raises(InputError, match="does not say how large the machine is"):
         read("; MaxNodes: -1\n" + JOB)
@@ -132,4 +132,4 @@ def test_a_tiny_log_is_replayed_as_by_hand() -> None:
 )
 def test_real_logs(data: Path, name: str, jobs: int, nodes: int, left_out: dict[str, int]) -> None:
     log = Workload.load(data / "queues" / f"{name}.swf.gz")
-    assert (len(log), log.nodes_total, log.left_out, log.out_of_order) == (jobs, nodes, left_out, 0)
+    assert (len(log), log.machine_nodes, log.left_out, log.out_of_order) == (jobs, nodes, left_out, 0)

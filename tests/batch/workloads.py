@@ -22,8 +22,9 @@ def kernels_compiled(compiled: bool) -> Iterator[None]:
 
 def workload(rows: list[tuple[int, int, int, int]], nodes: int = NODES) -> Workload:
     """Jobs of (submit, nodes, run, request)."""
-    columns = np.array(sorted(rows, key=lambda row: row[0]), np.int64).reshape(-1, 4).T
-    return Workload(nodes, *(np.ascontiguousarray(column) for column in columns), np.zeros(len(rows), np.int64))
+    table = np.array(sorted(rows, key=lambda row: row[0]), np.int64).reshape(-1, 4)
+    submit, widths, run, request = np.ascontiguousarray(table.T)
+    return Workload(nodes, submit, widths, run, request, np.zeros(len(rows), np.int64))
 
 
 @st.composite
@@ -32,6 +33,11 @@ def workloads(draw: st.DrawFn, most: int = 25) -> Workload:
     times = st.integers(0, 12)
     rows = draw(st.lists(st.tuples(st.integers(0, 40), st.integers(1, NODES), times, times), max_size=most))
     return workload([(submit, nodes, run, max(run + more, 1)) for submit, nodes, run, more in rows])
+
+
+def rows_of(log: Workload) -> list[tuple[int, int, int, int]]:
+    """The opposite of `workload`."""
+    return list(zip(log.submit.tolist(), log.nodes.tolist(), log.run.tolist(), log.request.tolist(), strict=True))
 
 
 def jobs_of(log: Workload, requests: str) -> list[Job]:

@@ -12,8 +12,7 @@ The order of one second stands in `tonnage.batch.plan`. What is submitted here a
 advanced comes behind the log's jobs of that second.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -196,7 +195,7 @@ class Cluster:
         return [Event(job, _KINDS[kind], now) for job, kind in codes]
 
     def snapshot(self) -> Snapshot:
-        """Return what is free from now on, behind all jobs in the queue; under EASY, as if all were promised a start."""
+        """Return what is free from now on behind all that wait; under EASY, as if all of them were promised a start."""
         seen = self
         if self._state[plan.EASY] and self._state[plan.QUEUED]:
             seen = self.copy()
@@ -205,7 +204,7 @@ class Cluster:
 
     @property
     def _size(self) -> int:
-        return (self._log.shape[1] + self._submitted) * _EFFORT
+        return int(self._log.shape[1] + self._submitted) * _EFFORT
 
     def _call(self, kernel: Callable[..., Any], *values: object) -> Any:  # noqa: ANN401 (what the kernel returns)
         arrays = (self._state, self._jobs, self._times, self._free, self._busy, self._limits)
@@ -217,7 +216,7 @@ class Cluster:
     def _slot(self, job: int) -> int:
         slot = -1
         if 0 <= job < self._submitted:
-            slot = self._kernel(plan.slot_of)(self._jobs, -1 - job)
+            slot = int(self._kernel(plan.slot_of)(self._jobs, -1 - job))
         if slot < 0:
             raise InputError(f"there is no job {job} in the queue, and none runs")
         return slot

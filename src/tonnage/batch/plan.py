@@ -43,7 +43,7 @@ NOBODY = 2**62
 # What stands in `state`.
 NOW, NEXT, QUEUED, RUNNING, NEXT_START, NEXT_END, FREED, EVENTS, EASY = range(9)
 STATE = 9
-# The rows of `jobs`: what is known of each job in the system; then lists of columns: the queue, what runs, what is spare.
+# The rows of `jobs`: what is known of jobs in the system; then lists of columns: who waits, who runs, what is spare.
 JOB, NODES, REQUEST, RUN, START, END, FIRST, USER, LIMIT, QUEUE, RUNS, SPARE = range(12)
 ROWS = 12
 # The rows of a log.
@@ -86,7 +86,7 @@ def earliest_of_many(times: Ints, free: Ints, nodes: Ints, seconds: Ints, after:
 
 
 def earliest_block(times: Ints, free: Ints, busy: Ints, nodes: int, seconds: int, after: int) -> tuple[int, int]:
-    """Return the first start with so many neighbouring nodes free for so long, and the lowest such block's first node."""
+    """Return the first start with so many neighbouring nodes free for so long, and the first of the lowest of them."""
     size = len(times)
     place = 0
     while place + 1 < size and times[place + 1] <= after:
@@ -367,12 +367,12 @@ def _end(state: Ints, jobs: Ints, times: Ints, free: Ints, busy: Ints, limits: I
         if early or state[EASY]:
             state[FREED] = 1
         _note(state, jobs, slot, ENDED if jobs[RUN, slot] <= jobs[REQUEST, slot] else EXPIRED, events)
-        _spare(state, jobs, slot, state[QUEUED] + running - (place - kept) - 1)
+        _spare(jobs, slot, state[QUEUED] + running - (place - kept) - 1)
     state[RUNNING] = kept
     state[NEXT_END] = next_end
 
 
-def _spare(state: Ints, jobs: Ints, slot: int, left: int) -> None:
+def _spare(jobs: Ints, slot: int, left: int) -> None:
     """Make room of a job that is gone, when so many are left."""
     jobs[JOB, slot] = NOBODY
     jobs[SPARE, jobs.shape[1] - left - 1] = slot
@@ -482,7 +482,7 @@ def leave(state: Ints, jobs: Ints, times: Ints, free: Ints, busy: Ints, limits: 
         count = RUNNING if running else QUEUED
         _remove(jobs[RUNS if running else QUEUE], state[count], slot)
         state[count] -= 1
-        _spare(state, jobs, slot, state[QUEUED] + state[RUNNING])
+        _spare(jobs, slot, state[QUEUED] + state[RUNNING])
     _find_next(state, jobs)
     state[FREED] = 1
     if not state[EASY]:

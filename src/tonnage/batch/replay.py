@@ -1,4 +1,4 @@
-"""A whole log, simulated: when would each job have started?"""
+"""A whole log, simulated: when each job would have started."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,12 @@ def replay(
     """Return when each job of a log starts on a cluster that has nothing else to do."""
     starts = np.full(len(workload), -1, np.int64)
     cluster = Cluster(
-        nodes or workload.nodes_total, workload, requests=requests, policy=policy, contiguous=contiguous, starts=starts
+        nodes or workload.machine_nodes,
+        workload,
+        requests=requests,
+        policy=policy,
+        contiguous=contiguous,
+        starts=starts,
     )
     cluster.advance()
     return starts

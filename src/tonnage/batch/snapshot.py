@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,7 @@ from tonnage.kernels import fast
 __all__ = ["Snapshot"]
 
 IntArray: TypeAlias = NDArray[np.int64]
+T = TypeVar("T")
 
 _QUESTIONS = 500
 """A decision asks about so many times, so a plan of some ten breakpoints is worth a compiled kernel."""
@@ -82,8 +83,8 @@ class Snapshot:
             return int(start), int(first)
         return int(self._kernel(earliest)(self.times, self.free, nodes, seconds, begin, FOREVER)), 0
 
-    def _kernel(self, function: Callable[..., object]) -> Callable[..., "int | tuple[int, int] | None"]:
-        return fast(function, max(self.effort, len(self.times) * _QUESTIONS), allocates=False)  # type: ignore[return-value]
+    def _kernel(self, function: Callable[..., T]) -> Callable[..., T]:
+        return fast(function, max(self.effort, len(self.times) * _QUESTIONS), allocates=False)
 
     def _from(self, after: int | None) -> int:
         return self.now if after is None or after < self.now else after

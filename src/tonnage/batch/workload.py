@@ -37,7 +37,7 @@ _LONGEST = 2**40  # seconds; sums of many jobs still fit into 63 bits
 class Workload:
     """Jobs in the order of their submission, one number a job; seconds count from where the log counts."""
 
-    nodes_total: int
+    machine_nodes: int
     """The size of the machine."""
     submit: IntArray
     nodes: IntArray
@@ -80,8 +80,9 @@ class Workload:
 
     def head(self, jobs: int) -> "Workload":
         """Return the first so many jobs."""
-        columns = (self.submit, self.nodes, self.run, self.request, self.user)
-        return Workload(self.nodes_total, *(column[:jobs] for column in columns))
+        first = slice(jobs)
+        columns = (self.submit[first], self.nodes[first], self.run[first], self.request[first], self.user[first])
+        return Workload(self.machine_nodes, *columns)
 
     def requests(self, mode: str) -> IntArray:
         """Return what jobs ask for in one of REQUESTS; nobody can ask for less than a second."""
@@ -118,5 +119,5 @@ def _sorted(jobs: list[tuple[int, ...]], nodes: int, left_out: Counter[str]) -> 
     submit = table[:, 0]
     late = int((submit < np.maximum.accumulate(submit)).sum()) if len(submit) else 0
     table = table[np.argsort(submit, kind="stable")]  # those of one second stay in the order of the log
-    columns = (np.ascontiguousarray(column) for column in table.T)
-    return Workload(nodes, *columns, left_out=dict(left_out), out_of_order=late)
+    submit, widths, run, request, user = np.ascontiguousarray(table.T)
+    return Workload(nodes, submit, widths, run, request, user, left_out=dict(left_out), out_of_order=late)

@@ -115,7 +115,7 @@ def numbers(cells: Sequence[str], names: Sequence[str] = COLUMNS) -> dict[str, f
 
 
 def refuse_what_never_ran(row: Mapping[str, float | None], job: str) -> None:
-    """Refuse a line that tells of no job that ran: parts of one, which has a line of its own, and what was cancelled."""
+    """Refuse a line that tells of no job that ran: part of one, which has a line of its own, or what was cancelled."""
     status = row["status"]
     if status in _PARTS:
         raise UnusableError("part of a job, which has a line of its own", job, healthy=True)
