@@ -1,11 +1,13 @@
 """Hot loops: one plain Python function each, compiled by numba where the input is large.
 
 Importing numba and loading a compiled kernel takes most of a second, so a small input runs the function as it is.
+A kernel may call other plain functions of its module by their names: they are compiled with it.
 """
 
 from collections.abc import Callable
 from functools import cache
-from typing import ParamSpec, TypeVar, cast
+from types import FunctionType
+from typing import Any, ParamSpec, TypeVar, cast
 
 __all__ = ["COMPILE_FROM", "fast"]
 
@@ -16,17 +18,39 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def fast(function: Callable[P, R], size: int) -> Callable[P, R]:
-    """Return `function` itself for a small input, its compiled twin for a large one."""
-    return function if size < COMPILE_FROM else cast(Callable[P, R], _compiled(function))
+def fast(function: Callable[P, R], size: int, *, allocates: bool = True) -> Callable[P, R]:
+    """Return `function` itself for a small input, its compiled twin for a large one.
+
+    One that `allocates` no arrays is faster: then nobody counts references, which takes longer than all else where
+    small functions call each other.
+    """
+    return function if size < COMPILE_FROM else cast(Callable[P, R], _compiled(function, allocates))
 
 
 @cache
-def _compiled(function: Callable[..., object]) -> Callable[..., object]:
+def _compiled(function: Callable[..., object], allocates: bool) -> Callable[..., object]:
     import numba
 
+    options: dict[str, Any] = {} if allocates else {"_nrt": False}
+    whole = _with_compiled_helpers(function, allocates)
     try:
-        compiled = numba.njit(cache=True)(function)
+        compiled = numba.njit(cache=True, **options)(whole)
     except RuntimeError:  # neither the package's folder nor the user's can be written to
-        compiled = numba.njit(function)
+        compiled = numba.njit(whole, **options)
     return cast(Callable[..., object], compiled)
+
+
+def _with_compiled_helpers(function: Callable[..., object], allocates: bool) -> Callable[..., object]:
+    """Return a twin of a function that calls the compiled twins of its module's other functions."""
+    code, names = function.__code__, function.__globals__
+    called = {name: names.get(name) for name in code.co_names}
+    helpers = {
+        name: _compiled(other, allocates)
+        for name, other in called.items()
+        if isinstance(other, FunctionType) and other.__module__ == function.__module__ and other is not function
+    }
+    if not helpers:
+        return function
+    twin = FunctionType(code, {**names, **helpers}, function.__name__, function.__defaults__, function.__closure__)
+    twin.__qualname__ = function.__qualname__
+    return twin

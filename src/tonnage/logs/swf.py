@@ -12,9 +12,9 @@ from tonnage.jobs import NOTHING_KNOWN, Amounts, Attempt, Outcome
 from tonnage.logs.amounts import number, scaled
 from tonnage.logs.log import Assumed, Entry, Hints, Log, UnusableError
 
-__all__ = ["read", "recognises"]
+__all__ = ["COLUMNS", "header", "numbers", "read", "recognises", "refuse_what_never_ran", "rows"]
 
-_COLUMNS = (
+COLUMNS = (
     "job",
     "submit",
     "wait",
@@ -34,13 +34,14 @@ _COLUMNS = (
     "preceding job",
     "think time",
 )
+_PLACES = {name: place for place, name in enumerate(COLUMNS)}
 _RAW = ("group", "queue", "partition", "preceding job", "think time")
 _UNKNOWN = ("-1", "-1.0", "-1.00")
 _CANCELLED = 5
 _OUTCOMES = {0: Outcome.FAILED, 1: Outcome.DONE, _CANCELLED: Outcome.CANCELLED}
 _PARTS = (2, 3, 4)
 _KIB = 1024
-_START = "UnixStartTime:"
+_START = "UnixStartTime"
 
 
 def recognises(head: str) -> bool:
@@ -54,7 +55,7 @@ def recognises(head: str) -> bool:
 
 def _are_numbers(cells: Sequence[str]) -> bool:
     try:
-        return len([float(cell) for cell in cells]) == len(_COLUMNS)
+        return len([float(cell) for cell in cells]) == len(COLUMNS)
     except ValueError:
         return False
 
@@ -63,18 +64,11 @@ def read(log: Log, hints: Hints) -> Iterator[Entry]:
     """Yield an attempt for each job that ran."""
     label = hints.label or log.stem
     begin: float | None = None
-    sure = assumed = False
-    for line, text in enumerate(log.lines(), start=1):
-        cells = text.split()
-        if not cells:
+    assumed = False
+    for line, cells in rows(log):
+        if isinstance(cells, str):
+            begin = _start_time(cells) or begin
             continue
-        if cells[0].startswith(";"):
-            begin = _start_time(text) or begin
-            sure = True
-            continue
-        if not sure and not _are_numbers(cells):
-            raise log.error(f"is not an SWF log: expected {len(_COLUMNS)} numbers", line)
-        sure = True
         try:
             attempt = _attempt(cells, label, begin)
         except UnusableError as problem:
@@ -84,35 +78,72 @@ def read(log: Log, hints: Hints) -> Iterator[Entry]:
             assumed = True
             yield Assumed("memory in KiB for each processor")
         yield attempt
+
+
+def rows(log: Log) -> Iterator[tuple[int, list[str] | str]]:
+    """Yield the lines that are not blank with their numbers: the cells of a job, or a comment as it stands."""
+    sure = False
+    for line, text in enumerate(log.lines(), start=1):
+        cells = text.split()
+        if not cells:
+            continue
+        comment = cells[0].startswith(";")
+        if not sure and not comment and not _are_numbers(cells):
+            raise log.error(f"is not an SWF log: expected {len(COLUMNS)} numbers", line)
+        sure = True
+        yield line, text if comment else cells
     if not sure:
         raise log.error("is not an SWF log: it is empty")
 
 
+def header(comment: str) -> tuple[str, float | None]:
+    """Return what a comment names and its number, if it has one: ``; MaxNodes: 100``."""
+    words = comment.lstrip("; \t").split()
+    if not words or not words[0].endswith(":"):
+        return "", None
+    try:
+        return words[0][:-1], number(words[1], words[0]) if len(words) > 1 else None
+    except UnusableError:
+        return words[0][:-1], None
+
+
+def numbers(cells: Sequence[str], names: Sequence[str] = COLUMNS) -> dict[str, float | None]:
+    """Return the numbers of a job in the columns of these names; None is unknown."""
+    if len(cells) != len(COLUMNS):
+        raise UnusableError(f"{len(COLUMNS)} columns were expected", f"{len(cells)} columns")
+    return {name: number(_known(cells[_PLACES[name]]), name) for name in names}
+
+
+def refuse_what_never_ran(row: Mapping[str, float | None], job: str) -> None:
+    """Refuse a line that tells of no job that ran: part of one, which has a line of its own, or what was cancelled."""
+    status = row["status"]
+    if status in _PARTS:
+        raise UnusableError("part of a job, which has a line of its own", job, healthy=True)
+    if status == _CANCELLED and not row["run"]:
+        raise UnusableError("it never ran", job, healthy=True)
+
+
+def _known(cell: str) -> str:
+    return "" if cell in _UNKNOWN else cell
+
+
 def _start_time(comment: str) -> float | None:
     """Return the moment from which a log counts, where this comment names it; 0 is that of logs without one."""
-    words = comment.lstrip("; \t").split()
-    try:
-        return number(words[1], _START) if len(words) > 1 and words[0] == _START else None
-    except UnusableError:
-        return None
+    name, value = header(comment)
+    return value if name == _START else None
 
 
 def _attempt(cells: Sequence[str], label: str, begin: float | None) -> Attempt:
-    if len(cells) != len(_COLUMNS):
-        raise UnusableError(f"{len(_COLUMNS)} columns were expected", f"{len(cells)} columns")
-    texts = {name: "" if cell in _UNKNOWN else cell for name, cell in zip(_COLUMNS, cells, strict=True)}
-    row = {name: number(text, name) for name, text in texts.items()}
+    row = numbers(cells)
+    texts = {name: _known(cell) for name, cell in zip(COLUMNS, cells, strict=True)}
     processors, asked = row["processors"] or None, row["requested processors"] or None
     used = Amounts.of(
         memory=_sum_of(texts, "used memory", processors, _KIB) or None,  # no job has used 0
         wall_time=row["run"],
         cpu_time=_sum_of(texts, "average CPU time", processors),
     )
+    refuse_what_never_ran(row, cells[0])
     status = row["status"]
-    if status in _PARTS:
-        raise UnusableError("part of a job, which has a line of its own", cells[0], healthy=True)
-    if status == _CANCELLED and not row["run"]:
-        raise UnusableError("it never ran", cells[0], healthy=True)
     if used == NOTHING_KNOWN:
         raise UnusableError("nothing is known about its run", cells[0])
     submitted = _later(begin, row["submit"])

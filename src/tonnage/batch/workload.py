@@ -1,0 +1,123 @@
+"""The jobs of a log, as a simulated cluster takes them: arrays of whole seconds and nodes.
+
+A log counts processors, and so do we: its processors are the *nodes* of the simulated cluster. What a log does not say
+is taken from what it does: the processors requested, else those allocated; the requested time where the run time is
+unknown, and the other way round; never a request below the run time. A job that ran for 0 seconds counts as one
+second.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import ceil, floor
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonnage.errors import InputError
+from tonnage.logs.log import Log, UnusableError
+from tonnage.logs.swf import header, numbers, refuse_what_never_ran, rows
+
+__all__ = ["REQUESTS", "Workload"]
+
+IntArray: TypeAlias = NDArray[np.int64]
+
+REQUESTS = ("accurate", "real")
+"""What jobs ask for: as long as they run, or what the log says."""
+
+_COLUMNS = ("submit", "run", "processors", "requested processors", "requested time", "status", "user")
+_SIZES = ("MaxProcs", "MaxNodes")  # the first that is there: jobs are counted in processors
+_NOBODY = -1
+_LONGEST = 2**40  # seconds; sums of many jobs still fit into 63 bits
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Workload:
+    """Jobs in the order of their submission, one number a job; seconds count from where the log counts."""
+
+    machine_nodes: int
+    """The size of the machine."""
+    submit: IntArray
+    nodes: IntArray
+    run: IntArray
+    request: IntArray
+    user: IntArray
+    """The log's number of the user; -1 is unknown."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """Why jobs of the log are not here, and how many."""
+    out_of_order: int = 0
+    """How many lines stood behind one that was submitted later."""
+
+    def __len__(self) -> int:
+        return len(self.submit)
+
+    @classmethod
+    def load(cls, path: Path, *, nodes: int | None = None) -> "Workload":
+        """Read an SWF log, plain or gzip; the machine is as large as the log says, or as `nodes`."""
+        return cls.read(Log.open(path), nodes=nodes)
+
+    @classmethod
+    def read(cls, log: Log, *, nodes: int | None = None) -> "Workload":
+        """Read an SWF log."""
+        left_out: Counter[str] = Counter()
+        sizes: dict[str, float | None] = {}
+        jobs: list[tuple[int, ...]] = []
+        for _, cells in rows(log):
+            if isinstance(cells, str):
+                name, value = header(cells)
+                sizes.setdefault(name, value)
+                continue
+            try:
+                jobs.append(_job(numbers(cells, _COLUMNS), cells[0]))
+            except UnusableError as problem:
+                left_out[problem.reason] += 1
+        total = nodes or next((int(size) for name in _SIZES if (size := sizes.get(name))), 0)
+        if total < 1:
+            raise log.error(f"does not say how large the machine is ({' or '.join(_SIZES)})", hint="say it: --nodes")
+        return _sorted(jobs, total, left_out)
+
+    def head(self, jobs: int) -> "Workload":
+        """Return the first so many jobs."""
+        first = slice(jobs)
+        columns = (self.submit[first], self.nodes[first], self.run[first], self.request[first], self.user[first])
+        return Workload(self.machine_nodes, *columns)
+
+    def requests(self, mode: str) -> IntArray:
+        """Return what jobs ask for in one of REQUESTS; nobody can ask for less than a second."""
+        if mode not in REQUESTS:
+            raise InputError(f'"{mode}" is no kind of requests: {", ".join(REQUESTS)}')
+        return np.maximum(self.request if mode == "real" else self.run, 1)
+
+
+def _job(row: dict[str, float | None], name: str) -> tuple[int, ...]:
+    """Return when a job is submitted, its nodes, run and requested time, and its user."""
+    refuse_what_never_ran(row, name)
+    submit, run, request = row["submit"], row["run"], row["requested time"]
+    processors = row["requested processors"] or row["processors"]
+    if submit is None:
+        raise UnusableError("nobody knows when it was submitted", name)
+    if not processors:
+        raise UnusableError("no processors", name)
+    if not run and not request:
+        raise UnusableError("no time", name)
+    seconds = max(1, ceil(request or 0 if run is None else run))
+    asked = max(seconds, ceil(request or 0))
+    if max(submit, asked) > _LONGEST:
+        raise UnusableError("not plausible", name)
+    user = row["user"]
+    return floor(submit), ceil(processors), seconds, asked, _NOBODY if user is None else int(user)
+
+
+def _sorted(jobs: list[tuple[int, ...]], nodes: int, left_out: Counter[str]) -> Workload:
+    table = np.array(jobs, np.int64).reshape(-1, 5)
+    fits = table[:, 1] <= nodes
+    if not fits.all():
+        left_out["wider than the machine"] += int((~fits).sum())
+        table = table[fits]
+    submit = table[:, 0]
+    late = int((submit < np.maximum.accumulate(submit)).sum()) if len(submit) else 0
+    table = table[np.argsort(submit, kind="stable")]  # those of one second stay in the order of the log
+    submit, widths, run, request, user = np.ascontiguousarray(table.T)
+    return Workload(nodes, submit, widths, run, request, user, left_out=dict(left_out), out_of_order=late)

@@ -1,0 +1,46 @@
+"""Made-up workloads, and clusters of which every kernel is compiled, or none."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest import mock
+
+import numpy as np
+from hypothesis import strategies as st
+
+from batch.reference import Job
+from tonnage import kernels
+from tonnage.batch import Workload
+
+NODES = 8
+
+
+@contextmanager
+def kernels_compiled(compiled: bool) -> Iterator[None]:
+    with mock.patch.object(kernels, "COMPILE_FROM", 0 if compiled else 10**12):
+        yield
+
+
+def workload(rows: list[tuple[int, int, int, int]], nodes: int = NODES) -> Workload:
+    """Jobs of (submit, nodes, run, request)."""
+    table = np.array(sorted(rows, key=lambda row: row[0]), np.int64).reshape(-1, 4)
+    submit, widths, run, request = np.ascontiguousarray(table.T)
+    return Workload(nodes, submit, widths, run, request, np.zeros(len(rows), np.int64))
+
+
+@st.composite
+def workloads(draw: st.DrawFn, most: int = 25) -> Workload:
+    """Few nodes and short times: so many jobs meet in one second."""
+    times = st.integers(0, 12)
+    rows = draw(st.lists(st.tuples(st.integers(0, 40), st.integers(1, NODES), times, times), max_size=most))
+    return workload([(submit, nodes, run, max(run + more, 1)) for submit, nodes, run, more in rows])
+
+
+def rows_of(log: Workload) -> list[tuple[int, int, int, int]]:
+    """The opposite of `workload`."""
+    return list(zip(log.submit.tolist(), log.nodes.tolist(), log.run.tolist(), log.request.tolist(), strict=True))
+
+
+def jobs_of(log: Workload, requests: str) -> list[Job]:
+    columns = (log.submit, log.nodes, log.requests(requests), log.run)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return [Job(number, False, *row) for number, row in enumerate(rows)]
