@@ -1,0 +1,20 @@
+"""Which tasks travel together through a batch queue: GLUME and its rivals."""
+
+from tonnage.pack.decisions import Packed, Settings, Situation, Submission
+from tonnage.pack.packers import PACKERS
+from tonnage.pack.simulation import Carried, Outcome, cross
+from tonnage.pack.work import ORDERS, Left, Work
+
+__all__ = [
+    "ORDERS",
+    "PACKERS",
+    "Carried",
+    "Left",
+    "Outcome",
+    "Packed",
+    "Settings",
+    "Situation",
+    "Submission",
+    "Work",
+    "cross",
+]

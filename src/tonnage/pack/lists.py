@@ -1,0 +1,92 @@
+"""List scheduling: whenever a node is free, the task that comes first among those that could start takes it.
+
+The kernels get the dependencies among some tasks (children of each, from where they start), run times, keys, and how
+many parents each waits for.
+"""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+__all__ = ["run_times", "schedule"]
+
+Ints: TypeAlias = Any
+"""An array of int64."""
+
+
+def run_times(child_start: Ints, child: Ints, seconds: Ints, key: Ints, parents: Ints, found: Ints) -> None:
+    """Fill in how long all tasks take on 1, 2, ... nodes."""
+    size = len(seconds)
+    ready, ends = np.zeros(size, np.int64), np.empty(size, np.int64)
+    for place in range(len(found)):
+        schedule(child_start, child, seconds, key, parents, place + 1, ready, ends)
+        found[place] = ends.max()
+
+
+def schedule(
+    child_start: Ints, child: Ints, seconds: Ints, key: Ints, parents: Ints, nodes: int, ready: Ints, ends: Ints
+) -> None:
+    """Fill in when each task ends; none starts before its moment in `ready`."""
+    size = len(seconds)
+    waiting, since = parents.copy(), ready.copy()
+    # Heaps of tasks: those that could start, by key; those to come, by when; those that run, by their end.
+    could, coming, running = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
+    could_size, coming_size, running_size = 0, 0, 0
+    for task in range(size):
+        if waiting[task] == 0:
+            coming_size = _push(coming, coming_size, task, since)
+    now = np.int64(0)
+    while coming_size + could_size + running_size > 0:
+        while running_size > 0 and ends[running[0]] <= now:
+            done = running[0]
+            running_size = _pop(running, running_size, ends)
+            for edge in range(child_start[done], child_start[done + 1]):
+                after = child[edge]
+                waiting[after] -= 1
+                since[after] = max(since[after], now)
+                if waiting[after] == 0:
+                    coming_size = _push(coming, coming_size, after, since)
+        while coming_size > 0 and since[coming[0]] <= now:
+            task = coming[0]
+            coming_size = _pop(coming, coming_size, since)
+            could_size = _push(could, could_size, task, key)
+        while could_size > 0 and running_size < nodes:
+            task = could[0]
+            could_size = _pop(could, could_size, key)
+            ends[task] = now + seconds[task]
+            running_size = _push(running, running_size, task, ends)
+        if running_size > 0 and (coming_size == 0 or running_size == nodes or ends[running[0]] <= since[coming[0]]):
+            now = ends[running[0]]
+        elif coming_size > 0:
+            now = max(now, since[coming[0]])
+
+
+def _before(one: int, other: int, keys: Ints) -> bool:
+    return bool(keys[one] < keys[other] or (keys[one] == keys[other] and one < other))
+
+
+def _push(heap: Ints, size: int, task: int, keys: Ints) -> int:
+    """Put a task into a heap of so many; return how many it has then."""
+    place = size
+    while place > 0 and _before(task, heap[(place - 1) // 2], keys):
+        heap[place] = heap[(place - 1) // 2]
+        place = (place - 1) // 2
+    heap[place] = task
+    return size + 1
+
+
+def _pop(heap: Ints, size: int, keys: Ints) -> int:
+    """Take the first task from a heap of so many; return how many it has then."""
+    last = heap[size - 1]
+    size -= 1
+    place = 0
+    while 2 * place + 1 < size:
+        below = 2 * place + 1
+        if below + 1 < size and _before(heap[below + 1], heap[below], keys):
+            below += 1
+        if not _before(heap[below], last, keys):
+            break
+        heap[place] = heap[below]
+        place = below
+    heap[place] = last
+    return size

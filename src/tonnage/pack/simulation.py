@@ -1,0 +1,278 @@
+"""A workflow crosses a simulated queue: the driver of packers on a `Cluster`.
+
+A packer is asked at the beginning and whenever a batch job starts or ends. Where one expired with tasks undone, all
+batch jobs behind it are cancelled before, since their tasks would wait for ever. A task that its job could not finish
+starts anew. As soon as a batch job starts it is known when each of its tasks ends, because all that they wait for is in
+jobs that have started before.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonnage.batch import Cluster, Event
+from tonnage.errors import InputError, TonnageError
+from tonnage.pack.decisions import Settings, Situation, Submission, requested
+from tonnage.pack.packers import PACKERS, Packer
+from tonnage.pack.work import NEVER, Left, Work
+
+__all__ = ["Carried", "Outcome", "cross"]
+
+IntArray: TypeAlias = NDArray[np.int64]
+
+_MOST_EXPIRED = 20
+"""After so many batch jobs that expired, nothing helps."""
+_MORE_TIME = 1.5
+
+
+@dataclass(slots=True)
+class Carried:
+    """What became of a batch job; times are those of the cluster's clock."""
+
+    job: Submission
+    submitted: int
+    started: int | None = None
+    ended: int | None = None
+    expired: bool = False
+    cancelled: bool = False
+    busy: int = 0
+    """Node-seconds in which it did work that counts."""
+
+    @property
+    def idle(self) -> int:
+        """Node-seconds that it held and did not use."""
+        if self.started is None or self.ended is None:
+            return 0
+        return (self.ended - self.started) * self.job.nodes - self.busy
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a workflow crossed the queue."""
+
+    makespan: int
+    """Seconds from its submission to the end of its last task."""
+    carried: tuple[Carried, ...]
+    reasons: tuple[str, ...] = field(default=(), repr=False)
+    """Why each decision was taken, in their order."""
+
+    @property
+    def expired(self) -> int:
+        """How many batch jobs ended before their tasks."""
+        return sum(one.expired for one in self.carried)
+
+    @property
+    def idle(self) -> int:
+        """Node-seconds that batch jobs held and did not use."""
+        return sum(one.idle for one in self.carried)
+
+
+def cross(
+    work: Work, cluster: Cluster, strategy: str, settings: Settings | None = None, *, actual: IntArray | None = None
+) -> Outcome:
+    """Let a workflow cross the queue of a cluster from its `now` on; the cluster goes on with it.
+
+    `actual` is how long tasks really take; packers know only what the work says.
+    """
+    crossing = _Crossing(work, cluster, strategy, settings or Settings(), work.seconds if actual is None else actual)
+    return crossing.run()
+
+
+class _Crossing:
+    """The state of a workflow on its way."""
+
+    def __init__(self, work: Work, cluster: Cluster, strategy: str, settings: Settings, actual: IntArray) -> None:
+        self._work, self._cluster, self._settings = work, cluster, settings
+        self._true = work.taking(actual)
+        self._strategy = strategy
+        self._packer: Packer = PACKERS[strategy]
+        size = work.graph.size
+        self._end = np.full(size, NEVER, np.int64)
+        """When each task ends, as far as that is known."""
+        self._left = np.ones(size, np.bool_)
+        """Which tasks are in no batch job, and not done."""
+        self._waiting = work.graph.indegree.tolist()
+        """For how many tasks each one waits; kept only where tasks go on their own."""
+        self._ready: list[int] | None = None
+        self._open: dict[int, Carried] = {}
+        """The batch jobs in the system."""
+        self._carried: list[Carried] = []
+        self._reasons: list[str] = []
+        self._undone = size
+        self._begin = cluster.now
+
+    def run(self) -> Outcome:
+        self._ask()
+        while self._undone:
+            if not self._open:
+                raise TonnageError("nothing of the workflow is in the queue, and nothing is submitted")
+            asks = [self._take(event) for event in self._cluster.advance()]
+            if self._ready is not None:
+                self._submit_ready()
+            elif any(asks):
+                self._ask()
+        return Outcome(int(self._end.max()) - self._begin, tuple(self._carried), tuple(self._reasons))
+
+    def _ask(self) -> None:
+        """Ask the packer, and submit what it says."""
+        if not self._left.any():
+            return
+        packed = self._packer(self._situation(), self._settings)
+        if packed.reason:
+            self._reasons.append(packed.reason)
+        if packed.then == "per-task" or self._strategy == "per-task":
+            self._go_singly()
+            return
+        if packed.then is not None:
+            self._strategy, self._packer = packed.then, PACKERS[packed.then]
+            self._ask()
+            return
+        for job in packed.jobs:
+            number = self._cluster.submit(job.nodes, job.seconds)
+            self._note(number, Carried(job, self._cluster.now))
+            self._left[job.tasks] = False
+
+    def _note(self, number: int, carried: Carried) -> None:
+        self._open[number] = carried
+        self._carried.append(carried)
+
+    def _situation(self) -> Situation:
+        now = self._cluster.now
+        running = [one for one in self._open.values() if one.started is not None]
+        ends = [one.started + one.job.seconds for one in running if one.started is not None]
+        return Situation(
+            Left(self._work, self._left.copy()),
+            self._cluster.snapshot(),
+            delay=max((end - now for end in ends), default=0),
+            pending=len(self._open) - len(running),
+            running=len(running),
+            room=self._cluster.room(),
+        )
+
+    def _take(self, event: Event) -> bool:
+        """Take note of an event; return whether the packer is to be asked."""
+        carried = self._open[event.job]
+        single = self._ready is not None and len(carried.job.tasks) == 1
+        if event.kind == "started":
+            carried.started = event.time
+            if not single:
+                self._start(event.job, carried)
+            return True
+        del self._open[event.job]
+        carried.ended, carried.expired = event.time, event.kind == "expired"
+        if single:
+            self._end_single(carried)
+        else:
+            self._end_group(carried)
+        return True
+
+    def _start(self, number: int, carried: Carried) -> None:
+        """Work out when the tasks of a batch job end that starts now, and so the job itself."""
+        tasks, now = carried.job.tasks, self._cluster.now
+        ends = self._true.ends(tasks, carried.job.nodes, self._can_start(tasks) - now) + now
+        limit = now + carried.job.seconds
+        self._end[tasks] = np.where(ends <= limit, ends, NEVER)
+        last = int(ends.max())
+        self._cluster.will_run(number, last - now if last <= limit else None)
+
+    def _can_start(self, tasks: IntArray) -> IntArray:
+        """Return when all that each task waits for outside of its batch job is done, or now."""
+        graph, now = self._work.graph, self._cluster.now
+        inside = np.zeros(graph.size, np.bool_)
+        inside[tasks] = True
+        found = np.full(len(tasks), now, np.int64)
+        for place, task in enumerate(tasks.tolist()):
+            parents = graph.parents_of(task)
+            parents = parents[~inside[parents]]
+            if len(parents):
+                found[place] = max(now, int(self._end[parents].max()))
+        return found
+
+    def _end_group(self, carried: Carried) -> None:
+        tasks, now = carried.job.tasks, self._cluster.now
+        done = tasks[self._end[tasks] <= now]
+        self._count_done(done, carried)
+        if len(done) < len(tasks):
+            self._give_back(carried)
+            if carried.expired:
+                self._expired()
+
+    def _count_done(self, done: IntArray, carried: Carried) -> None:
+        self._undone -= len(done)
+        carried.busy = int(self._true.seconds[done].sum())
+        if self._ready is not None:
+            self._free_children(done.tolist())
+
+    def _give_back(self, carried: Carried) -> None:
+        """Take back the tasks that a batch job did not finish."""
+        tasks = carried.job.tasks
+        undone = tasks[self._end[tasks] > self._cluster.now]
+        self._end[undone] = NEVER
+        self._left[undone] = True
+
+    def _expired(self) -> None:
+        """Cancel what is behind a batch job that expired, and ask for more time from now on."""
+        if sum(one.expired for one in self._carried) > _MOST_EXPIRED:
+            raise TonnageError(f"more than {_MOST_EXPIRED} batch jobs ended before their tasks")
+        self._settings = _with_more_time(self._settings)
+        if self._open:
+            self._cluster.cancel(*self._open)
+        for carried in self._open.values():
+            carried.cancelled, carried.ended = True, self._cluster.now
+            tasks = carried.job.tasks
+            self._count_done(tasks[self._end[tasks] <= self._cluster.now], carried)
+            self._give_back(carried)
+        self._open.clear()
+
+    def _go_singly(self) -> None:
+        """From now on each task is a batch job of its own; those in batch jobs that run stay there."""
+        self._ready = []
+        done = self._end <= self._cluster.now
+        self._waiting = self._work.graph.indegree.tolist()
+        self._free_children(np.flatnonzero(done).tolist())
+        self._ready = [task for task in np.flatnonzero(self._left).tolist() if not self._waiting[task]]
+        self._submit_ready()
+
+    def _free_children(self, done: Iterable[int]) -> None:
+        graph = self._work.graph
+        for task in done:
+            for after in graph.children_of(task).tolist():
+                self._waiting[after] -= 1
+                if not self._waiting[after] and self._left[after] and self._ready is not None:
+                    self._ready.append(after)
+
+    def _submit_ready(self) -> None:
+        """Submit the tasks that are ready, as many as the queue takes."""
+        if not self._ready:
+            return
+        chosen = self._ready[: self._cluster.room()]
+        del self._ready[: len(chosen)]
+        now = self._cluster.now
+        asked = requested(self._work.seconds[chosen], self._settings.fudge).tolist()
+        for task, seconds in zip(chosen, asked, strict=True):
+            run, level = int(self._true.seconds[task]), int(self._work.graph.level[task])
+            number = self._cluster.submit(1, seconds, run)
+            job = Submission(np.array([task]), (level, level), 1, seconds, 0, int(self._work.seconds[task]))
+            self._note(number, Carried(job, now))
+            self._left[task] = False
+
+    def _end_single(self, carried: Carried) -> None:
+        task = int(carried.job.tasks[0])
+        if carried.expired:
+            self._left[task] = True
+            self._settings = _with_more_time(self._settings)
+            if self._ready is not None:
+                self._ready.append(task)
+            return
+        self._end[task] = self._cluster.now
+        self._count_done(carried.job.tasks, carried)
+
+
+def _with_more_time(settings: Settings) -> Settings:
+    fudge = settings.fudge * _MORE_TIME
+    if fudge > 100:
+        raise InputError("tasks take more than 100 times as long as expected")
+    return Settings(fudge, settings.tolerance, settings.all_groupings, settings.best_nodes, settings.true_leeway)

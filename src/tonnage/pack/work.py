@@ -1,0 +1,145 @@
+"""A workflow as packers see it: what is left of it, in levels, and how long each group of levels takes on n nodes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonnage.errors import InputError
+from tonnage.kernels import fast
+from tonnage.pack.lists import run_times, schedule
+from tonnage.workflow import Graph, Workflow
+
+__all__ = ["NEVER", "ORDERS", "Left", "Work"]
+
+IntArray: TypeAlias = NDArray[np.int64]
+
+ORDERS = ("longest", "shortest", "rank")
+"""Which of the tasks that could start goes first inside of a batch job: GLUME's paper takes the shortest."""
+NEVER = 2**61
+"""When a task can start whose parents will not be done."""
+
+_LONGEST = 2**40
+_EFFORT = 100
+"""A task in a list schedule takes about as long as so many tasks of other kernels: there are many such schedules."""
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """The tasks of a workflow: run times in whole seconds, levels, and which waits for which."""
+
+    graph: Graph
+    seconds: IntArray
+    key: IntArray
+    """Of the tasks that could start, the one with the smallest goes first."""
+    _known: "dict[tuple[bytes, int, int, int], IntArray]" = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, workflow: Workflow, order: str = "longest") -> "Work":
+        """Return the work of a workflow; all its run times must be known."""
+        if not len(workflow):
+            raise InputError(f'workflow "{workflow.name}" has no tasks')
+        unknown = np.flatnonzero(np.isnan(workflow.seconds))
+        if len(unknown):
+            name = workflow.tasks[int(unknown[0])].name
+            problem = f'the run times of {len(unknown):,} of {len(workflow):,} tasks are unknown ("{name}")'
+            raise InputError(problem, hint="packing needs them: from a WfFormat or DAX file, or an archive")
+        seconds = np.clip(np.ceil(workflow.seconds), 1, _LONGEST).astype(np.int64)
+        return cls(workflow.graph, seconds, _keys(workflow, seconds, order))
+
+    def everything(self) -> "Left":
+        """Return all of it as what is left to do."""
+        return Left(self, np.ones(self.graph.size, np.bool_))
+
+    def taking(self, seconds: IntArray) -> "Work":
+        """Return the same work with other run times, tasks in the same order."""
+        return Work(self.graph, seconds, self.key)
+
+    def run_times(self, tasks: IntArray, most: int) -> IntArray:
+        """Return how long these tasks take on 1, 2, ... nodes, each a task at a time; what they wait for is done."""
+        found = np.empty(most, np.int64)
+        self._kernel(run_times)(*self._rows(tasks), found)
+        return found
+
+    def ends(self, tasks: IntArray, nodes: int, ready: IntArray) -> IntArray:
+        """Return when each of these tasks ends on so many nodes, if they can start at `ready`, from 0 on."""
+        found = np.empty(len(tasks), np.int64)
+        self._kernel(schedule)(*self._rows(tasks), nodes, ready, found)
+        return found
+
+    def _rows(self, tasks: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray]:
+        """Return the dependencies among some tasks, their run times and keys, numbered among themselves."""
+        number = np.full(self.graph.size, -1, np.int64)
+        number[tasks] = np.arange(len(tasks))
+        counts = self.graph.outdegree[tasks]
+        ends = np.cumsum(counts)
+        place = np.arange(int(counts.sum())) + np.repeat(self.graph.child_start[tasks] - ends + counts, counts)
+        child = number[self.graph.child[place]]
+        inside = child >= 0
+        start = np.append(0, np.cumsum(inside))[np.append(0, ends)]
+        return (
+            start,
+            child[inside],
+            self.seconds[tasks],
+            self.key[tasks],
+            np.bincount(child[inside], minlength=len(tasks)),
+        )
+
+    def _kernel(self, function: Callable[..., None]) -> Callable[..., None]:
+        return fast(function, self.graph.size * _EFFORT)
+
+
+def _keys(workflow: Workflow, seconds: IntArray, order: str) -> IntArray:
+    if order == "shortest":
+        return seconds
+    if order == "longest":
+        return -seconds
+    if order == "rank":
+        from tonnage.rank import rank
+        from tonnage.rank.eligible import positions
+
+        return positions(rank(workflow))
+    raise InputError(f'"{order}" is not an order', hint=f"one of {', '.join(ORDERS)}")
+
+
+@dataclass(frozen=True, eq=False)
+class Left:
+    """The tasks that are not done and in no batch job yet; levels count from the first that has any."""
+
+    work: Work
+    mask: NDArray[np.bool_]
+
+    @cached_property
+    def levels(self) -> IntArray:
+        """The workflow's levels that have tasks left."""
+        return np.unique(self.work.graph.level[self.mask]).astype(np.int64)
+
+    @cached_property
+    def _name(self) -> bytes:
+        return np.packbits(self.mask).tobytes()
+
+    @property
+    def last(self) -> int:
+        """The number of the last level."""
+        return len(self.levels) - 1
+
+    def tasks(self, first: int, last: int) -> IntArray:
+        """Return the tasks of some levels."""
+        level = self.work.graph.level
+        inside = (level >= self.levels[first]) & (level <= self.levels[last])
+        return np.flatnonzero(self.mask & inside)
+
+    def width(self, first: int, last: int) -> int:
+        """Return how many tasks the widest of some levels has."""
+        return int(np.bincount(self.work.graph.level[self.tasks(first, last)]).max())
+
+    def run_times(self, first: int, last: int, nodes: int) -> IntArray:
+        """Return how long some levels take on 1, 2, ... nodes: as many as are of use, and as there are."""
+        key = (self._name, first, last, nodes)
+        known = self.work._known
+        if key not in known:
+            known[key] = self.work.run_times(self.tasks(first, last), min(self.width(first, last), nodes))
+        return known[key]
