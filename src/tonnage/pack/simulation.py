@@ -38,6 +38,8 @@ class Carried:
     ended: int | None = None
     expired: bool = False
     cancelled: bool = False
+    single: bool = False
+    """Whether it is a task on its own, which waits for nothing any more."""
     busy: int = 0
     """Node-seconds in which it did work that counts."""
 
@@ -155,15 +157,14 @@ class _Crossing:
     def _take(self, event: Event) -> bool:
         """Take note of an event; return whether the packer is to be asked."""
         carried = self._open[event.job]
-        single = self._ready is not None and len(carried.job.tasks) == 1
         if event.kind == "started":
             carried.started = event.time
-            if not single:
+            if not carried.single:
                 self._start(event.job, carried)
             return True
         del self._open[event.job]
         carried.ended, carried.expired = event.time, event.kind == "expired"
-        if single:
+        if carried.single:
             self._end_single(carried)
         else:
             self._end_group(carried)
@@ -212,20 +213,21 @@ class _Crossing:
         undone = tasks[self._end[tasks] > self._cluster.now]
         self._end[undone] = NEVER
         self._left[undone] = True
+        if self._ready is not None:
+            self._ready += [task for task in undone.tolist() if not self._waiting[task]]
 
     def _expired(self) -> None:
         """Cancel what is behind a batch job that expired, and ask for more time from now on."""
         if sum(one.expired for one in self._carried) > _MOST_EXPIRED:
             raise TonnageError(f"more than {_MOST_EXPIRED} batch jobs ended before their tasks")
         self._settings = _with_more_time(self._settings)
-        if self._open:
-            self._cluster.cancel(*self._open)
-        for carried in self._open.values():
+        for number in [number for number, carried in self._open.items() if not carried.single]:
+            self._cluster.cancel(number)
+            carried = self._open.pop(number)
             carried.cancelled, carried.ended = True, self._cluster.now
             tasks = carried.job.tasks
             self._count_done(tasks[self._end[tasks] <= self._cluster.now], carried)
             self._give_back(carried)
-        self._open.clear()
 
     def _go_singly(self) -> None:
         """From now on each task is a batch job of its own; those in batch jobs that run stay there."""
@@ -256,16 +258,14 @@ class _Crossing:
             run, level = int(self._true.seconds[task]), int(self._work.graph.level[task])
             number = self._cluster.submit(1, seconds, run)
             job = Submission(np.array([task]), (level, level), 1, seconds, 0, int(self._work.seconds[task]))
-            self._note(number, Carried(job, now))
+            self._note(number, Carried(job, now, single=True))
             self._left[task] = False
 
     def _end_single(self, carried: Carried) -> None:
         task = int(carried.job.tasks[0])
         if carried.expired:
-            self._left[task] = True
             self._settings = _with_more_time(self._settings)
-            if self._ready is not None:
-                self._ready.append(task)
+            self._give_back(carried)
             return
         self._end[task] = self._cluster.now
         self._count_done(carried.job.tasks, carried)
