@@ -6,7 +6,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.batch import Snapshot
+from tonnage.batch import Snapshot, Workload
 from tonnage.errors import InputError
 from tonnage.pack.work import Left
 
@@ -52,6 +52,12 @@ class Situation:
     """The tasks left whose parents are all done; None: those of the first level."""
     room: int | None = None
     """How many more batch jobs the queue takes; None: any number."""
+    max_running: int | None = None
+    """How many batch jobs may run at a time."""
+    ends: IntArray | None = None
+    """When each task of a batch job that runs is expected to end, and NEVER for those in none; None: all are done."""
+    arrivals: Workload | None = None
+    """Jobs of others that are expected to arrive."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,8 +83,8 @@ class Packed:
 
     jobs: tuple[Submission, ...] = ()
     reason: str = ""
-    then: str | None = None
-    """The strategy that goes on from here, where it is another one."""
+    singly: bool = False
+    """Whether from now on each task is a batch job of its own, as soon as what it waits for is done."""
 
 
 def requested(run: IntArray | int, fudge: float) -> IntArray:
