@@ -297,6 +297,18 @@ def test_neighbouring_nodes_are_the_lowest_that_are_free_throughout() -> None:
     assert Cluster(NODES).snapshot().earliest(3, 10) == 0
 
 
+def test_a_job_that_cannot_start_earlier_keeps_the_nodes_that_it_was_promised() -> None:
+    cluster = Cluster(NODES, contiguous=True)
+    for nodes, request, run in ((2, 20, 5), (3, 10, 10), (2, 10, 10), (1, 20, 5)):  # nodes 0-1, 2-4, 5-6, 7
+        cluster.submit(nodes, request, run)
+    job = cluster.submit(3, 30)  # nodes 2-4, from 10 on
+    cluster.advance()
+    assert len(cluster.advance()) == 2  # nodes 0, 1 and 7 are free: three, but not side by side
+    assert cluster.start_of(job) == 10
+    seen = cluster.snapshot()
+    assert np.flatnonzero(seen.busy[seen.times == 10][0]).tolist() == [2, 3, 4]
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
