@@ -195,8 +195,7 @@ class Cluster:
         """Return how many more jobs a user may submit now; None where there is no cap."""
         if self._max_submitted is None:
             return None
-        ours = self._jobs[plan.JOB] < 0
-        return self._max_submitted - int((ours & (self._jobs[plan.USER] == user)).sum())
+        return self._max_submitted - int(self._kernel(plan.jobs_of)(self._jobs, user))
 
     def will_run(self, job: int, seconds: int | None) -> None:
         """Say how long a job takes from its start on, as soon as that is known; None: as long as it requested.
