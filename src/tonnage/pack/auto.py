@@ -20,6 +20,9 @@ _RIVALS: dict[str, Packer] = {
     "per-task": per_task,
 }
 """The first of equal ones is taken."""
+_USUAL = 1.05
+_MUST_PROMISE = {"glume": 1.0, "per-task": 1.25}
+"""How much sooner than glume a rival must be by forecast: tasks on their own wait for what nobody can foresee."""
 
 
 def auto(situation: Situation, settings: Settings) -> Packed:
@@ -28,11 +31,16 @@ def auto(situation: Situation, settings: Settings) -> Packed:
         return Packed()
     found: dict[str, int] = {}
     for name, packer in _RIVALS.items():
-        seconds = forecast(situation, packer, settings, at_most=min(found.values(), default=NEVER))
+        best = min((found[rival] * _handicap(rival) for rival in found), default=float(NEVER))
+        seconds = forecast(situation, packer, settings, at_most=int(best / _handicap(name)))
         if seconds is not None:
             found[name] = seconds
-    chosen = min(found, key=found.__getitem__)
+    chosen = min(found, key=lambda name: found[name] * _handicap(name))
     packed = _RIVALS[chosen](situation, settings)
     others = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in found.items() if name != chosen)
     reason = f"{chosen}: done in {format_seconds(found[chosen])} by forecast"
     return replace(packed, reason=f"{reason} ({others})" if others else reason)
+
+
+def _handicap(name: str) -> float:
+    return _MUST_PROMISE.get(name, _USUAL)

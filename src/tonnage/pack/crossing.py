@@ -7,7 +7,7 @@ jobs that have started before.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -255,7 +255,7 @@ class _Crossing:
         if len(done) < len(tasks):
             self._give_back(carried)
             if carried.expired:
-                self._expired()
+                self._expired(carried.job.levels[0])
 
     def _count_done(self, done: IntArray, carried: Carried) -> None:
         self._undone -= len(done)
@@ -272,12 +272,13 @@ class _Crossing:
         if self._ready is not None:
             self._ready += [task for task in undone.tolist() if not self._waiting[task]]
 
-    def _expired(self) -> None:
-        """Cancel what is behind a batch job that expired, and ask for more time from now on."""
+    def _expired(self, level: int) -> None:
+        """Cancel what is behind a batch job of a level that expired, and ask for more time from now on."""
         if sum(one.expired for one in self._carried) > _MOST_EXPIRED:
             raise TonnageError(f"more than {_MOST_EXPIRED} batch jobs ended before their tasks")
         self._settings = _with_more_time(self._settings)
-        for number in [number for number, carried in self._open.items() if not carried.single]:
+        behind = [number for number, one in self._open.items() if not one.single and one.job.levels[0] > level]
+        for number in behind:
             self._cluster.cancel(number)
             carried = self._open.pop(number)
             carried.cancelled, carried.ended = True, self._cluster.now
@@ -315,7 +316,7 @@ class _Crossing:
         chosen = self._ready[: self._cluster.room()]
         del self._ready[: len(chosen)]
         now = self._cluster.now
-        asked = requested(self._work.seconds[chosen], self._settings.fudge).tolist()
+        asked = requested(self._work.seconds[chosen], self._settings).tolist()
         for task, seconds in zip(chosen, asked, strict=True):
             run, level = int(self._true.seconds[task]), int(self._work.graph.level[task])
             number = self._cluster.submit(1, seconds, run)
@@ -337,4 +338,4 @@ def _with_more_time(settings: Settings) -> Settings:
     fudge = settings.fudge * _MORE_TIME
     if fudge > 100:
         raise InputError("tasks take more than 100 times as long as expected")
-    return Settings(fudge, settings.tolerance, settings.all_groupings, settings.best_nodes, settings.true_leeway)
+    return replace(settings, fudge=fudge)

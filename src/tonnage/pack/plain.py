@@ -16,7 +16,7 @@ def per_task(situation: Situation, settings: Settings) -> Packed:
     if not len(ready):
         return Packed(singly=True)
     chosen = ready[: situation.room]
-    seconds = requested(left.work.seconds[chosen], settings.fudge)
+    seconds = requested(left.work.seconds[chosen], settings)
     waits = queue.earliest_many(np.ones(len(chosen), np.int64), seconds) - queue.now
     level, run = left.work.graph.level, left.work.seconds
     jobs = tuple(

@@ -136,6 +136,11 @@ class Left:
         """Return how many tasks the widest of some levels has."""
         return int(np.bincount(self.work.graph.level[self.tasks(first, last)]).max())
 
+    def load(self, first: int, last: int) -> tuple[int, int]:
+        """Return how many tasks some levels have, and their run times in all."""
+        tasks = self.tasks(first, last)
+        return len(tasks), int(self.work.seconds[tasks].sum())
+
     def run_times(self, first: int, last: int, nodes: int) -> IntArray:
         """Return how long some levels take on 1, 2, ... nodes: as many as are of use, and as there are."""
         key = (self._name, first, last, nodes)
