@@ -21,6 +21,7 @@ __all__ = ["METHOD_NAMES", "rank"]
 
 METHOD_NAMES = ("prio", "fifo", "critical-path", "descendants", "gain", "sidney", "best")
 """The names of METHODS, which is heavy to import."""
+_STDOUT = Path("/dev/stdout")
 _SHOWN = 20
 _EXPLAINED = 40
 
@@ -28,7 +29,12 @@ _EXPLAINED = 40
 @click.command()
 @workflow_arguments
 @click.option(
-    "--method", type=click.Choice(METHOD_NAMES), default="prio", show_default=True, metavar="NAME", help="One of these."
+    "--method",
+    type=click.Choice(METHOD_NAMES),
+    default="prio",
+    show_default=True,
+    metavar="NAME",
+    help="One of the methods above.",
 )
 @click.option(
     "-o",
@@ -71,12 +77,12 @@ def rank(
              tonnage rank analysis.json --method best --explain
              tonnage rank analysis.dax -o analysis.dag
     """
-    _check(output, in_place=in_place, backup=backup, legacy=legacy)
+    _check(path, output, in_place=in_place, backup=backup, legacy=legacy)
     workflow = read_workflow(path, source_format)
     _check_format(workflow, output, in_place=in_place, legacy=legacy)
     ranked = _Ranked(workflow, method)
     files = _written(ranked, path, output, in_place=in_place, backup=backup, legacy=legacy)
-    if as_json:
+    if as_json and output != _STDOUT:
         more: dict[str, object] = {"explanation": ranked.explanation()} if explain else {}
         print_json({**ranked.facts(), "files": files, **more})
         return
@@ -91,8 +97,14 @@ def rank(
         click.echo(f"{printable(file)}: written", err=True)
 
 
-def _check(output: Path | None, *, in_place: bool, backup: bool, legacy: bool) -> None:
-    """Refuse options that do not go together."""
+def _check(path: Path, output: Path | None, *, in_place: bool, backup: bool, legacy: bool) -> None:
+    """Refuse options that do not go together, before anything is read."""
+    from tonnage.workflow.formats import format_of
+
+    if output is not None and output.suffix.lower() != ".csv" and not output.is_relative_to("/dev"):
+        format_of(output)
+    if output is not None and output.resolve() == path.resolve():
+        raise InputError("is the workflow itself", path=output, hint="DAGMan files are changed with --in-place")
     if in_place and output is not None:
         raise InputError("--in-place and --output exclude each other", hint="give one of them")
     if backup and not in_place:
@@ -188,7 +200,7 @@ class _Ranked:
         if self.bound is None:
             return f"{said}; the workflow is too large to say how many there could be"
         below = 1 - self.mean_eligible / self.bound if self.bound else 0.0
-        return f"{said}; no order has more than {self.bound:,.1f}, so this is within {below:.1%} of that"
+        return f"{said}; no order has more than {self.bound:,.1f}, so this is at most {below:.1%} below the best"
 
     def print_order(self) -> None:
         """Print the first jobs."""
@@ -227,12 +239,13 @@ class _Ranked:
         """Print how the order came about."""
         rows = self.explanation()
         if not rows:
-            click.echo(f"{self.method} has one number for each job and no more to explain: see tonnage rank --help")
+            click.echo(f"{self.method} takes jobs one by one, as tonnage rank --help says: there is no more to explain")
             return
         header = list(rows[0])
         alike = _alike(rows)
         shown = [[_cell(value) for value in row.values()] for row in alike[:_EXPLAINED]]
-        print_table(header, shown, right=[name for name in header if not isinstance(rows[0][name], str)])
+        numbers = [name.replace("_", " ") for name in header if not isinstance(rows[0][name], str)]
+        print_table([name.replace("_", " ") for name in header], shown, right=numbers)
         if len(alike) > _EXPLAINED:
             click.echo(f"({len(alike) - _EXPLAINED:,} more lines: --json has them all)")
         for gain in self._best.gains if self._best else ():
@@ -264,9 +277,14 @@ def _cell(value: object) -> str:
 
 
 def _candidates(found: "Best") -> "list[dict[str, object]]":
-    """Return what was judged: mean times are parts of that of first in, first out."""
+    """Return what was judged: times are parts of that of first in, first out."""
     return [
-        {"candidate": one.method, "eligible on average": one.mean_eligible, "time/fifo": one.time}
+        {
+            "candidate": one.method,
+            "mean_eligible": one.mean_eligible,
+            "time": one.time,
+            "remark": "" if one.allowed else "keeps too few eligible",
+        }
         for one in found.candidates
     ]
 
@@ -286,9 +304,9 @@ def _components(workflow: "Workflow") -> "list[dict[str, object]]":
                 "component": _shortened([workflow.tasks[task].name for task in tasks]),
                 "shape": inside.family[component],
                 "jobs": len(tasks),
-                "eligible before": int(profile[0]),
-                "eligible after": int(profile[-1]),
-                "priority": least,
+                "eligible_before": int(profile[0]),
+                "eligible_after": int(profile[-1]),
+                "over_rivals": least,
             }
         )
     return rows
@@ -303,7 +321,7 @@ def _blocks(workflow: "Workflow") -> "list[dict[str, object]]":
     for task, block in zip(workflow.tasks, found.block.tolist(), strict=True):
         first.setdefault(block, task.name)
     return [
-        {"block with": first[number], "jobs": jobs, "made eligible": made, "for each job": made / jobs}
+        {"block": first[number], "jobs": jobs, "made_eligible": made, "for_each_job": made / jobs}
         for number, (jobs, made) in enumerate(zip(found.tasks.tolist(), found.eligible.tolist(), strict=True))
     ]
 

@@ -2,8 +2,9 @@
 
 No method is best on every workflow. So several orders are made and played on the stochastic grid, with as many workers
 as the workflow can use, a quarter of them, and four times as many. The order that ends soonest is chosen among those
-that keep at least as many tasks eligible as PRIO and first in, first out; then it is played again with other random
-numbers, because the winner of a contest looks better than it is.
+that keep at least as many tasks eligible as PRIO and first in, first out; where the runs cannot tell several apart, the
+one that keeps most eligible. Then it is played again with other random numbers, because the winner of a contest looks
+better than it is.
 """
 
 from collections.abc import Mapping
@@ -40,6 +41,8 @@ class Candidate:
     mean_eligible: float
     time: float
     """Its execution time as a part of that of first in, first out: the mean over all numbers of workers."""
+    allowed: bool
+    """Whether it keeps enough tasks eligible to be chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,7 @@ def best(workflow: Workflow) -> Best:
     # Of those that the runs cannot tell apart, the one that keeps most tasks eligible.
     equal = [name for name in allowed if ratios[name].low <= soonest]
     chosen = max(equal, key=lambda name: eligible[name])
-    candidates = tuple(Candidate(name, eligible[name], ratios[name].ratio) for name in orders)
+    candidates = tuple(Candidate(name, eligible[name], ratios[name].ratio, name in allowed) for name in orders)
     rivals = [name for name in ("fifo", "prio") if name != chosen]
     again = {name: contest.play(orders[name], name, _TESTING) for name in (chosen, *rivals)}
     gains = tuple(_compared(rival, again[chosen], again[rival]) for rival in rivals)
@@ -120,7 +123,7 @@ class _Contest:
         graph = workflow.graph
         self._graph: Graph = graph
         times = run_times(graph.size, workflow.seconds)
-        self._weights = times / max(times.mean(), 1e-9) if graph.size else times
+        self._weights = times / times.mean() if times.any() else np.ones(graph.size)
         longest = graph.longest_path(self._weights)[0]
         together = graph.size / longest if longest > 0 else 1.0
         self._grids = [Grid(1.0, max(1.0, part * together)) for part in _WORKERS]
