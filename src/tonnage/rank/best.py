@@ -26,8 +26,8 @@ __all__ = ["Best", "Candidate", "Gain", "best"]
 _WORKERS = (0.25, 1.0, 4.0)
 """Mean sizes of batches, as parts of the tasks that the workflow can run at once on average."""
 _TASKS = 10_000_000
-"""So many tasks are run in all to choose, or a few more: of a small workflow many runs, of a large one few."""
-_RUNS = (4, 200)
+"""So many tasks are run in all to choose: of a small workflow many runs, of a large one few, but at least two."""
+_RUNS = (2, 200)
 _NEARLY = 0.99
 _CHOOSING, _TESTING = 1, 2
 """The seeds for the choice, and for what is said about it."""
@@ -80,9 +80,9 @@ def best(workflow: Workflow) -> Best:
     played = {name: contest.play(order, name, _CHOOSING) for name, order in orders.items()}
     ratios = {name: _compared(name, times, played["fifo"]) for name, times in played.items()}
     allowed = [name for name in orders if eligible[name] >= enough]
-    soonest = min(ratios[name].ratio for name in allowed)
+    leader = min(allowed, key=lambda name: ratios[name].ratio)
     # Of those that the runs cannot tell apart, the one that keeps most tasks eligible.
-    equal = [name for name in allowed if ratios[name].low <= soonest]
+    equal = [name for name in allowed if name == leader or _compared(leader, played[name], played[leader]).low <= 1]
     chosen = max(equal, key=lambda name: eligible[name])
     candidates = tuple(Candidate(name, eligible[name], ratios[name].ratio, name in allowed) for name in orders)
     rivals = [name for name in ("fifo", "prio") if name != chosen]
