@@ -14,7 +14,10 @@ from tonnage.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tonnage.rank import Order
     from tonnage.rank.best import Best
+    from tonnage.rank.prio import Explanation
+    from tonnage.rank.sidney import Blocks
     from tonnage.workflow import Workflow
 
 __all__ = ["METHOD_NAMES", "rank"]
@@ -167,19 +170,38 @@ class _Ranked:
 
     def __init__(self, workflow: "Workflow", method: str) -> None:
         from tonnage.rank import mean_eligible
-        from tonnage.rank import rank as ranked
-        from tonnage.rank.best import best
         from tonnage.rank.sidney import bound
 
         self.workflow, self.method = workflow, method
         begin = perf_counter()
-        self._best: Best | None = best(workflow) if method == "best" else None
-        self._order = ranked(workflow, method) if self._best is None else self._best.order
+        order, self._best, self._blocks, self._parts = self._ranked()
         self.seconds = perf_counter() - begin
-        self.mean_eligible = mean_eligible(workflow.graph, self._order)
-        self.bound = bound(workflow.graph) if self._best is None else self._best.bound
-        self.names = [workflow.tasks[task].name for task in self._order.tolist()]
+        self.mean_eligible = mean_eligible(workflow.graph, order)
+        self.bound: float | None
+        if self._best is not None:
+            self.bound = self._best.bound
+        else:
+            self.bound = bound(workflow.graph) if self._blocks is None else self._blocks.bound()
+        self.names = [workflow.tasks[task].name for task in order.tolist()]
         self.priorities: Mapping[str, int] = {name: len(workflow) - place for place, name in enumerate(self.names)}
+
+    def _ranked(self) -> "tuple[Order, Best | None, Blocks | None, Explanation | None]":
+        """Return the order and, where there is something to tell, how it came about."""
+        from tonnage.rank import rank as ranked
+        from tonnage.rank.best import best
+        from tonnage.rank.prio import explain
+        from tonnage.rank.sidney import blocks, sidney
+
+        if self.method == "best":
+            chosen = best(self.workflow)
+            return chosen.order, chosen, None, None
+        if self.method == "prio":
+            parts = explain(self.workflow.graph)
+            return parts.order, None, None, parts
+        if self.method == "sidney":
+            found = blocks(self.workflow.graph)
+            return sidney(self.workflow.graph, found), None, found, None
+        return ranked(self.workflow, self.method), None, None, None
 
     def facts(self) -> dict[str, object]:
         """Return what the JSON holds."""
@@ -231,9 +253,9 @@ class _Ranked:
         """Return how the order came about, one fact a row: components, blocks or candidates."""
         if self._best is not None:
             return _candidates(self._best)
-        if self.method == "prio":
-            return _components(self.workflow)
-        return _blocks(self.workflow) if self.method == "sidney" else []
+        if self._parts is not None:
+            return _components(self.workflow, self._parts)
+        return [] if self._blocks is None else _blocks(self.workflow, self._blocks)
 
     def print_explanation(self) -> None:
         """Print how the order came about."""
@@ -289,34 +311,28 @@ def _candidates(found: "Best") -> "list[dict[str, object]]":
     ]
 
 
-def _components(workflow: "Workflow") -> "list[dict[str, object]]":
+def _components(workflow: "Workflow", found: "Explanation") -> "list[dict[str, object]]":
     """Return PRIO's components in the order in which they run, and the least priority that each had over another."""
-    from tonnage.rank.prio import explain
-
-    found = explain(workflow.graph)
     inside = found.inside
     rows: list[dict[str, object]] = []
     for component, least in zip(found.chosen.components.tolist(), found.chosen.least.tolist(), strict=True):
-        tasks = inside.tasks[inside.start[component] : inside.start[component + 1]].tolist()
-        profile = found.profiles[found.kind[component]]
+        span = slice(inside.start[component], inside.start[component + 1])
+        tasks, before = inside.tasks[span].tolist(), int(inside.sources[component])
         rows.append(
             {
                 "component": _shortened([workflow.tasks[task].name for task in tasks]),
                 "shape": inside.family[component],
                 "jobs": len(tasks),
-                "eligible_before": int(profile[0]),
-                "eligible_after": int(profile[-1]),
+                "eligible_before": before,
+                "eligible_after": before + int(inside.gains[span].sum()) - len(tasks),
                 "over_rivals": least,
             }
         )
     return rows
 
 
-def _blocks(workflow: "Workflow") -> "list[dict[str, object]]":
+def _blocks(workflow: "Workflow", found: "Blocks") -> "list[dict[str, object]]":
     """Return Sidney's blocks, the densest first."""
-    from tonnage.rank.sidney import blocks
-
-    found = blocks(workflow.graph)
     first: dict[int, str] = {}
     for task, block in zip(workflow.tasks, found.block.tolist(), strict=True):
         first.setdefault(block, task.name)

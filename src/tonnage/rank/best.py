@@ -112,7 +112,8 @@ def _orders(workflow: Workflow) -> tuple[Mapping[str, Order], float | None]:
         return orders, None
     orders |= {"sidney": sidney(graph, found), "sidney+gain": sidney_gain(graph, found)}
     if timed:
-        orders["sidney+critical-path"] = longest_first(graph, seconds, sidney)
+        order = orders["prio+critical-path"]
+        orders["sidney+critical-path"] = order[np.argsort(found.block[order], kind="stable")]
     return orders, found.bound()
 
 
