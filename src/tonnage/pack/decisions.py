@@ -13,6 +13,7 @@ from tonnage.pack.work import Left
 __all__ = ["Packed", "Settings", "Situation", "Submission", "requested"]
 
 IntArray: TypeAlias = NDArray[np.int64]
+FloatArray: TypeAlias = NDArray[np.float64]
 
 _MINUTE = 60
 
@@ -81,7 +82,8 @@ class Packed:
     """The strategy that goes on from here, where it is another one."""
 
 
-def requested(run: IntArray | int, fudge: float) -> IntArray:
+def requested(run: IntArray | FloatArray | int, fudge: float) -> IntArray:
     """Return the time to ask for: the estimate with its margin, in whole minutes."""
-    minutes = np.ceil(np.asarray(run) * fudge / _MINUTE).astype(np.int64)
+    # 3000 times 1.1 is 3300.0000000000005: that must not become a minute more.
+    minutes = np.ceil(np.round(np.asarray(run) * fudge / _MINUTE, 9)).astype(np.int64)
     return np.maximum(minutes, 1) * _MINUTE

@@ -1,13 +1,14 @@
 """A workflow crosses a simulated queue: the driver of packers on a `Cluster`.
 
-A packer is asked at the beginning and whenever a batch job starts or ends. Where one expired with tasks undone, all
-batch jobs behind it are cancelled before, since their tasks would wait for ever. A task that its job could not finish
-starts anew. As soon as a batch job starts it is known when each of its tasks ends, because all that they wait for is in
-jobs that have started before.
+A packer is asked at the beginning and whenever a batch job starts or ends, as long as the queue takes one more. Where
+one expired with tasks undone, all batch jobs behind it are cancelled before, since their tasks would wait for ever. A
+task that its job could not finish starts anew. As soon as a batch job starts it is known when each of its tasks ends,
+because all that they wait for is in jobs that have started before.
 """
 
+from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -23,9 +24,9 @@ __all__ = ["Carried", "Outcome", "cross"]
 
 IntArray: TypeAlias = NDArray[np.int64]
 
-_MOST_EXPIRED = 20
-"""After so many batch jobs that expired, nothing helps."""
 _MORE_TIME = 1.5
+_MOST_TIME = 100
+"""So many times the estimate are asked for at most."""
 
 
 @dataclass(slots=True)
@@ -49,13 +50,15 @@ class Carried:
         return (self.ended - self.started) * self.job.nodes - self.busy
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
     """How a workflow crossed the queue."""
 
     makespan: int
     """Seconds from its submission to the end of its last task."""
     carried: tuple[Carried, ...]
+    ends: IntArray = field(repr=False)
+    """When each task ended, by the cluster's clock."""
     reasons: tuple[str, ...] = field(default=(), repr=False)
     """Why each decision was taken, in their order."""
 
@@ -96,9 +99,16 @@ class _Crossing:
         """Which tasks are in no batch job, and not done."""
         self._waiting = work.graph.indegree.tolist()
         """For how many tasks each one waits; kept only where tasks go on their own."""
-        self._ready: list[int] | None = None
+        self._ready: deque[int] | None = None
+        """The tasks that could be submitted; None as long as tasks travel in groups."""
+        self._more = np.ones(size)
+        """How much more time each task gets that expired on its own."""
         self._open: dict[int, Carried] = {}
         """The batch jobs in the system."""
+        self._alone: set[int] = set()
+        """Those of one task that waits for nothing."""
+        self._expired: list[int] = []
+        """Groups that have expired in this second."""
         self._carried: list[Carried] = []
         self._reasons: list[str] = []
         self._undone = size
@@ -109,16 +119,20 @@ class _Crossing:
         while self._undone:
             if not self._open:
                 raise TonnageError("nothing of the workflow is in the queue, and nothing is submitted")
-            asks = [self._take(event) for event in self._cluster.advance()]
-            if self._ready is not None:
-                self._submit_ready()
-            elif any(asks):
+            for event in self._cluster.advance():
+                self._take(event)
+            if self._expired:
+                self._cancel_behind(min(self._expired))
+                self._expired.clear()
+            if self._ready is None:
                 self._ask()
-        return Outcome(int(self._end.max()) - self._begin, tuple(self._carried), tuple(self._reasons))
+            else:
+                self._submit_ready()
+        return Outcome(int(self._end.max()) - self._begin, tuple(self._carried), self._end, tuple(self._reasons))
 
     def _ask(self) -> None:
         """Ask the packer, and submit what it says."""
-        if not self._left.any():
+        if not self._left.any() or self._cluster.room() == 0:
             return
         packed = self._packer(self._situation(), self._settings)
         if packed.reason:
@@ -152,53 +166,56 @@ class _Crossing:
             room=self._cluster.room(),
         )
 
-    def _take(self, event: Event) -> bool:
-        """Take note of an event; return whether the packer is to be asked."""
-        carried = self._open[event.job]
-        single = self._ready is not None and len(carried.job.tasks) == 1
+    def _take(self, event: Event) -> None:
+        """Take note of an event."""
+        number = event.job
+        carried = self._open.get(number)
+        if carried is None:
+            return  # somebody else's
         if event.kind == "started":
             carried.started = event.time
-            if not single:
-                self._start(event.job, carried)
-            return True
-        del self._open[event.job]
+            if number not in self._alone:
+                self._start(number, carried)
+            return
+        del self._open[number]
         carried.ended, carried.expired = event.time, event.kind == "expired"
-        if single:
+        if number in self._alone:
+            self._alone.remove(number)
             self._end_single(carried)
         else:
-            self._end_group(carried)
-        return True
+            self._end_group(number, carried)
 
     def _start(self, number: int, carried: Carried) -> None:
         """Work out when the tasks of a batch job end that starts now, and so the job itself."""
         tasks, now = carried.job.tasks, self._cluster.now
-        ends = self._true.ends(tasks, carried.job.nodes, self._can_start(tasks) - now) + now
+        ends = self._true.ends(tasks, carried.job.nodes, self._can_start(tasks, now) - now) + now
         limit = now + carried.job.seconds
         self._end[tasks] = np.where(ends <= limit, ends, NEVER)
         last = int(ends.max())
         self._cluster.will_run(number, last - now if last <= limit else None)
 
-    def _can_start(self, tasks: IntArray) -> IntArray:
-        """Return when all that each task waits for outside of its batch job is done, or now."""
-        graph, now = self._work.graph, self._cluster.now
+    def _can_start(self, tasks: IntArray, start: int) -> IntArray:
+        """Return when all that each task waits for outside of its batch job is done, or when the job starts."""
+        graph = self._work.graph
         inside = np.zeros(graph.size, np.bool_)
         inside[tasks] = True
-        found = np.full(len(tasks), now, np.int64)
+        found = np.full(len(tasks), start, np.int64)
         for place, task in enumerate(tasks.tolist()):
             parents = graph.parents_of(task)
             parents = parents[~inside[parents]]
             if len(parents):
-                found[place] = max(now, int(self._end[parents].max()))
+                found[place] = max(start, int(self._end[parents].max()))
         return found
 
-    def _end_group(self, carried: Carried) -> None:
-        tasks, now = carried.job.tasks, self._cluster.now
-        done = tasks[self._end[tasks] <= now]
-        self._count_done(done, carried)
-        if len(done) < len(tasks):
+    def _end_group(self, number: int, carried: Carried) -> None:
+        """Take note of what a batch job did; where it expired without having waited for others, ask for more time."""
+        tasks, started = carried.job.tasks, carried.started
+        self._count_done(tasks[self._end[tasks] <= self._cluster.now], carried)
+        if carried.expired and started is not None:
+            self._expired.append(number)
             self._give_back(carried)
-            if carried.expired:
-                self._expired()
+            if int(self._can_start(tasks, started).max()) == started:
+                self._settings = replace(self._settings, fudge=_more_time(self._settings.fudge))
 
     def _count_done(self, done: IntArray, carried: Carried) -> None:
         self._undone -= len(done)
@@ -212,28 +229,28 @@ class _Crossing:
         undone = tasks[self._end[tasks] > self._cluster.now]
         self._end[undone] = NEVER
         self._left[undone] = True
+        if self._ready is not None:
+            self._ready.extend(task for task in undone.tolist() if not self._waiting[task])
 
-    def _expired(self) -> None:
-        """Cancel what is behind a batch job that expired, and ask for more time from now on."""
-        if sum(one.expired for one in self._carried) > _MOST_EXPIRED:
-            raise TonnageError(f"more than {_MOST_EXPIRED} batch jobs ended before their tasks")
-        self._settings = _with_more_time(self._settings)
-        if self._open:
-            self._cluster.cancel(*self._open)
-        for carried in self._open.values():
+    def _cancel_behind(self, first: int) -> None:
+        """Cancel the groups behind one that expired."""
+        behind = [number for number in self._open if number > first and number not in self._alone]
+        if behind:
+            self._cluster.cancel(*behind)
+        for number in behind:
+            carried = self._open.pop(number)
             carried.cancelled, carried.ended = True, self._cluster.now
             tasks = carried.job.tasks
             self._count_done(tasks[self._end[tasks] <= self._cluster.now], carried)
             self._give_back(carried)
-        self._open.clear()
 
     def _go_singly(self) -> None:
         """From now on each task is a batch job of its own; those in batch jobs that run stay there."""
-        self._ready = []
         done = self._end <= self._cluster.now
-        self._waiting = self._work.graph.indegree.tolist()
+        for carried in self._open.values():
+            done[carried.job.tasks] = False  # they count when their batch job has ended
         self._free_children(np.flatnonzero(done).tolist())
-        self._ready = [task for task in np.flatnonzero(self._left).tolist() if not self._waiting[task]]
+        self._ready = deque(task for task in np.flatnonzero(self._left).tolist() if not self._waiting[task])
         self._submit_ready()
 
     def _free_children(self, done: Iterable[int]) -> None:
@@ -248,31 +265,30 @@ class _Crossing:
         """Submit the tasks that are ready, as many as the queue takes."""
         if not self._ready:
             return
-        chosen = self._ready[: self._cluster.room()]
-        del self._ready[: len(chosen)]
+        room = self._cluster.room()
+        count = len(self._ready) if room is None else min(room, len(self._ready))
+        chosen = [self._ready.popleft() for _ in range(count)]
         now = self._cluster.now
-        asked = requested(self._work.seconds[chosen], self._settings.fudge).tolist()
+        asked = requested(self._work.seconds[chosen] * self._more[chosen], self._settings.fudge).tolist()
         for task, seconds in zip(chosen, asked, strict=True):
             run, level = int(self._true.seconds[task]), int(self._work.graph.level[task])
             number = self._cluster.submit(1, seconds, run)
             job = Submission(np.array([task]), (level, level), 1, seconds, 0, int(self._work.seconds[task]))
             self._note(number, Carried(job, now))
+            self._alone.add(number)
             self._left[task] = False
 
     def _end_single(self, carried: Carried) -> None:
         task = int(carried.job.tasks[0])
-        if carried.expired:
-            self._left[task] = True
-            self._settings = _with_more_time(self._settings)
-            if self._ready is not None:
-                self._ready.append(task)
+        if not carried.expired:
+            self._end[task] = self._cluster.now
+            self._count_done(carried.job.tasks, carried)
             return
-        self._end[task] = self._cluster.now
-        self._count_done(carried.job.tasks, carried)
+        self._more[task] = _more_time(self._settings.fudge * self._more[task]) / self._settings.fudge
+        self._give_back(carried)
 
 
-def _with_more_time(settings: Settings) -> Settings:
-    fudge = settings.fudge * _MORE_TIME
-    if fudge > 100:
-        raise InputError("tasks take more than 100 times as long as expected")
-    return Settings(fudge, settings.tolerance, settings.all_groupings, settings.best_nodes, settings.true_leeway)
+def _more_time(fudge: float) -> float:
+    if fudge * _MORE_TIME > _MOST_TIME:
+        raise InputError(f"tasks take more than {_MOST_TIME} times as long as expected")
+    return fudge * _MORE_TIME

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
-from tonnage.pack.allocations import Allocation, best_allocation, best_leeway, on_nodes, submission
+from tonnage.pack.allocations import Allocation, best_leeway, best_nodes, on_nodes, submission, wait_with
 from tonnage.pack.decisions import Packed, Settings, Situation
 
 __all__ = ["zhang", "zhang_improved", "zhang_printed"]
@@ -35,14 +35,7 @@ def zhang_printed(situation: Situation, settings: Settings) -> Packed:
     """The next levels as one job: all of them, or from one level on as long as wait to run time gets better."""
     if situation.pending:
         return Packed()
-    options = _options(situation, settings)
-    last = situation.left.last
-    chosen = options(last)
-    for level in range(last):
-        option = options(level)
-        if _ratio(option) > _ratio(chosen):
-            break
-        chosen = option
+    chosen = _while_no_worse(_options(situation, settings), situation.left.last)
     return _packed(situation, settings, chosen, _halved)
 
 
@@ -51,26 +44,31 @@ def zhang_improved(situation: Situation, settings: Settings) -> Packed:
     if situation.pending:
         return Packed()
     last = situation.left.last
-
-    def best(level: int) -> Allocation:
-        return best_allocation(situation, settings, situation.delay, 0, level)._replace(leeway=0)
-
-    options = best if settings.best_nodes else _options(situation, settings)
-    leeway = _searched if settings.true_leeway else _halved
+    options = _on_best(situation, settings) if settings.best_nodes else _options(situation, settings)
     if settings.all_groupings:
         chosen = min((options(level) for level in range(last, -1, -1)), key=_ratio)
-        return _packed(situation, settings, chosen, leeway)
+    else:
+        chosen = _while_no_worse(options, last)
+    return _packed(situation, settings, chosen, _searched if settings.true_leeway else _halved)
+
+
+def _while_no_worse(options: _Options, last: int) -> Allocation:
+    """All levels, or from one level on more and more of them as long as wait to run time gets no worse."""
     chosen = options(last)
     for level in range(last):
         option = options(level)
         if _ratio(option) > _ratio(chosen):
             break
         chosen = option
-    return _packed(situation, settings, chosen, leeway)
+    return chosen
 
 
 def _options(situation: Situation, settings: Settings) -> _Options:
     return lambda level: on_nodes(situation, settings, 0, level)
+
+
+def _on_best(situation: Situation, settings: Settings) -> _Options:
+    return lambda level: best_nodes(situation, settings, situation.delay, 0, level)
 
 
 def _ratio(option: Allocation) -> float:
@@ -91,19 +89,14 @@ def _packed(
 
 
 def _searched(situation: Situation, settings: Settings, chosen: Allocation) -> Allocation:
-    return best_leeway(situation, settings, situation.delay, *chosen[:4], chosen.wait)
+    return best_leeway(situation, settings, situation.delay, chosen)
 
 
 def _halved(situation: Situation, settings: Settings, chosen: Allocation) -> Allocation:
     """Add what is missing until the running job ends, halved while the job would start later than that."""
     leeway = max(0, situation.delay - chosen.wait)
-    wait = _wait_with(situation, settings, chosen, leeway)
+    wait = wait_with(situation, settings, chosen, leeway)
     while leeway > _SHORT and wait > situation.delay:
         leeway //= 2
-        wait = _wait_with(situation, settings, chosen, leeway)
+        wait = wait_with(situation, settings, chosen, leeway)
     return chosen._replace(leeway=leeway, wait=wait)
-
-
-def _wait_with(situation: Situation, settings: Settings, chosen: Allocation, leeway: int) -> int:
-    job = submission(situation, settings, chosen._replace(leeway=leeway))
-    return situation.queue.earliest(job.nodes, job.seconds) - situation.queue.now
