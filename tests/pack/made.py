@@ -10,7 +10,7 @@ from tonnage.batch import Snapshot
 from tonnage.jobs import Amounts
 from tonnage.workflow import Task, Workflow
 
-__all__ = ["chain", "snapshots", "timed_workflows", "workflow"]
+__all__ = ["NODES", "chain", "snapshots", "timed_workflows", "workflow"]
 
 NODES = 6
 
@@ -40,10 +40,8 @@ def timed_workflows(draw: st.DrawFn, most: int = 12) -> Workflow:
 def snapshots(draw: st.DrawFn) -> Snapshot:
     """A queue in which jobs hold places now and later, with or without regard to which nodes are neighbours."""
     now = draw(st.sampled_from([0, 12345]))
-    empty: list[np.ndarray[tuple[int, int], np.dtype[np.uint8]]] = []
-    if draw(st.integers(0, 3)) == 0:
-        empty = [np.zeros((1, NODES), np.uint8)]
-    snapshot = Snapshot(now, NODES, np.array([now]), np.array([NODES]), *empty)
+    places = np.zeros((int(draw(st.integers(0, 3)) == 0), NODES), np.uint8)
+    snapshot = Snapshot(now, NODES, np.array([now]), np.array([NODES]), places)
     # Wide ones that come later leave holes: there a longer job must wait for them to pass.
     wide = st.tuples(st.integers(NODES - 1, NODES), st.integers(60, 5000), st.integers(200, 6000))
     any_kind = st.tuples(st.integers(1, NODES), st.integers(60, 9000), st.just(0) | st.integers(0, 9000))

@@ -26,7 +26,9 @@ def list_schedule(
     while len(ends) < len(seconds) or running:
         running = {task for task in running if ends[task] > now}
         done = set(ends) - running
-        could = [task for task in seconds if task not in ends and release[task] <= now and done.issuperset(parents[task])]
+        could = [
+            task for task in seconds if task not in ends and release[task] <= now and done.issuperset(parents[task])
+        ]
         for task in sorted(could, key=lambda task: (key[task], task))[: nodes - len(running)]:
             ends[task] = now + seconds[task]
             running.add(task)
@@ -199,9 +201,7 @@ class Reference:
             chosen = option(level)
         return self._submitted(chosen, delay, leeway)
 
-    def _submitted(
-        self, chosen: Alternative, delay: int, leeway: Callable[[int, int, int], int]
-    ) -> Alternative | None:
+    def _submitted(self, chosen: Alternative, delay: int, leeway: Callable[[int, int, int], int]) -> Alternative | None:
         if chosen.end == self.last and chosen.wait > 2 * chosen.run:
             return None
         more = leeway(delay, chosen.nodes, chosen.run)

@@ -216,7 +216,8 @@ def test_more_levels_than_the_machine_has_nodes_and_wider_ones_fit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"), [({"fudge": 0.9}, "1 to 100 times"), ({"fudge": 101}, "1 to 100"), ({"tolerance": 0}, "at least")]
+    ("wrong", "message"),
+    [({"fudge": 0.9}, "1 to 100 times"), ({"fudge": 101}, "1 to 100"), ({"tolerance": 0}, "at least")],
 )
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, float], message: str) -> None:
     with pytest.raises(InputError, match=message):
