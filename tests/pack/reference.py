@@ -159,61 +159,56 @@ class Reference:
 
     def zhang_printed(self, delay: int) -> Alternative | None:
         """Section 5.1: all levels as a baseline, then more and more of them while wait / run gets no worse."""
-        return self._while_no_worse(self.as_wide_as_it_is, delay, self.halved)
+        chosen = self.as_wide_as_it_is(self.last)
+        for level in range(self.last):
+            if self.ratio(self.as_wide_as_it_is(level)) > self.ratio(chosen):
+                break
+            chosen = self.as_wide_as_it_is(level)
+        return self._submitted(chosen, delay, best_nodes=False, leeway=self.halved)
 
     def zhang(self, delay: int) -> Alternative | None:
         """As GLUME's authors coded it."""
-        options = [self.as_wide_as_it_is(level) for level in range(self.last + 1)]
-        worth = [level for level, option in enumerate(options) if option.wait <= option.run]
-        if not worth:
-            return self._submitted(options[self.last], delay, self.halved)
-        level = worth[0]
-        while level < self.last and not self.worse(options[level + 1], options[level]):
-            level += 1
-        return self._submitted(options[level], delay, self.halved)
+        options = self._worth_waiting_for()
+        while len(options) > 1 and self.ratio(options[1]) <= self.ratio(options[0]):
+            options.pop(0)
+        return self._submitted(options[0], delay, best_nodes=False, leeway=self.halved)
 
     def zhang_improved(
         self, delay: int, *, all_groupings: bool, best_nodes: bool, true_leeway: bool
     ) -> Alternative | None:
-        """Section 5.3: each of the three possible improvements may be there or not."""
-
-        def on_best(level: int) -> Alternative:
-            nodes = self.pick_best_num_nodes(delay, 0, level)
-            run = self.estimate_runtime(nodes, 0, level)
-            return Alternative(0, level, nodes, run, 0, self.wait(nodes, run))
-
-        option = on_best if best_nodes else self.as_wide_as_it_is
+        """Section 5.3, as coded: each of the three possible improvements may be there or not."""
+        options = self._worth_waiting_for()
+        if all_groupings:
+            best = min(self.ratio(one) for one in options)
+            options = [one for one in options if self.ratio(one) == best][-1:]
+        while len(options) > 1 and self.ratio(options[1]) <= self.ratio(options[0]):
+            options.pop(0)
         leeway = self.pick_best_leeway if true_leeway else self.halved
-        if not all_groupings:
-            return self._while_no_worse(option, delay, leeway)
-        options = [option(level) for level in range(self.last, -1, -1)]
-        best = min(Fraction(one.wait, one.run) for one in options)
-        chosen = next(one for one in options if Fraction(one.wait, one.run) == best)
-        return self._submitted(chosen, delay, leeway)
+        return self._submitted(options[0], delay, best_nodes=best_nodes, leeway=leeway)
 
-    def _while_no_worse(
-        self, option: Callable[[int], Alternative], delay: int, leeway: Callable[[int, int, int], int]
+    def _worth_waiting_for(self) -> list[Alternative]:
+        """The options from the first on that waits no longer than it runs; if none does, all levels."""
+        options = [self.as_wide_as_it_is(level) for level in range(self.last + 1)]
+        worth = [option.end for option in options if option.wait <= option.run]
+        return options[min(worth, default=self.last) :]
+
+    def _submitted(
+        self, chosen: Alternative, delay: int, *, best_nodes: bool, leeway: Callable[[int, int, int], int]
     ) -> Alternative | None:
-        chosen = option(self.last)
-        for level in range(self.last):
-            if self.worse(option(level), chosen):
-                break
-            chosen = option(level)
-        return self._submitted(chosen, delay, leeway)
-
-    def _submitted(self, chosen: Alternative, delay: int, leeway: Callable[[int, int, int], int]) -> Alternative | None:
         if chosen.end == self.last and chosen.wait > 2 * chosen.run:
             return None
-        more = leeway(delay, chosen.nodes, chosen.run)
-        return chosen._replace(leeway=more, wait=self.wait(chosen.nodes, chosen.run, more))
+        nodes = self.pick_best_num_nodes(delay, 0, chosen.end) if best_nodes else chosen.nodes
+        run = self.estimate_runtime(nodes, 0, chosen.end)
+        more = leeway(delay, nodes, run)
+        return Alternative(0, chosen.end, nodes, run, more, self.wait(nodes, run, more))
 
     def as_wide_as_it_is(self, level: int) -> Alternative:
         nodes = self.usable(0, level)
         run = self.estimate_runtime(nodes, 0, level)
         return Alternative(0, level, nodes, run, 0, self.wait(nodes, run))
 
-    def worse(self, one: Alternative, other: Alternative) -> bool:
-        return Fraction(one.wait, one.run) > Fraction(other.wait, other.run)
+    def ratio(self, one: Alternative) -> Fraction:
+        return Fraction(one.wait, one.run)
 
     def halved(self, delay: int, nodes: int, run: int) -> int:
         """What is missing until the parent ends, halved while it is long and delays the job beyond that."""

@@ -275,8 +275,7 @@ LATER = [(0, 1, 600), (0, 2, 900), (0, 4, 9000)]
         # The second job may start too early, at 600: it asks for 300 seconds more, and idles until 900.
         ("zhang", [([A, B], 2, 0, 900), ([C], 1, 600, 3000)]),
         ("zhang-printed", [([A, B], 2, 0, 900), ([C], 1, 600, 3000)]),
-        # All on one node wait no time at all, which is the best ratio.
-        ("zhang-improved", [(ALL, 1, 0, 3900)]),
+        ("zhang-improved", [([A, B], 2, 0, 900), ([C], 1, 600, 3000)]),
         # A leeway of more than a tenth of the run time is not considered.
         ("glume", [(ALL, 1, 0, 3900)]),
         ("one-job", [(ALL, 1, 0, 3900)]),
@@ -434,10 +433,23 @@ def test_a_workflow_may_cross_after_another_one() -> None:
         assert (cluster.running, cluster.queued) == (0, 0)
 
 
-def test_thousands_of_tasks_on_their_own_take_no_time_worth_mentioning() -> None:
-    made = workflow([60] * 3000)
-    outcome = cross(Work.of(made), Cluster(16, max_submitted=16), "per-task", EXACT)
-    assert outcome.makespan == 60 * 188
+def test_where_others_have_used_up_the_room_a_workflow_waits_until_there_is_some() -> None:
+    for strategy in PACKERS:
+        cluster = Cluster(2, max_submitted=1)
+        cluster.submit(2, 1000, 500)
+        outcome = cross(Work.of(chain(60)), cluster, strategy, EXACT)
+        assert (outcome.makespan, len(outcome.carried)) == (560, 1)
+
+
+def test_a_thousand_tasks_on_their_own_go_a_few_at_a_time() -> None:
+    outcome = cross(Work.of(workflow([60] * 1000)), Cluster(100, max_submitted=16), "per-task", EXACT)
+    assert outcome.makespan == 60 * 63
+    assert [one.job.tasks.tolist() for one in outcome.carried] == [[task] for task in range(1000)]
+
+
+def test_a_strategy_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(InputError, match='"magic" is not a strategy'):
+        cross(Work.of(chain(60)), Cluster(2), "magic")
 
 
 # Real ones.

@@ -80,6 +80,8 @@ def cross(
 
     `actual` is how long tasks really take; packers know only what the work says.
     """
+    if strategy not in PACKERS:
+        raise InputError(f'"{strategy}" is not a strategy', hint=f"one of {', '.join(PACKERS)}")
     crossing = _Crossing(work, cluster, strategy, settings or Settings(), work.seconds if actual is None else actual)
     return crossing.run()
 
@@ -117,7 +119,7 @@ class _Crossing:
     def run(self) -> Outcome:
         self._ask()
         while self._undone:
-            if not self._open:
+            if not self._open and self._cluster.room() != 0:
                 raise TonnageError("nothing of the workflow is in the queue, and nothing is submitted")
             for event in self._cluster.advance():
                 self._take(event)
