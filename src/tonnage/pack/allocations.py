@@ -7,7 +7,7 @@ import numpy as np
 from tonnage.pack.decisions import Settings, Situation, Submission, requested
 from tonnage.pack.work import NEVER
 
-__all__ = ["Allocation", "best_allocation", "best_leeway", "on_nodes", "submission"]
+__all__ = ["Allocation", "best_allocation", "best_leeway", "best_nodes", "on_nodes", "submission", "wait_with"]
 
 
 class Allocation(NamedTuple):
@@ -28,6 +28,11 @@ class Allocation(NamedTuple):
 
 def best_allocation(situation: Situation, settings: Settings, delay: int, first: int, last: int) -> Allocation:
     """Return the allocation of some levels that is done first, if it may start after `delay` seconds."""
+    return best_leeway(situation, settings, delay, best_nodes(situation, settings, delay, first, last))
+
+
+def best_nodes(situation: Situation, settings: Settings, delay: int, first: int, last: int) -> Allocation:
+    """Return the allocation of some levels on the number of nodes that is done first, without a leeway."""
     queue = situation.queue
     runs = situation.left.run_times(first, last, queue.nodes)
     nodes = np.arange(1, len(runs) + 1)
@@ -38,52 +43,50 @@ def best_allocation(situation: Situation, settings: Settings, delay: int, first:
         # One node is always in use, so there is one that will do.
         ends[total < settings.min_utilisation * nodes * runs] = NEVER
     best = int(np.argmin(ends))
-    return best_leeway(situation, settings, delay, first, last, best + 1, int(runs[best]), int(waits[best]))
+    return Allocation(first, last, best + 1, int(runs[best]), 0, int(waits[best]))
 
 
 def on_nodes(situation: Situation, settings: Settings, first: int, last: int) -> Allocation:
     """Return the allocation of some levels on as many nodes as they are wide, without a leeway."""
     queue = situation.queue
     runs = situation.left.run_times(first, last, queue.nodes)
-    run = int(runs[-1])
-    return Allocation(first, last, len(runs), run, 0, _wait(situation, settings, first, last, len(runs), run, 0))
+    widest = Allocation(first, last, len(runs), int(runs[-1]), 0, 0)
+    return widest._replace(wait=wait_with(situation, settings, widest, 0))
 
 
-def best_leeway(
-    situation: Situation, settings: Settings, delay: int, first: int, last: int, nodes: int, run: int, wait: int
-) -> Allocation:
+def best_leeway(situation: Situation, settings: Settings, delay: int, chosen: Allocation) -> Allocation:
     """Add the least extra time with which a job that starts too early lasts long enough all the same.
 
     A longer job never starts earlier, so the sum of wait and leeway grows with the leeway: a binary search finds where
     it reaches the delay.
     """
-    low, high = 0, max(0, delay - wait)
-    tolerance = max(1, min(settings.tolerance, run // 10))
+    low, high = 0, max(0, delay - chosen.wait)
+    tolerance = max(1, min(settings.tolerance, chosen.run // 10))
     while high - low > tolerance:
         middle = (low + high) // 2
-        if middle + _wait(situation, settings, first, last, nodes, run, middle) >= delay:
+        if middle + wait_with(situation, settings, chosen, middle) >= delay:
             high = middle
         else:
             low = middle
-    if high:
-        wait = _wait(situation, settings, first, last, nodes, run, high)
-    return Allocation(first, last, nodes, run, high, wait)
+    return chosen._replace(leeway=high, wait=wait_with(situation, settings, chosen, high)) if high else chosen
 
 
-def _wait(situation: Situation, settings: Settings, first: int, last: int, nodes: int, run: int, leeway: int) -> int:
-    seconds = _seconds(situation, settings, first, last, nodes, run, leeway)
-    return situation.queue.earliest(nodes, seconds) - situation.queue.now
+def wait_with(situation: Situation, settings: Settings, chosen: Allocation, leeway: int) -> int:
+    """Return how long an allocation waits with such a leeway."""
+    seconds = _seconds(situation, settings, chosen) + leeway
+    return situation.queue.earliest(chosen.nodes, seconds) - situation.queue.now
 
 
-def _seconds(situation: Situation, settings: Settings, first: int, last: int, nodes: int, run: int, leeway: int) -> int:
-    """Return what a batch job asks for."""
-    return int(requested(run, settings, situation.left.load(first, last)[0], nodes)) + leeway
+def _seconds(situation: Situation, settings: Settings, chosen: Allocation) -> int:
+    """Return what an allocation asks for, without its leeway."""
+    tasks, _ = situation.left.load(chosen.first, chosen.last)
+    return int(requested(chosen.run, settings, tasks, chosen.nodes))
 
 
 def submission(situation: Situation, settings: Settings, chosen: Allocation) -> Submission:
     """Return the batch job of an allocation."""
     left = situation.left
     levels = (int(left.levels[chosen.first]), int(left.levels[chosen.last]))
-    seconds = _seconds(situation, settings, *chosen[:5])
+    seconds = _seconds(situation, settings, chosen) + chosen.leeway
     tasks = left.tasks(chosen.first, chosen.last)
     return Submission(tasks, levels, chosen.nodes, seconds, chosen.wait, chosen.run, chosen.leeway)

@@ -1,11 +1,12 @@
 """A workflow on its way through a simulated queue: what a driver does with the decisions of a packer.
 
-A packer is asked at the beginning and whenever a batch job starts or ends. Where one expired with tasks undone, all
-batch jobs behind it are cancelled before, since their tasks would wait for ever. A task that its job could not finish
-starts anew. As soon as a batch job starts it is known when each of its tasks ends, because all that they wait for is in
-jobs that have started before.
+A packer is asked at the beginning and whenever a batch job starts or ends, as long as the queue takes one more. Where
+one expired with tasks undone, all batch jobs behind it are cancelled before, since their tasks would wait for ever. A
+task that its job could not finish starts anew. As soon as a batch job starts it is known when each of its tasks ends,
+because all that they wait for is in jobs that have started before.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -28,9 +29,9 @@ Packer: TypeAlias = Callable[[Situation, Settings], Packed]
 _DAY = 86_400
 _WINDOW, _HORIZON = 7 * _DAY, 4 * _DAY
 """What may arrive: the last week again, as far as anybody cares."""
-_MOST_EXPIRED = 20
-"""After so many batch jobs that expired, nothing helps."""
 _MORE_TIME = 1.5
+_MOST_TIME = 100
+"""So many times the estimate are asked for at most."""
 
 
 @dataclass(slots=True)
@@ -43,8 +44,6 @@ class Carried:
     ended: int | None = None
     expired: bool = False
     cancelled: bool = False
-    single: bool = False
-    """Whether it is a task on its own, which waits for nothing any more."""
     busy: int = 0
     """Node-seconds in which it did work that counts."""
 
@@ -56,13 +55,15 @@ class Carried:
         return (self.ended - self.started) * self.job.nodes - self.busy
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
     """How a workflow crossed the queue."""
 
     makespan: int
     """Seconds from its submission to the end of its last task."""
     carried: tuple[Carried, ...]
+    ends: IntArray = field(repr=False)
+    """When each task ended, by the cluster's clock."""
     reasons: tuple[str, ...] = field(default=(), repr=False)
     """Why each decision was taken, in their order."""
 
@@ -121,8 +122,9 @@ class _Crossing:
         self._work, self._cluster, self._settings, self._packer = work, cluster, settings, packer
         self._true = work if actual is work.seconds else work.taking(actual)
         self._foresight = foresight
+        self._held: IntArray | None = None
+        """The tasks of a batch job that was there at the beginning, where it began in the middle."""
         self._held_until = cluster.now
-        """Until when a batch job runs that was there at the beginning."""
         size = work.graph.size
         self._end = np.full(size, NEVER, np.int64)
         """When each task ends, as far as that is known."""
@@ -130,9 +132,16 @@ class _Crossing:
         """Which tasks are in no batch job, and not done."""
         self._waiting = work.graph.indegree.tolist()
         """For how many tasks each one waits; kept only where tasks go on their own."""
-        self._ready: list[int] | None = None
+        self._ready: deque[int] | None = None
+        """The tasks that could be submitted; None as long as tasks travel in groups."""
+        self._more = np.ones(size)
+        """How much more time each task gets that expired on its own."""
         self._open: dict[int, Carried] = {}
         """The batch jobs in the system."""
+        self._alone: set[int] = set()
+        """Those of one task that waits for nothing."""
+        self._expired = False
+        """Whether a group has expired in this second."""
         self._carried: list[Carried] = []
         self._reasons: list[str] = []
         self._undone = size
@@ -144,41 +153,43 @@ class _Crossing:
         self._undone = int(self._left.sum())
         self._end[~self._left] = self._begin
         if situation.ends is not None:
-            running = ~self._left & (situation.ends > self._begin)
-            self._end[running] = situation.ends[running]
+            self._held = np.flatnonzero(~self._left & (situation.ends > self._begin))
+            self._end[self._held] = situation.ends[self._held]
         self._held_until = self._begin + situation.delay
 
     def run(self, at_most: int = NEVER) -> bool:
-        """Let all tasks come to their end; return False if that takes longer than `at_most`."""
+        """Let all tasks come to their end; return False as soon as that takes longer than `at_most`."""
         self._ask()
         while self._undone:
             if self._cluster.now - self._begin > at_most:
                 return False
             asks = [self._take(event) for event in self._next_events()]
-            if self._ready is not None:
-                self._submit_ready()
-            elif any(asks) or not self._open:
-                self._ask()
+            if self._expired:
+                self._cancel_behind()
+                self._expired = False
+            if any(asks) or not self._open:
+                self._ask() if self._ready is None else self._submit_ready()
         return int(self._end.max()) - self._begin <= at_most
 
     def _next_events(self) -> list[Event]:
         """Wait for what happens next; where a batch job was there before, its end is such a thing."""
         if self._held_until > self._cluster.now:
             events = self._cluster.advance(self._held_until)
-            if self._cluster.now == self._held_until and self._ready is not None:
-                self._free_held()
+            if self._cluster.now == self._held_until and self._held is not None and self._ready is not None:
+                self._free_children(self._held.tolist())
+                self._submit_ready()
             return events
-        if not self._open:
+        if not self._open and self._cluster.room() != 0:
             raise TonnageError("nothing of the workflow is in the queue, and nothing is submitted")
         return self._cluster.advance()
 
     def outcome(self) -> Outcome:
         """Return how it went."""
-        return Outcome(int(self._end.max()) - self._begin, tuple(self._carried), tuple(self._reasons))
+        return Outcome(int(self._end.max()) - self._begin, tuple(self._carried), self._end, tuple(self._reasons))
 
     def _ask(self) -> None:
         """Ask the packer, and submit what it says."""
-        if not self._left.any():
+        if not self._left.any() or self._cluster.room() == 0:
             return
         packed = self._packer(self._situation(), self._settings)
         if packed.reason:
@@ -202,7 +213,7 @@ class _Crossing:
         return Situation(
             Left(self._work, self._left.copy()),
             self._cluster.snapshot(),
-            delay=max((end - now for end in (*ends, self._held_until)), default=0),
+            delay=max(end - now for end in (*ends, max(self._held_until, now))),
             pending=len(self._open) - len(running),
             running=len(running) + (self._held_until > now),
             room=self._cluster.room(),
@@ -211,16 +222,20 @@ class _Crossing:
         )
 
     def _take(self, event: Event) -> bool:
-        """Take note of an event; return whether the packer is to be asked."""
-        carried = self._open[event.job]
+        """Take note of an event; return whether there may be something to submit."""
+        number = event.job
+        carried = self._open.get(number)
+        if carried is None:
+            return self._ready is None or event.kind != "started"  # somebody else's, but then there may be room
         if event.kind == "started":
             carried.started = event.time
-            if not carried.single:
-                self._start(event.job, carried)
-            return True
-        del self._open[event.job]
+            if number not in self._alone:
+                self._start(number, carried)
+            return number not in self._alone
+        del self._open[number]
         carried.ended, carried.expired = event.time, event.kind == "expired"
-        if carried.single:
+        if number in self._alone:
+            self._alone.remove(number)
             self._end_single(carried)
         else:
             self._end_group(carried)
@@ -229,33 +244,30 @@ class _Crossing:
     def _start(self, number: int, carried: Carried) -> None:
         """Work out when the tasks of a batch job end that starts now, and so the job itself."""
         tasks, now = carried.job.tasks, self._cluster.now
-        ends = self._true.ends(tasks, carried.job.nodes, self._can_start(tasks) - now) + now
+        ends = self._true.ends(tasks, carried.job.nodes, self._can_start(tasks, now) - now) + now
         limit = now + carried.job.seconds
         self._end[tasks] = np.where(ends <= limit, ends, NEVER)
         last = int(ends.max())
         self._cluster.will_run(number, last - now if last <= limit else None)
 
-    def _can_start(self, tasks: IntArray) -> IntArray:
-        """Return when all that each task waits for outside of its batch job is done, or now."""
-        graph, now = self._work.graph, self._cluster.now
-        inside = np.zeros(graph.size, np.bool_)
-        inside[tasks] = True
-        found = np.full(len(tasks), now, np.int64)
-        for place, task in enumerate(tasks.tolist()):
-            parents = graph.parents_of(task)
-            parents = parents[~inside[parents]]
-            if len(parents):
-                found[place] = max(now, int(self._end[parents].max()))
-        return found
+    def _can_start(self, tasks: IntArray, start: int) -> IntArray:
+        """Return when all that each task waits for outside of its batch job is done, or when the job starts."""
+        graph = self._work.graph
+        ends = self._end.copy()
+        ends[tasks] = start
+        found = np.full(graph.size, start, np.int64)
+        np.maximum.at(found, graph.child, ends[graph.edge_parents()])
+        return found[tasks]
 
     def _end_group(self, carried: Carried) -> None:
-        tasks, now = carried.job.tasks, self._cluster.now
-        done = tasks[self._end[tasks] <= now]
-        self._count_done(done, carried)
-        if len(done) < len(tasks):
+        """Take note of what a batch job did; where it expired without having waited for others, ask for more time."""
+        tasks, started = carried.job.tasks, carried.started
+        self._count_done(tasks[self._end[tasks] <= self._cluster.now], carried)
+        if carried.expired and started is not None:
+            self._expired = True
             self._give_back(carried)
-            if carried.expired:
-                self._expired(carried.job.levels[0])
+            if int(self._can_start(tasks, started).max()) == started:
+                self._settings = replace(self._settings, fudge=_more_time(self._settings.fudge))
 
     def _count_done(self, done: IntArray, carried: Carried) -> None:
         self._undone -= len(done)
@@ -270,36 +282,32 @@ class _Crossing:
         self._end[undone] = NEVER
         self._left[undone] = True
         if self._ready is not None:
-            self._ready += [task for task in undone.tolist() if not self._waiting[task]]
+            self._ready.extend(task for task in undone.tolist() if not self._waiting[task])
 
-    def _expired(self, level: int) -> None:
-        """Cancel what is behind a batch job of a level that expired, and ask for more time from now on."""
-        if sum(one.expired for one in self._carried) > _MOST_EXPIRED:
-            raise TonnageError(f"more than {_MOST_EXPIRED} batch jobs ended before their tasks")
-        self._settings = _with_more_time(self._settings)
-        behind = [number for number, one in self._open.items() if not one.single and one.job.levels[0] > level]
-        for number in behind:
-            self._cluster.cancel(number)
-            carried = self._open.pop(number)
-            carried.cancelled, carried.ended = True, self._cluster.now
+    def _cancel_behind(self) -> None:
+        """Cancel the groups that wait for tasks that are in none any more."""
+        now = self._cluster.now
+        for number in sorted(self._open.keys() - self._alone):
+            carried = self._open[number]
             tasks = carried.job.tasks
-            self._count_done(tasks[self._end[tasks] <= self._cluster.now], carried)
+            if int(self._can_start(tasks, now).max()) < NEVER:
+                continue
+            self._cluster.cancel(number)
+            del self._open[number]
+            carried.cancelled, carried.ended = True, now
+            self._count_done(tasks[self._end[tasks] <= now], carried)
             self._give_back(carried)
 
     def _go_singly(self) -> None:
         """From now on each task is a batch job of its own; those in batch jobs that run stay there."""
-        self._ready = []
         done = self._end <= self._cluster.now
-        self._waiting = self._work.graph.indegree.tolist()
+        for carried in self._open.values():
+            done[carried.job.tasks] = False  # they count when their batch job has ended
+        if self._held is not None and self._held_until > self._cluster.now:
+            done[self._held] = False
         self._free_children(np.flatnonzero(done).tolist())
-        self._ready = [task for task in np.flatnonzero(self._left).tolist() if not self._waiting[task]]
+        self._ready = deque(task for task in np.flatnonzero(self._left).tolist() if not self._waiting[task])
         self._submit_ready()
-
-    def _free_held(self) -> None:
-        """Take note of the tasks of a batch job that was there at the beginning: they are done."""
-        done = np.flatnonzero(~self._left & (self._end <= self._cluster.now) & (self._end > self._begin))
-        mine = {int(task) for carried in self._carried for task in carried.job.tasks}
-        self._free_children(task for task in done.tolist() if task not in mine)
 
     def _free_children(self, done: Iterable[int]) -> None:
         graph = self._work.graph
@@ -313,29 +321,30 @@ class _Crossing:
         """Submit the tasks that are ready, as many as the queue takes."""
         if not self._ready:
             return
-        chosen = self._ready[: self._cluster.room()]
-        del self._ready[: len(chosen)]
+        room = self._cluster.room()
+        count = len(self._ready) if room is None else min(room, len(self._ready))
+        chosen = [self._ready.popleft() for _ in range(count)]
         now = self._cluster.now
-        asked = requested(self._work.seconds[chosen], self._settings).tolist()
+        asked = requested(self._work.seconds[chosen] * self._more[chosen], self._settings).tolist()
         for task, seconds in zip(chosen, asked, strict=True):
             run, level = int(self._true.seconds[task]), int(self._work.graph.level[task])
             number = self._cluster.submit(1, seconds, run)
-            job = Submission(np.array([task]), (level, level), 1, seconds, 0, int(self._work.seconds[task]))
-            self._note(number, Carried(job, now, single=True))
+            job = Submission(np.array([task]), (level, level), 1, seconds, None, int(self._work.seconds[task]))
+            self._note(number, Carried(job, now))
+            self._alone.add(number)
             self._left[task] = False
 
     def _end_single(self, carried: Carried) -> None:
         task = int(carried.job.tasks[0])
-        if carried.expired:
-            self._settings = _with_more_time(self._settings)
-            self._give_back(carried)
+        if not carried.expired:
+            self._end[task] = self._cluster.now
+            self._count_done(carried.job.tasks, carried)
             return
-        self._end[task] = self._cluster.now
-        self._count_done(carried.job.tasks, carried)
+        self._more[task] = _more_time(self._settings.fudge * self._more[task]) / self._settings.fudge
+        self._give_back(carried)
 
 
-def _with_more_time(settings: Settings) -> Settings:
-    fudge = settings.fudge * _MORE_TIME
-    if fudge > 100:
-        raise InputError("tasks take more than 100 times as long as expected")
-    return replace(settings, fudge=fudge)
+def _more_time(fudge: float) -> float:
+    if fudge * _MORE_TIME > _MOST_TIME:
+        raise InputError(f"tasks take more than {_MOST_TIME} times as long as expected")
+    return fudge * _MORE_TIME

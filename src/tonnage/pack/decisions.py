@@ -13,6 +13,7 @@ from tonnage.pack.work import Left
 __all__ = ["Packed", "Settings", "Situation", "Submission", "requested"]
 
 IntArray: TypeAlias = NDArray[np.int64]
+FloatArray: TypeAlias = NDArray[np.float64]
 
 _MINUTE = 60
 
@@ -78,8 +79,8 @@ class Submission:
     nodes: int
     seconds: int
     """What it asks for: the run time with a margin, and the leeway."""
-    wait: int
-    """When it is estimated to start, in seconds from now."""
+    wait: int | None
+    """When it is estimated to start, in seconds from now; None where nobody asked the queue."""
     run: int
     leeway: int = 0
     """Extra time, so that it may start before what its tasks wait for is done."""
@@ -93,9 +94,13 @@ class Packed:
     reason: str = ""
     singly: bool = False
     """Whether from now on each task is a batch job of its own, as soon as what it waits for is done."""
+    estimate: int | None = None
+    """In how many seconds all is done, where the strategy has an idea of that."""
 
 
-def requested(run: IntArray | int, settings: Settings, tasks: int = 1, nodes: IntArray | int = 1) -> IntArray:
+def requested(
+    run: IntArray | FloatArray | int, settings: Settings, tasks: int = 1, nodes: IntArray | int = 1
+) -> IntArray:
     """Return the time to ask for: the estimate with its margin, in whole minutes.
 
     Where run times vary, what tasks on one node take in all varies the less the more they are, and the last of many
@@ -107,5 +112,6 @@ def requested(run: IntArray | int, settings: Settings, tasks: int = 1, nodes: In
         # How far out the largest of so many normal values lies, for 95 of 100 tries: a bound that is easy to compute.
         out = np.sqrt(2 * np.log(20 * np.asarray(nodes, np.float64)))
         factor = np.maximum(factor, 1 + out * settings.variation / np.sqrt(chain))
-    minutes = np.ceil(np.asarray(run) * factor / _MINUTE).astype(np.int64)
+    # 3000 times 1.1 is 3300.0000000000005: that must not become a minute more.
+    minutes = np.ceil(np.round(np.asarray(run) * factor / _MINUTE, 9)).astype(np.int64)
     return np.maximum(minutes, 1) * _MINUTE

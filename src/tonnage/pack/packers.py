@@ -1,6 +1,7 @@
 """Every way to pack by the name that it has on the command line."""
 
 from tonnage.batch import Cluster
+from tonnage.errors import InputError
 from tonnage.pack.auto import auto
 from tonnage.pack.crossing import IntArray, Outcome, Packer
 from tonnage.pack.crossing import cross as crossed
@@ -32,5 +33,7 @@ def cross(
 
     `actual` is how long tasks really take; packers know only what the work says.
     """
+    if strategy not in PACKERS:
+        raise InputError(f'"{strategy}" is not a strategy', hint=f"one of {', '.join(PACKERS)}")
     times = work.seconds if actual is None else actual
     return crossed(work, cluster, PACKERS[strategy], settings or Settings(), times, foresight=strategy == "auto")
