@@ -110,10 +110,8 @@ class _Crossing:
             if not self._open:
                 raise TonnageError("nothing of the workflow is in the queue, and nothing is submitted")
             asks = [self._take(event) for event in self._cluster.advance()]
-            if self._ready is not None:
-                self._submit_ready()
-            elif any(asks):
-                self._ask()
+            if any(asks):
+                self._ask() if self._ready is None else self._submit_ready()
         return Outcome(int(self._end.max()) - self._begin, tuple(self._carried), tuple(self._reasons))
 
     def _ask(self) -> None:
@@ -153,14 +151,14 @@ class _Crossing:
         )
 
     def _take(self, event: Event) -> bool:
-        """Take note of an event; return whether the packer is to be asked."""
+        """Take note of an event; return whether there may be something to submit."""
         carried = self._open[event.job]
         single = self._ready is not None and len(carried.job.tasks) == 1
         if event.kind == "started":
             carried.started = event.time
             if not single:
                 self._start(event.job, carried)
-            return True
+            return not single
         del self._open[event.job]
         carried.ended, carried.expired = event.time, event.kind == "expired"
         if single:
@@ -181,15 +179,11 @@ class _Crossing:
     def _can_start(self, tasks: IntArray) -> IntArray:
         """Return when all that each task waits for outside of its batch job is done, or now."""
         graph, now = self._work.graph, self._cluster.now
-        inside = np.zeros(graph.size, np.bool_)
-        inside[tasks] = True
-        found = np.full(len(tasks), now, np.int64)
-        for place, task in enumerate(tasks.tolist()):
-            parents = graph.parents_of(task)
-            parents = parents[~inside[parents]]
-            if len(parents):
-                found[place] = max(now, int(self._end[parents].max()))
-        return found
+        ends = self._end.copy()
+        ends[tasks] = now
+        found = np.full(graph.size, now, np.int64)
+        np.maximum.at(found, graph.child, ends[graph.edge_parents()])
+        return found[tasks]
 
     def _end_group(self, carried: Carried) -> None:
         tasks, now = carried.job.tasks, self._cluster.now
@@ -246,9 +240,9 @@ class _Crossing:
 
     def _submit_ready(self) -> None:
         """Submit the tasks that are ready, as many as the queue takes."""
-        if not self._ready:
+        if not self._ready or (room := self._cluster.room()) == 0:
             return
-        chosen = self._ready[: self._cluster.room()]
+        chosen = self._ready[:room]
         del self._ready[: len(chosen)]
         now = self._cluster.now
         asked = requested(self._work.seconds[chosen], self._settings.fudge).tolist()
