@@ -64,8 +64,8 @@ class Submission:
     nodes: int
     seconds: int
     """What it asks for: the run time with a margin, and the leeway."""
-    wait: int
-    """When it is estimated to start, in seconds from now."""
+    wait: int | None
+    """When it is estimated to start, in seconds from now; None where nobody asked the queue."""
     run: int
     leeway: int = 0
     """Extra time, so that it may start before what its tasks wait for is done."""
@@ -79,6 +79,8 @@ class Packed:
     reason: str = ""
     then: str | None = None
     """The strategy that goes on from here, where it is another one."""
+    estimate: int | None = None
+    """In how many seconds all is done, where the strategy has an idea of that."""
 
 
 def requested(run: IntArray | int, fudge: float) -> IntArray:

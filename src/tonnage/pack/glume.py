@@ -30,4 +30,4 @@ def glume(situation: Situation, settings: Settings) -> Packed:
     reason = f"done in {format_seconds(soonest)} by estimate"
     if chosen is not whole:
         reason += f", with all levels in one job in {format_seconds(whole.end)}"
-    return Packed((submission(situation, settings, chosen),), reason)
+    return Packed((submission(situation, settings, chosen),), reason, estimate=soonest)

@@ -38,7 +38,8 @@ def one_job(situation: Situation, settings: Settings) -> Packed:
     if situation.pending or situation.running:
         return Packed()
     chosen = best_allocation(situation, settings, 0, 0, situation.left.last)
-    return Packed((submission(situation, settings, chosen),), f"done in {format_seconds(chosen.end)} by estimate")
+    reason = f"done in {format_seconds(chosen.end)} by estimate"
+    return Packed((submission(situation, settings, chosen),), reason, estimate=chosen.end)
 
 
 def level_by_level(situation: Situation, settings: Settings) -> Packed:
@@ -46,4 +47,7 @@ def level_by_level(situation: Situation, settings: Settings) -> Packed:
     if situation.pending or situation.running:
         return Packed()
     chosen = best_allocation(situation, settings, 0, 0, 0)
-    return Packed((submission(situation, settings, chosen),), f"level done in {format_seconds(chosen.end)} by estimate")
+    reason = f"level done in {format_seconds(chosen.end)} by estimate"
+    return Packed(
+        (submission(situation, settings, chosen),), reason, estimate=None if situation.left.last else chosen.end
+    )

@@ -249,7 +249,7 @@ class _Crossing:
         for task, seconds in zip(chosen, asked, strict=True):
             run, level = int(self._true.seconds[task]), int(self._work.graph.level[task])
             number = self._cluster.submit(1, seconds, run)
-            job = Submission(np.array([task]), (level, level), 1, seconds, 0, int(self._work.seconds[task]))
+            job = Submission(np.array([task]), (level, level), 1, seconds, None, int(self._work.seconds[task]))
             self._note(number, Carried(job, now))
             self._left[task] = False
 

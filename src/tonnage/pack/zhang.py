@@ -87,7 +87,9 @@ def _packed(
     ratio = f"waits {_ratio(chosen):.2f} times as long as it runs"
     if chosen.last == situation.left.last and chosen.wait > 2 * chosen.run:
         return Packed((), f"one job for all {ratio}: each task on its own", then="per-task")
-    return Packed((submission(situation, settings, leeway(situation, settings, chosen)),), ratio)
+    job = leeway(situation, settings, chosen)
+    estimate = job.end if job.last == situation.left.last else None
+    return Packed((submission(situation, settings, job),), ratio, estimate=estimate)
 
 
 def _searched(situation: Situation, settings: Settings, chosen: Allocation) -> Allocation:
