@@ -96,6 +96,8 @@ class _Crossing:
         """Which tasks are in no batch job, and not done."""
         self._waiting = work.graph.indegree.tolist()
         """For how many tasks each one waits; kept only where tasks go on their own."""
+        self._freed: set[int] = set()
+        """The tasks that are counted off in `waiting`."""
         self._ready: list[int] | None = None
         self._open: dict[int, Carried] = {}
         """The batch jobs in the system."""
@@ -206,6 +208,8 @@ class _Crossing:
         undone = tasks[self._end[tasks] > self._cluster.now]
         self._end[undone] = NEVER
         self._left[undone] = True
+        if self._ready is not None:
+            self._ready += [task for task in undone.tolist() if not self._waiting[task]]
 
     def _expired(self) -> None:
         """Cancel what is behind a batch job that expired, and ask for more time from now on."""
@@ -233,6 +237,9 @@ class _Crossing:
     def _free_children(self, done: Iterable[int]) -> None:
         graph = self._work.graph
         for task in done:
+            if task in self._freed:
+                continue  # it ended before its batch job, and before tasks went on their own
+            self._freed.add(task)
             for after in graph.children_of(task).tolist():
                 self._waiting[after] -= 1
                 if not self._waiting[after] and self._left[after] and self._ready is not None:
