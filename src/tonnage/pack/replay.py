@@ -5,10 +5,10 @@ work is cut into chunks, one workflow and some moments each, of which every one 
 beginning of the log: so it does not matter how the work is cut, nor who does it.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise, permutations
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,23 +26,22 @@ __all__ = [
     "Chunk",
     "Crossings",
     "Experiment",
+    "Player",
     "Result",
     "Score",
     "chunks",
-    "play",
     "results",
     "scores",
     "submission_times",
 ]
 
-Mapper: TypeAlias = Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]
 Crossings: TypeAlias = NDArray[np.int64]
 """What became of a workflow: for each strategy and moment its makespan, its expired batch jobs, idle node-seconds."""
 
 WORTH = 0.05
 """A difference of mean makespans that counts as a win or a loss in the paper."""
 _CHUNK = 48  # moments at most: few enough for both cores to be busy, enough for schedules to be used again
-_MOST = 1_000_000
+_MOST = 1_000_000  # submissions, and days
 _HOUR = 3600
 _DAY = 86_400
 
@@ -131,7 +130,7 @@ def submission_times(workload: Workload, *, every: int, days: float, warmup: int
     """
     if not len(workload):
         raise InputError("no job of the log can be used")
-    if every < 1 or days < 0 or warmup < 0:
+    if every < 1 or not 0 <= days <= _MOST or warmup < 0:
         raise InputError("submissions are at least a second apart, and neither days nor the warm-up are negative")
     count = int(days * _DAY) // every + 1
     if count > _MOST:
@@ -152,28 +151,25 @@ def chunks(names: Iterable[str], experiment: Experiment) -> list[Chunk]:
     return [Chunk(name, cap, *pair) for cap in experiment.caps for name in names for pair in pairs]
 
 
-def play(
-    works: Mapping[str, Work],
-    workload: Workload,
-    experiment: Experiment,
-    wanted: Sequence[Chunk],
-    mapper: Mapper = map,
-) -> Iterator[tuple[Chunk, Crossings]]:
-    """Yield what becomes of each part of the work, in their order; `mapper` may share it among processes."""
-    parts = ((works[chunk.workflow], workload, experiment, chunk) for chunk in wanted)
-    yield from zip(wanted, mapper(_played, parts), strict=True)
+@dataclass(frozen=True, slots=True, eq=False)
+class Player:
+    """Plays parts of the work: a value, so that it can be sent to other processes."""
 
+    works: Mapping[str, Work]
+    workload: Workload
+    experiment: Experiment
 
-def _played(part: tuple[Work, Workload, Experiment, Chunk]) -> Crossings:
-    work, workload, experiment, chunk = part
-    cluster = experiment.cluster(workload, chunk.cap)
-    found = np.empty((len(experiment.strategies), chunk.end - chunk.begin, 3), np.int64)
-    for place, moment in enumerate(experiment.times[chunk.begin : chunk.end]):
-        cluster.advance(moment)
-        for number, strategy in enumerate(experiment.strategies):
-            outcome = cross(work, cluster.copy(), strategy, experiment.settings)
-            found[number, place] = outcome.makespan, outcome.expired, outcome.idle
-    return found
+    def __call__(self, chunk: Chunk) -> Crossings:
+        """Return what becomes of a part."""
+        experiment, work = self.experiment, self.works[chunk.workflow]
+        cluster = experiment.cluster(self.workload, chunk.cap)
+        found = np.empty((len(experiment.strategies), chunk.end - chunk.begin, 3), np.int64)
+        for place, moment in enumerate(experiment.times[chunk.begin : chunk.end]):
+            cluster.advance(moment)
+            for number, strategy in enumerate(experiment.strategies):
+                outcome = cross(work, cluster.copy(), strategy, experiment.settings)
+                found[number, place] = outcome.makespan, outcome.expired, outcome.idle
+        return found
 
 
 def _joined(experiment: Experiment, played: Mapping[Chunk, Crossings]) -> dict[tuple[str, int | None], Crossings]:

@@ -7,7 +7,7 @@ import click
 
 from tonnage.cli.options import json_option, print_json, printable
 from tonnage.cli.pack import PACKER_NAMES, QueueOptions, print_left_out, queue_options, work_of
-from tonnage.cli.replay.cores import all_cores, progress
+from tonnage.cli.replay.cores import on_all_cores, progress
 from tonnage.cli.sources import named
 from tonnage.cli.tables import counted, print_table
 from tonnage.errors import InputError
@@ -110,15 +110,15 @@ def _played(
     works: "Mapping[str, Work]", workload: "Workload", experiment: "Experiment", resume: Path | None
 ) -> "dict[Chunk, Crossings]":
     """Play what is not done yet."""
-    from tonnage.pack.replay import chunks, play
+    from tonnage.pack.replay import Player, chunks
     from tonnage.pack.saved import Saved
 
     wanted = chunks(works, experiment)
     saved = None if resume is None else Saved(resume, works, workload, experiment)
     done = {} if saved is None else {chunk: saved.done[chunk] for chunk in wanted if chunk in saved.done}
     missing = [chunk for chunk in wanted if chunk not in done]
-    with all_cores() as mapper, progress(len(missing)) as advance:
-        for chunk, found in play(works, workload, experiment, missing, mapper):
+    with on_all_cores(Player(works, workload, experiment)) as played, progress(len(missing)) as advance:
+        for chunk, found in zip(missing, played(missing), strict=True):
             done[chunk] = found
             if saved is not None:
                 saved.add(chunk, found)
