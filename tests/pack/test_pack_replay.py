@@ -16,6 +16,7 @@ from tonnage.pack import replay as pack_replay
 from tonnage.pack.replay import Chunk, Crossings, Experiment, Player, chunks, results, scores, submission_times
 from tonnage.pack.saved import Saved
 from tonnage.pack.trial import try_out
+from tonnage.workflow import read
 from tonnage.workflow.families import FAMILIES
 
 DAY = 24 * HOUR
@@ -205,3 +206,26 @@ def test_the_first_decision_of_a_trial_is_what_is_submitted_first(strategy: str)
 def test_with_accurate_requests_one_job_is_done_when_it_is_estimated_to_be() -> None:
     _, (trial,) = try_out(WORKS["epigenomics"], WORKLOAD, Experiment(TIMES[3:4], ("one-job",)))
     assert trial.estimate == trial.outcome.makespan
+
+
+@pytest.mark.parametrize("strategy", PACKERS)
+@pytest.mark.parametrize("name", ["cybershake", "montage", "sipht"])
+def test_tasks_that_take_longer_than_expected_are_all_done_in_the_end(strategy: str, name: str) -> None:
+    work = Work.of(FAMILIES[name].generate(80))
+    work = work.taking(work.seconds + 120)
+    actual = work.seconds * 5 // 2
+    cluster = Cluster(NODES, WORKLOAD, max_submitted=4)
+    cluster.advance(TIMES[3])
+    outcome = cross(work, cluster, strategy, actual=actual)
+    assert sum(one.busy for one in outcome.carried) == actual.sum()
+    assert outcome.expired
+    assert outcome.makespan >= actual.max()
+
+
+def test_tasks_of_a_batch_job_that_expired_go_on_their_own_where_the_others_do(data: Path) -> None:
+    workload = Workload.load(data / "queues" / "kth-sp2.swf.gz")
+    work = Work.of(read(data / "workflows" / "glume" / "CYBERSHAKE_500_360000.dax"))
+    cluster = Cluster(workload.machine_nodes, workload, max_submitted=16)
+    cluster.advance(1_186_650)
+    outcome = cross(work, cluster, "zhang-improved")
+    assert sum(one.busy for one in outcome.carried) == work.seconds.sum()

@@ -264,7 +264,9 @@ class _Crossing:
         task = int(carried.job.tasks[0])
         if carried.expired:
             self._left[task] = True
-            self._settings = _with_more_time(self._settings)
+            # Many that asked with the same margin may expire, but it grows only once.
+            if carried.job.seconds >= int(requested(carried.job.run, self._settings.fudge)):
+                self._settings = _with_more_time(self._settings)
             if self._ready is not None:
                 self._ready.append(task)
             return
