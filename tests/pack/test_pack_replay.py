@@ -222,10 +222,21 @@ def test_tasks_that_take_longer_than_expected_are_all_done_in_the_end(strategy: 
     assert outcome.makespan >= actual.max()
 
 
-def test_tasks_of_a_batch_job_that_expired_go_on_their_own_where_the_others_do(data: Path) -> None:
-    workload = Workload.load(data / "queues" / "kth-sp2.swf.gz")
-    work = Work.of(read(data / "workflows" / "glume" / "CYBERSHAKE_500_360000.dax"))
-    cluster = Cluster(workload.machine_nodes, workload, max_submitted=16)
-    cluster.advance(1_186_650)
-    outcome = cross(work, cluster, "zhang-improved")
+@pytest.mark.parametrize(
+    ("log", "requests", "moment", "name", "strategy"),
+    [
+        ("kth-sp2", "accurate", 1_186_650, "CYBERSHAKE_500_360000", "zhang-improved"),
+        ("sdsc-sp2", "real", 802_464, "CYBERSHAKE_250_1800000", "zhang-improved"),
+        ("sdsc-sp2", "real", 845_664, "CYBERSHAKE_250_360000", "glume"),
+    ],
+)
+def test_a_batch_job_may_expire_when_others_start_or_tasks_go_on_their_own(
+    log: str, requests: str, moment: int, name: str, strategy: str, data: Path
+) -> None:
+    workload = Workload.load(data / "queues" / f"{log}.swf.gz")
+    work = Work.of(read(data / "workflows" / "glume" / f"{name}.dax"))
+    cluster = Cluster(workload.machine_nodes, workload, requests=requests, max_submitted=16)
+    cluster.advance(moment)
+    outcome = cross(work, cluster, strategy)
+    assert outcome.expired
     assert sum(one.busy for one in outcome.carried) == work.seconds.sum()

@@ -6,7 +6,7 @@ starts anew. As soon as a batch job starts it is known when each of its tasks en
 jobs that have started before.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -111,8 +111,7 @@ class _Crossing:
         while self._undone:
             if not self._open:
                 raise TonnageError("nothing of the workflow is in the queue, and nothing is submitted")
-            asks = [self._take(event) for event in self._cluster.advance()]
-            if any(asks):
+            if self._take(self._cluster.advance()):
                 self._ask() if self._ready is None else self._submit_ready()
         return Outcome(int(self._end.max()) - self._begin, tuple(self._carried), tuple(self._reasons))
 
@@ -152,22 +151,27 @@ class _Crossing:
             room=self._cluster.room(),
         )
 
-    def _take(self, event: Event) -> bool:
-        """Take note of an event; return whether there may be something to submit."""
-        carried = self._open[event.job]
-        single = self._ready is not None and len(carried.job.tasks) == 1
-        if event.kind == "started":
-            carried.started = event.time
-            if not single:
-                self._start(event.job, carried)
-            return not single
-        del self._open[event.job]
-        carried.ended, carried.expired = event.time, event.kind == "expired"
-        if single:
-            self._end_single(carried)
-        else:
-            self._end_group(carried)
-        return True
+    def _take(self, events: Sequence[Event]) -> bool:
+        """Take note of what happened in one second; return whether there may be something to submit."""
+        asks = False
+        # All that left the system are taken out first: a batch job that expired cancels what is still in it.
+        left = {event.job: self._open.pop(event.job) for event in events if event.kind != "started"}
+        for job, kind, time in events:
+            if job in left:
+                carried = left[job]
+                carried.ended, carried.expired = time, kind == "expired"
+                self._end_single(carried) if self._is_single(carried) else self._end_group(carried)
+                asks = True
+            elif job in self._open:  # else it was cancelled in this very second
+                carried = self._open[job]
+                carried.started = time
+                if not self._is_single(carried):
+                    self._start(job, carried)
+                    asks = True
+        return asks
+
+    def _is_single(self, carried: Carried) -> bool:
+        return self._ready is not None and len(carried.job.tasks) == 1
 
     def _start(self, number: int, carried: Carried) -> None:
         """Work out when the tasks of a batch job end that starts now, and so the job itself."""
