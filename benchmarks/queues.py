@@ -1,7 +1,8 @@
 """How fast a batch queue is simulated: against plain Python, with the jobs and the queue growing; and what-ifs.
 
 There are two plain Pythons: the very functions that are compiled, as they are; and a replay written anew for Python's
-lists, which can do nothing else (no jobs of ours, no copies, no caps, no places) and shares the shortcuts.
+lists, which can do nothing else (no jobs of ours, no copies, no caps, no places) and shares the shortcuts. Times are of
+the processor: all is done in one thread, and others may use the machine.
 
 Run it with ``.venv/bin/python benchmarks/queues.py``; ``--quick`` takes a few seconds. The log is that of KTH from
 $TONNAGE_DATA or ../shared/data, else a made-up one.
@@ -14,7 +15,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from timeit import timeit
 from unittest import mock
 
@@ -47,9 +48,9 @@ def log_of(name: str, jobs: int | None) -> tuple[str, Workload]:
     path = DATA / "queues" / f"{name}.swf.gz"
     if not path.exists():
         return "a made-up log", made_up(jobs or 30_000, 0.7)
-    begin = perf_counter()
+    begin = process_time()
     log = Workload.load(path)
-    print(f"{name}: {len(log):,} jobs read in {perf_counter() - begin:.2f} s")
+    print(f"{name}: {len(log):,} jobs read in {process_time() - begin:.2f} s")
     return name, log.head(jobs or len(log))
 
 
@@ -152,14 +153,14 @@ def replaying(name: str, log: Workload) -> None:
     """Print how many jobs a second are replayed, in each of several runs, and how often as fast as plain Python."""
     replay(log.head(1000))  # compiled once
     for requests in REQUESTS:
-        begin = perf_counter()
+        begin = process_time()
         plain = plain_replay(log, requests)
-        lists = len(log) / (perf_counter() - begin)
+        lists = len(log) / (process_time() - begin)
         part = log.head(2000)
         with mock.patch.object(kernels, "COMPILE_FROM", FOREVER):
-            begin = perf_counter()
+            begin = process_time()
             same = replay(part, requests=requests)
-            uncompiled = len(part) / (perf_counter() - begin)
+            uncompiled = len(part) / (process_time() - begin)
         starts = replay(log, requests=requests)
         assert starts.tolist() == plain, "the two disagree"
         assert same.tolist() == replay(part, requests=requests).tolist(), "the two disagree"
@@ -167,14 +168,14 @@ def replaying(name: str, log: Workload) -> None:
         print(f"  {name}, {requests} requests, mean wait {wait:.1f} h")
         print(f"    plain Python: {uncompiled:,.0f} jobs/s uncompiled, {lists:,.0f} with lists")
         for _ in range(RUNS):
-            begin = perf_counter()
+            begin = process_time()
             replay(log, requests=requests)
-            speed = len(log) / (perf_counter() - begin)
+            speed = len(log) / (process_time() - begin)
             print(f"    compiled: {speed:,.0f} jobs/s, {speed / uncompiled:.0f} and {speed / lists:.1f} times as fast")
         for label, options in OTHERS.items():
-            begin = perf_counter()
+            begin = process_time()
             replay(log, requests=requests, **options)  # type: ignore[arg-type]
-            print(f"    {label}: {len(log) / (perf_counter() - begin):,.0f} jobs/s")
+            print(f"    {label}: {len(log) / (process_time() - begin):,.0f} jobs/s")
 
 
 def growth(sizes: tuple[int, ...]) -> None:
@@ -185,9 +186,9 @@ def growth(sizes: tuple[int, ...]) -> None:
                 continue
             log = made_up(size, load)
             for requests in REQUESTS:
-                begin = perf_counter()
+                begin = process_time()
                 starts = replay(log, requests=requests)
-                seconds = perf_counter() - begin
+                seconds = process_time() - begin
                 queue = float((starts - log.submit).sum()) / max(1, int(starts.max() - log.submit[0]))
                 print(
                     f"  load {load}, {size:,} jobs, {requests} requests, {queue:,.0f} in the queue on average: "
@@ -200,7 +201,7 @@ def what_ifs(log: Workload, times: int) -> None:
 
     def microseconds(action: Callable[[], object]) -> str:
         action()
-        runs = [1e6 * timeit(action, number=times) / times for _ in range(RUNS)]
+        runs = [1e6 * timeit(action, number=times, timer=process_time) / times for _ in range(RUNS)]
         return ", ".join(f"{run:.2f}" for run in runs)
 
     cluster = Cluster(log.machine_nodes, log, requests="real")
@@ -229,7 +230,7 @@ def simulating(log: Workload) -> None:
         cluster.advance(int(log.submit[len(log) // 2]))
         costs, took = [], 0
         for _ in range(RUNS):
-            begin = perf_counter()
+            begin = process_time()
             one = cluster.copy()
             left, inside = 500, 0
             while left or inside:
@@ -237,7 +238,7 @@ def simulating(log: Workload) -> None:
                     one.submit(1, 3600, 3000)
                     left, inside = left - 1, inside + 1
                 inside -= sum(event.kind != "started" for event in one.advance())
-            costs.append(1e3 * (perf_counter() - begin))
+            costs.append(1e3 * (process_time() - begin))
             took = one.now - cluster.now
         print(f"  {requests} requests, {took / DAY:.1f} simulated days: {', '.join(f'{c:.1f}' for c in costs)} ms")
 

@@ -10,6 +10,18 @@ def double(value: int) -> int:
     return 2 * value
 
 
+def quadruple(value: int) -> int:
+    return double(double(value))
+
+
+def test_a_kernel_may_call_other_functions_of_its_module() -> None:
+    for allocates in (True, False):
+        compiled = fast(quadruple, COMPILE_FROM, allocates=allocates)
+        assert compiled is not quadruple
+        assert compiled(5) == 20
+    assert quadruple(5) == 20
+
+
 def test_a_small_input_runs_the_function_itself_and_a_large_one_its_compiled_twin() -> None:
     assert fast(double, COMPILE_FROM - 1) is double
     compiled = fast(double, COMPILE_FROM)

@@ -182,7 +182,12 @@ class Reference:
                 return first
         return None
 
+    def holders(self, moment: int) -> list[Job]:
+        """Return who holds nodes at a moment, or is promised them."""
+        return [job for job in [*self.running, *self.queue] if job.start <= moment < job.start + job.request]
+
     def free(self, moment: int) -> int:
-        """Return how many nodes nobody holds or is promised."""
-        holders = [job for job in [*self.running, *self.queue] if job.start <= moment < job.start + job.request]
-        return self.nodes - sum(job.nodes for job in holders)
+        return self.nodes - sum(job.nodes for job in self.holders(moment))
+
+    def taken(self, moment: int) -> set[int]:
+        return {node for job in self.holders(moment) for node in range(job.first, job.first + job.nodes)}

@@ -9,24 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batch.reference import FOREVER, Job, Reference
-from batch.workloads import NODES, jobs_of, kernels_compiled, rows_of, workload, workloads
+from batch.workloads import NODES, jobs_of, kernels_compiled, rows_of, several, workload, workloads
 from tonnage.batch import POLICIES, REQUESTS, Cluster, Event, RefusedError, Workload, replay
 from tonnage.errors import InputError
 
-seconds = st.integers(0, 12)
+submissions = st.tuples(
+    st.just("submit"), st.integers(1, NODES), st.integers(1, 12), st.none() | st.integers(0, 14), st.integers(0, 1)
+)
 operations = st.one_of(
-    st.tuples(
-        st.just("submit"),
-        st.integers(1, NODES),
-        st.integers(1, 12),
-        st.none() | st.integers(0, 14),
-        st.integers(0, 1),
-    ),
+    submissions,
+    submissions,
     st.tuples(st.just("advance"), st.integers(0, 15)),
     st.tuples(st.just("will_run"), st.integers(0, 99), st.none() | st.integers(0, 14)),
     st.tuples(st.just("finish"), st.integers(0, 99)),
     st.tuples(st.just("cancel"), st.integers(0, 99), st.integers(0, 99)),
 )
+sequences = several(operations, 30)
+caps = st.none() | st.integers(1, 3)
 
 
 class Twins:
@@ -87,7 +86,12 @@ class Twins:
             assert seen.free.tolist() == [reference.free(moment) for moment in seen.times.tolist()]
             assert (np.diff(seen.times) > 0).all()
             assert seen.free[-1] == NODES
-            assert len(seen.busy) or (np.diff(seen.free) != 0).all()
+            if reference.contiguous:
+                taken = [reference.taken(moment) for moment in seen.times.tolist()]
+                assert [set(np.flatnonzero(row).tolist()) for row in seen.busy] == taken
+                assert (seen.busy[1:] != seen.busy[:-1]).any(1).all()
+            else:
+                assert (seen.free[1:] != seen.free[:-1]).all()
 
     def run_dry(self) -> None:
         while self.advance(None):
@@ -100,10 +104,10 @@ class Twins:
 @pytest.mark.parametrize("policy", POLICIES)
 @given(
     workloads(),
-    st.lists(operations, max_size=25),
+    sequences,
     st.sampled_from(REQUESTS),
     st.booleans(),
-    st.none() | st.integers(1, 3),
+    caps,
 )
 def test_starts_are_those_of_brute_force(
     policy: str,
@@ -155,7 +159,7 @@ def test_no_more_nodes_are_used_than_there_are(log: Workload, policy: str, conti
     assert most_used(log, starts) <= NODES
 
 
-@given(workloads(), st.lists(operations, max_size=25), st.booleans(), st.none() | st.integers(1, 3))
+@given(workloads(), sequences, st.booleans(), caps)
 def test_no_job_starts_after_its_first_promise(
     log: Workload, todo: list[tuple[Any, ...]], contiguous: bool, max_running: int | None
 ) -> None:
@@ -291,6 +295,18 @@ def test_neighbouring_nodes_are_the_lowest_that_are_free_throughout() -> None:
     assert cluster.snapshot().earliest(2, 10) == 5
     assert cluster.snapshot().earliest(3, 10) == 10  # four are free, but no three side by side
     assert Cluster(NODES).snapshot().earliest(3, 10) == 0
+
+
+def test_a_job_that_cannot_start_earlier_keeps_the_nodes_that_it_was_promised() -> None:
+    cluster = Cluster(NODES, contiguous=True)
+    for nodes, request, run in ((2, 20, 5), (3, 10, 10), (2, 10, 10), (1, 20, 5)):  # nodes 0-1, 2-4, 5-6, 7
+        cluster.submit(nodes, request, run)
+    job = cluster.submit(3, 30)  # nodes 2-4, from 10 on
+    cluster.advance()
+    assert len(cluster.advance()) == 2  # nodes 0, 1 and 7 are free: three, but not side by side
+    assert cluster.start_of(job) == 10
+    seen = cluster.snapshot()
+    assert np.flatnonzero(seen.busy[seen.times == 10][0]).tolist() == [2, 3, 4]
 
 
 @pytest.mark.parametrize(

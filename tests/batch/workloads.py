@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 from unittest import mock
 
 import numpy as np
@@ -10,6 +11,8 @@ from hypothesis import strategies as st
 from batch.reference import Job
 from tonnage import kernels
 from tonnage.batch import Workload
+
+T = TypeVar("T")
 
 NODES = 8
 
@@ -27,11 +30,16 @@ def workload(rows: list[tuple[int, int, int, int]], nodes: int = NODES) -> Workl
     return Workload(nodes, submit, widths, run, request, np.zeros(len(rows), np.int64))
 
 
+def several(one: st.SearchStrategy[T], most: int) -> st.SearchStrategy[list[T]]:
+    """Lists of which half are short and half are long; left alone, hypothesis draws about five."""
+    return st.lists(one, max_size=most) | st.lists(one, min_size=most // 2, max_size=most)
+
+
 @st.composite
 def workloads(draw: st.DrawFn, most: int = 25) -> Workload:
     """Few nodes and short times: so many jobs meet in one second."""
     times = st.integers(0, 12)
-    rows = draw(st.lists(st.tuples(st.integers(0, 40), st.integers(1, NODES), times, times), max_size=most))
+    rows = draw(several(st.tuples(st.integers(0, 40), st.integers(1, NODES), times, times), most))
     return workload([(submit, nodes, run, max(run + more, 1)) for submit, nodes, run, more in rows])
 
 

@@ -70,6 +70,49 @@ def test_a_component_waits_only_for_earlier_ones(one: Graph) -> None:
     assert all(first < second for first, second in zip(superdag.edge_parents(), superdag.child, strict=True))
 
 
+@given(graphs(16))
+def test_profiles_count_eligible_tasks_and_the_greedy_choice_is_the_best(one: Graph) -> None:
+    """Steps 4 to 6 of the paper, word by word: what is eligible inside, and who loses least against all that could."""
+    check_choices(one)
+
+
+def check_choices(one: Graph) -> None:
+    found = explain(one)
+    parts, inside = found.parts, found.inside
+    runs = [inside.tasks[inside.start[number] : inside.start[number + 1]].tolist() for number in range(len(parts))]
+    members = [set(own) | set(np.flatnonzero(parts.sink_of == number).tolist()) for number, own in enumerate(runs)]
+    for number, own in enumerate(runs):
+        expected = []
+        for steps in range(len(own) + 1):
+            done = set(own[:steps])
+            waits = {task: set(parts.graph.parents_of(task).tolist()) & set(own) for task in members[number] - done}
+            expected.append(sum(before <= done for before in waits.values()))
+        assert found.profiles[found.kind[number]].tolist() == expected
+    profile = [found.profiles[kind] for kind in found.kind]
+    superdag, done_parts = parts.superdag(), set[int]()
+    for number, least in zip(found.chosen.components.tolist(), found.chosen.least.tolist(), strict=True):
+        could = [
+            other
+            for other in range(len(parts))
+            if other not in done_parts and set(superdag.parents_of(other).tolist()) <= done_parts
+        ]
+        losses = {
+            this: min(
+                (literal.priority(profile[this], profile[other]) for other in could if other != this), default=1.0
+            )
+            for this in could
+        }
+        assert losses[number] == pytest.approx(max(losses.values()))
+        assert least == pytest.approx(losses[number])
+        done_parts.add(number)
+
+
+def test_the_gains_of_a_block_beside_a_component_that_is_none() -> None:
+    one = graph(8, [(2, 3), (2, 1), (2, 0), (3, 1), (3, 0), (3, 6), (7, 4), (7, 5), (4, 1), (1, 6), (5, 0), (5, 6)])
+    check_choices(one)
+    assert mean_eligible(one, prio(one)) == 2.125
+
+
 profiles = st.tuples(st.integers(1, 5), st.lists(st.integers(0, 6), min_size=1, max_size=8)).map(
     lambda drawn: np.maximum(np.cumsum([float(drawn[0]), *(gained - 1.0 for gained in drawn[1])]), 0.0)
 )

@@ -99,7 +99,7 @@ def test_copies_of_a_workflow_are_cut_once(monkeypatch: pytest.MonkeyPatch) -> N
     children = np.concatenate([one.child + begin for begin in copies])
     cuts: list[int] = []
     cut = room._denser
-    monkeypatch.setattr(room, "_denser", lambda part, size: (cuts.append(size), cut(part, size))[1])  # type: ignore[func-returns-value]
+    monkeypatch.setattr(room, "_denser", lambda part, size, steps: (cuts.append(size), cut(part, size, steps))[1])  # type: ignore[func-returns-value]
     blocks(one)
     alone = len(cuts)
     many = blocks(Graph.from_edges(one.size * 50, parents, children))
@@ -114,6 +114,13 @@ def test_what_is_too_large_for_cuts_has_no_bound(monkeypatch: pytest.MonkeyPatch
     assert bound(graph) is None
     with pytest.raises(InputError, match="hang together"):
         sidney(graph)
+
+
+def test_a_bound_that_takes_too_long_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = FAMILIES["random-layered"].generate(300).graph
+    monkeypatch.setattr(room, "_SHORT", 1_000)
+    assert bound(graph) is None
+    assert sidney(graph) is not None
 
 
 def test_a_workflow_without_tasks_has_no_blocks() -> None:

@@ -101,6 +101,52 @@ class Cluster:
         self._busy = np.zeros((len(self._times) if contiguous else 0, nodes), np.uint8)
         self._events = np.empty(2 * _ROOM, np.int64)
 
+    @classmethod
+    def after(
+        cls,
+        snapshot: Snapshot,
+        arrivals: Workload | None = None,
+        *,
+        max_running: int | None = None,
+        max_submitted: int | None = None,
+    ) -> "Cluster":
+        """Return a cluster in which everybody in a snapshot keeps what was promised, and only `arrivals` come later."""
+        cluster = cls(
+            snapshot.nodes,
+            arrivals,
+            requests="real",
+            contiguous=bool(len(snapshot.busy)),
+            max_running=max_running,
+            max_submitted=max_submitted,
+        )
+        size, room = len(snapshot.times), len(cluster._times)
+        cluster._times, cluster._free = _empty_plan(snapshot.now, snapshot.nodes, size + room)
+        cluster._times[:size], cluster._free[:size] = snapshot.times, snapshot.free
+        if len(snapshot.busy):
+            cluster._busy = np.zeros((len(cluster._times), snapshot.nodes), np.uint8)
+            cluster._busy[:size] = snapshot.busy
+        cluster._limits = np.empty((0, 2, len(cluster._times)), np.int64)
+        cluster._state[plan.NOW] = snapshot.now
+        return cluster
+
+    def expected(self, window: int, horizon: int) -> Workload:
+        """Return what arrives from now on if the last `window` seconds happen again and again, for `horizon` seconds.
+
+        How long a job takes that has not ended is not known yet: as long as it requests.
+        """
+        now, arrived = self.now, int(self._state[plan.NEXT])
+        log = self._log[:, :arrived]
+        window = min(window, now - int(log[plan.SUBMIT, 0])) if arrived else 0
+        if window <= 0:
+            return Workload.of(self.nodes, np.empty((4, 0), np.int64))
+        first = int(np.searchsorted(log[plan.SUBMIT], now - window, side="right"))
+        recent = log[:, first:].copy()
+        here = self._jobs[plan.JOB]
+        known = here[(here >= first) & (here < plan.NOBODY)] - first
+        recent[plan.LOG_RUN, known] = recent[plan.LOG_REQUEST, known]
+        rounds = [recent + np.array([[turn * window], [0], [0], [0]]) for turn in range(1, horizon // window + 2)]
+        return Workload.of(self.nodes, np.concatenate(rounds, axis=1))
+
     @property
     def now(self) -> int:
         """The second that the clock shows."""
@@ -149,8 +195,7 @@ class Cluster:
         """Return how many more jobs a user may submit now; None where there is no cap."""
         if self._max_submitted is None:
             return None
-        ours = self._jobs[plan.JOB] < 0
-        return self._max_submitted - int((ours & (self._jobs[plan.USER] == user)).sum())
+        return self._max_submitted - int(self._kernel(plan.jobs_of)(self._jobs, user))
 
     def will_run(self, job: int, seconds: int | None) -> None:
         """Say how long a job takes from its start on, as soon as that is known; None: as long as it requested.

@@ -27,6 +27,7 @@ __all__ = [
     "earliest",
     "earliest_block",
     "earliest_of_many",
+    "jobs_of",
     "leave",
     "plan_queue",
     "slot_of",
@@ -471,6 +472,14 @@ def slot_of(jobs: Ints, job: int) -> int:
         if jobs[JOB, slot] == job:
             return slot
     return -1
+
+
+def jobs_of(jobs: Ints, user: int) -> int:
+    """Return how many jobs of ours a user has in the system."""
+    count = 0
+    for slot in range(jobs.shape[1]):
+        count += jobs[JOB, slot] < 0 and jobs[USER, slot] == user
+    return count
 
 
 def leave(state: Ints, jobs: Ints, times: Ints, free: Ints, busy: Ints, limits: Ints, leaving: Ints) -> None:

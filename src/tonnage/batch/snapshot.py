@@ -41,7 +41,10 @@ class Snapshot:
 
     def earliest(self, nodes: int, seconds: int, after: int | None = None) -> int:
         """Return when a job of so many nodes and seconds would start, from `after` (or now) on."""
-        return self._place(nodes, seconds, after)[0]
+        if len(self.busy):
+            return self._place(nodes, seconds, after)[0]
+        self._check(nodes, seconds)
+        return int(self._kernel(earliest)(self.times, self.free, nodes, seconds, self._from(after), FOREVER))
 
     def earliest_many(self, nodes: ArrayLike, seconds: ArrayLike, after: int | None = None) -> IntArray:
         """Return when each of many jobs would start if it were the only one."""
@@ -76,12 +79,13 @@ class Snapshot:
         return cls(now, nodes, times[:size].copy(), free[:size].copy(), busy[:size].copy(), effort)
 
     def _place(self, nodes: int, seconds: int, after: int | None) -> tuple[int, int]:
+        """Return when a job would start, and the first of its nodes where those have places."""
+        if not len(self.busy):
+            return self.earliest(nodes, seconds, after), 0
         self._check(nodes, seconds)
-        begin = self._from(after)
-        if len(self.busy):
-            start, first = self._kernel(earliest_block)(self.times, self.free, self.busy, nodes, seconds, begin)
-            return int(start), int(first)
-        return int(self._kernel(earliest)(self.times, self.free, nodes, seconds, begin, FOREVER)), 0
+        kernel = self._kernel(earliest_block)
+        start, first = kernel(self.times, self.free, self.busy, nodes, seconds, self._from(after))
+        return int(start), int(first)
 
     def _kernel(self, function: Callable[..., T]) -> Callable[..., T]:
         return fast(function, max(self.effort, len(self.times) * _QUESTIONS), allocates=False)

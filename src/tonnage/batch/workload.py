@@ -62,6 +62,12 @@ class Workload:
         return len(self.submit)
 
     @classmethod
+    def of(cls, nodes: int, rows: IntArray) -> "Workload":
+        """Return jobs of nobody in particular: rows of submissions, nodes, requests and run times."""
+        submit, sizes, request, run = rows
+        return cls(nodes, submit, sizes, run, request, np.full(len(submit), _NOBODY, np.int64))
+
+    @classmethod
     def load(cls, path: Path, *, nodes: int | None = None) -> "Workload":
         """Read an SWF log, plain or gzip; the machine is as large as the log says, or as `nodes`."""
         return cls.read(Log.open(path), nodes=nodes)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PACKER_NAMES", "QueueOptions", "pack", "print_left_out", "queue_options", "work_of"]
 
-PACKER_NAMES = ("per-task", "one-job", "level-by-level", "zhang", "zhang-printed", "zhang-improved", "glume")
+PACKER_NAMES = ("per-task", "one-job", "level-by-level", "zhang", "zhang-printed", "zhang-improved", "glume", "auto")
 """The names of PACKERS, which is heavy to import."""
 _CAP = 16
 _SHOWN = 20
@@ -153,6 +153,7 @@ def pack(
     zhang-printed   the same as their paper prints it
     zhang-improved  the same with all groupings, the best number of nodes and the best leeway
     glume           levels together so that the estimated makespan is least
+    auto            what the strategy does that is done first, by a forecast of each
     all             all of these, side by side
 
     The queue is that of a log in the Standard Workload Format, simulated from its beginning; its processors are the

@@ -14,13 +14,17 @@ from tonnage.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tonnage.rank import Order
     from tonnage.rank.best import Best
+    from tonnage.rank.prio import Explanation
+    from tonnage.rank.sidney import Blocks
     from tonnage.workflow import Workflow
 
 __all__ = ["METHOD_NAMES", "rank"]
 
 METHOD_NAMES = ("prio", "fifo", "critical-path", "descendants", "gain", "sidney", "best")
 """The names of METHODS, which is heavy to import."""
+_STDOUT = Path("/dev/stdout")
 _SHOWN = 20
 _EXPLAINED = 40
 
@@ -28,7 +32,12 @@ _EXPLAINED = 40
 @click.command()
 @workflow_arguments
 @click.option(
-    "--method", type=click.Choice(METHOD_NAMES), default="prio", show_default=True, metavar="NAME", help="One of these."
+    "--method",
+    type=click.Choice(METHOD_NAMES),
+    default="prio",
+    show_default=True,
+    metavar="NAME",
+    help="One of the methods above.",
 )
 @click.option(
     "-o",
@@ -71,12 +80,12 @@ def rank(
              tonnage rank analysis.json --method best --explain
              tonnage rank analysis.dax -o analysis.dag
     """
-    _check(output, in_place=in_place, backup=backup, legacy=legacy)
+    _check(path, output, in_place=in_place, backup=backup, legacy=legacy)
     workflow = read_workflow(path, source_format)
     _check_format(workflow, output, in_place=in_place, legacy=legacy)
     ranked = _Ranked(workflow, method)
     files = _written(ranked, path, output, in_place=in_place, backup=backup, legacy=legacy)
-    if as_json:
+    if as_json and output != _STDOUT:
         more: dict[str, object] = {"explanation": ranked.explanation()} if explain else {}
         print_json({**ranked.facts(), "files": files, **more})
         return
@@ -91,8 +100,14 @@ def rank(
         click.echo(f"{printable(file)}: written", err=True)
 
 
-def _check(output: Path | None, *, in_place: bool, backup: bool, legacy: bool) -> None:
-    """Refuse options that do not go together."""
+def _check(path: Path, output: Path | None, *, in_place: bool, backup: bool, legacy: bool) -> None:
+    """Refuse options that do not go together, before anything is read."""
+    from tonnage.workflow.formats import format_of
+
+    if output is not None and output.suffix.lower() != ".csv" and not output.is_relative_to("/dev"):
+        format_of(output)
+    if output is not None and output.resolve() == path.resolve():
+        raise InputError("is the workflow itself", path=output, hint="DAGMan files are changed with --in-place")
     if in_place and output is not None:
         raise InputError("--in-place and --output exclude each other", hint="give one of them")
     if backup and not in_place:
@@ -155,19 +170,38 @@ class _Ranked:
 
     def __init__(self, workflow: "Workflow", method: str) -> None:
         from tonnage.rank import mean_eligible
-        from tonnage.rank import rank as ranked
-        from tonnage.rank.best import best
         from tonnage.rank.sidney import bound
 
         self.workflow, self.method = workflow, method
         begin = perf_counter()
-        self._best: Best | None = best(workflow) if method == "best" else None
-        self._order = ranked(workflow, method) if self._best is None else self._best.order
+        order, self._best, self._blocks, self._parts = self._ranked()
         self.seconds = perf_counter() - begin
-        self.mean_eligible = mean_eligible(workflow.graph, self._order)
-        self.bound = bound(workflow.graph) if self._best is None else self._best.bound
-        self.names = [workflow.tasks[task].name for task in self._order.tolist()]
+        self.mean_eligible = mean_eligible(workflow.graph, order)
+        self.bound: float | None
+        if self._best is not None:
+            self.bound = self._best.bound
+        else:
+            self.bound = bound(workflow.graph) if self._blocks is None else self._blocks.bound()
+        self.names = [workflow.tasks[task].name for task in order.tolist()]
         self.priorities: Mapping[str, int] = {name: len(workflow) - place for place, name in enumerate(self.names)}
+
+    def _ranked(self) -> "tuple[Order, Best | None, Blocks | None, Explanation | None]":
+        """Return the order and, where there is something to tell, how it came about."""
+        from tonnage.rank import rank as ranked
+        from tonnage.rank.best import best
+        from tonnage.rank.prio import explain
+        from tonnage.rank.sidney import blocks, sidney
+
+        if self.method == "best":
+            chosen = best(self.workflow)
+            return chosen.order, chosen, None, None
+        if self.method == "prio":
+            parts = explain(self.workflow.graph)
+            return parts.order, None, None, parts
+        if self.method == "sidney":
+            found = blocks(self.workflow.graph)
+            return sidney(self.workflow.graph, found), None, found, None
+        return ranked(self.workflow, self.method), None, None, None
 
     def facts(self) -> dict[str, object]:
         """Return what the JSON holds."""
@@ -188,7 +222,7 @@ class _Ranked:
         if self.bound is None:
             return f"{said}; the workflow is too large to say how many there could be"
         below = 1 - self.mean_eligible / self.bound if self.bound else 0.0
-        return f"{said}; no order has more than {self.bound:,.1f}, so this is within {below:.1%} of that"
+        return f"{said}; no order has more than {self.bound:,.1f}, so this is at most {below:.1%} below the best"
 
     def print_order(self) -> None:
         """Print the first jobs."""
@@ -219,20 +253,21 @@ class _Ranked:
         """Return how the order came about, one fact a row: components, blocks or candidates."""
         if self._best is not None:
             return _candidates(self._best)
-        if self.method == "prio":
-            return _components(self.workflow)
-        return _blocks(self.workflow) if self.method == "sidney" else []
+        if self._parts is not None:
+            return _components(self.workflow, self._parts)
+        return [] if self._blocks is None else _blocks(self.workflow, self._blocks)
 
     def print_explanation(self) -> None:
         """Print how the order came about."""
         rows = self.explanation()
         if not rows:
-            click.echo(f"{self.method} has one number for each job and no more to explain: see tonnage rank --help")
+            click.echo(f"{self.method} takes jobs one by one, as tonnage rank --help says: there is no more to explain")
             return
         header = list(rows[0])
         alike = _alike(rows)
         shown = [[_cell(value) for value in row.values()] for row in alike[:_EXPLAINED]]
-        print_table(header, shown, right=[name for name in header if not isinstance(rows[0][name], str)])
+        numbers = [name.replace("_", " ") for name in header if not isinstance(rows[0][name], str)]
+        print_table([name.replace("_", " ") for name in header], shown, right=numbers)
         if len(alike) > _EXPLAINED:
             click.echo(f"({len(alike) - _EXPLAINED:,} more lines: --json has them all)")
         for gain in self._best.gains if self._best else ():
@@ -264,46 +299,45 @@ def _cell(value: object) -> str:
 
 
 def _candidates(found: "Best") -> "list[dict[str, object]]":
-    """Return what was judged: mean times are parts of that of first in, first out."""
+    """Return what was judged: times are parts of that of first in, first out."""
     return [
-        {"candidate": one.method, "eligible on average": one.mean_eligible, "time/fifo": one.time}
+        {
+            "candidate": one.method,
+            "mean_eligible": one.mean_eligible,
+            "time": one.time,
+            "remark": "" if one.allowed else "keeps too few eligible",
+        }
         for one in found.candidates
     ]
 
 
-def _components(workflow: "Workflow") -> "list[dict[str, object]]":
+def _components(workflow: "Workflow", found: "Explanation") -> "list[dict[str, object]]":
     """Return PRIO's components in the order in which they run, and the least priority that each had over another."""
-    from tonnage.rank.prio import explain
-
-    found = explain(workflow.graph)
     inside = found.inside
     rows: list[dict[str, object]] = []
     for component, least in zip(found.chosen.components.tolist(), found.chosen.least.tolist(), strict=True):
-        tasks = inside.tasks[inside.start[component] : inside.start[component + 1]].tolist()
-        profile = found.profiles[found.kind[component]]
+        span = slice(inside.start[component], inside.start[component + 1])
+        tasks, before = inside.tasks[span].tolist(), int(inside.sources[component])
         rows.append(
             {
                 "component": _shortened([workflow.tasks[task].name for task in tasks]),
                 "shape": inside.family[component],
                 "jobs": len(tasks),
-                "eligible before": int(profile[0]),
-                "eligible after": int(profile[-1]),
-                "priority": least,
+                "eligible_before": before,
+                "eligible_after": before + int(inside.gains[span].sum()) - len(tasks),
+                "over_rivals": least,
             }
         )
     return rows
 
 
-def _blocks(workflow: "Workflow") -> "list[dict[str, object]]":
+def _blocks(workflow: "Workflow", found: "Blocks") -> "list[dict[str, object]]":
     """Return Sidney's blocks, the densest first."""
-    from tonnage.rank.sidney import blocks
-
-    found = blocks(workflow.graph)
     first: dict[int, str] = {}
     for task, block in zip(workflow.tasks, found.block.tolist(), strict=True):
         first.setdefault(block, task.name)
     return [
-        {"block with": first[number], "jobs": jobs, "made eligible": made, "for each job": made / jobs}
+        {"block": first[number], "jobs": jobs, "made_eligible": made, "for_each_job": made / jobs}
         for number, (jobs, made) in enumerate(zip(found.tasks.tolist(), found.eligible.tolist(), strict=True))
     ]
 

@@ -1,8 +1,8 @@
 """Which tasks travel together through a batch queue: GLUME and its rivals."""
 
+from tonnage.pack.crossing import Carried, Outcome
 from tonnage.pack.decisions import Packed, Settings, Situation, Submission
-from tonnage.pack.packers import PACKERS
-from tonnage.pack.simulation import Carried, Outcome, cross
+from tonnage.pack.packers import PACKERS, cross
 from tonnage.pack.work import ORDERS, Left, Work
 
 __all__ = [

@@ -6,7 +6,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.batch import Snapshot
+from tonnage.batch import Snapshot, Workload
 from tonnage.errors import InputError
 from tonnage.pack.work import Left
 
@@ -25,6 +25,10 @@ class Settings:
     """A batch job asks for so many times as long as its tasks are estimated to take."""
     tolerance: int = 600
     """How exactly the leeway is looked for, in seconds."""
+    min_utilisation: float = 0.0
+    """Of the time that a batch job holds its nodes for, at least this part is to be used by tasks."""
+    variation: float = 0.0
+    """How much run times vary: their standard deviation as a part of the mean. Batch jobs then ask for more time."""
     all_groupings: bool = True
     best_nodes: bool = True
     true_leeway: bool = True
@@ -33,6 +37,10 @@ class Settings:
     def __post_init__(self) -> None:
         if not 1 <= self.fudge <= 100:
             raise InputError(f"the requested time is 1 to 100 times the estimate, not {self.fudge:g}")
+        if not 0 <= self.min_utilisation <= 1:
+            raise InputError(f"the utilisation is from 0 to 1, not {self.min_utilisation:g}")
+        if not 0 <= self.variation <= 10:
+            raise InputError(f"run times vary by 0 to 10 times their mean, not {self.variation:g}")
         if self.tolerance < 1:
             raise InputError(f"the tolerance of the leeway is at least a second, not {self.tolerance}")
 
@@ -52,6 +60,12 @@ class Situation:
     """The tasks left whose parents are all done; None: those of the first level."""
     room: int | None = None
     """How many more batch jobs the queue takes; None: any number."""
+    max_running: int | None = None
+    """How many batch jobs may run at a time."""
+    ends: IntArray | None = None
+    """When each task of a batch job that runs is expected to end, and NEVER for those in none; None: all are done."""
+    arrivals: Workload | None = None
+    """Jobs of others that are expected to arrive."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,13 +91,23 @@ class Packed:
 
     jobs: tuple[Submission, ...] = ()
     reason: str = ""
-    then: str | None = None
-    """The strategy that goes on from here, where it is another one."""
+    singly: bool = False
+    """Whether from now on each task is a batch job of its own, as soon as what it waits for is done."""
     estimate: int | None = None
     """In how many seconds all is done, where the strategy has an idea of that."""
 
 
-def requested(run: IntArray | int, fudge: float) -> IntArray:
-    """Return the time to ask for: the estimate with its margin, in whole minutes."""
-    minutes = np.ceil(np.asarray(run) * fudge / _MINUTE).astype(np.int64)
+def requested(run: IntArray | int, settings: Settings, tasks: int = 1, nodes: IntArray | int = 1) -> IntArray:
+    """Return the time to ask for: the estimate with its margin, in whole minutes.
+
+    Where run times vary, what tasks on one node take in all varies the less the more they are, and the last of many
+    nodes takes longer than each of them: 95 % of such batch jobs are to have enough time.
+    """
+    factor: NDArray[np.float64] | float = settings.fudge
+    if settings.variation:
+        chain = np.maximum(tasks / np.asarray(nodes), 1.0)
+        # How far out the largest of so many normal values lies, for 95 of 100 tries: a bound that is easy to compute.
+        out = np.sqrt(2 * np.log(20 * np.asarray(nodes, np.float64)))
+        factor = np.maximum(factor, 1 + out * settings.variation / np.sqrt(chain))
+    minutes = np.ceil(np.asarray(run) * factor / _MINUTE).astype(np.int64)
     return np.maximum(minutes, 1) * _MINUTE

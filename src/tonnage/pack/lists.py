@@ -8,10 +8,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-__all__ = ["run_times", "schedule"]
+__all__ = ["WHOLE", "run_times", "schedule", "shared_run_times", "shared_schedule"]
 
 Ints: TypeAlias = Any
 """An array of int64."""
+
+WHOLE = 1000
+"""What a node has of cores and of memory; what a task needs is a part of it."""
 
 
 def run_times(child_start: Ints, child: Ints, seconds: Ints, key: Ints, parents: Ints, found: Ints) -> None:
@@ -56,6 +59,88 @@ def schedule(
             ends[task] = now + seconds[task]
             running_size = _push(running, running_size, task, ends)
         if running_size > 0 and (coming_size == 0 or running_size == nodes or ends[running[0]] <= since[coming[0]]):
+            now = ends[running[0]]
+        elif coming_size > 0:
+            now = max(now, since[coming[0]])
+
+
+def shared_run_times(
+    child_start: Ints, child: Ints, seconds: Ints, key: Ints, parents: Ints, cores: Ints, memory: Ints, found: Ints
+) -> None:
+    """Fill in how long all tasks take on 1, 2, ... nodes that several tasks may share."""
+    size = len(seconds)
+    ready, ends = np.zeros(size, np.int64), np.empty(size, np.int64)
+    for place in range(len(found)):
+        shared_schedule(child_start, child, seconds, key, parents, cores, memory, place + 1, ready, ends)
+        found[place] = ends.max()
+
+
+def shared_schedule(  # noqa: PLR0912 (a kernel is one function)
+    child_start: Ints,
+    child: Ints,
+    seconds: Ints,
+    key: Ints,
+    parents: Ints,
+    cores: Ints,
+    memory: Ints,
+    nodes: int,
+    ready: Ints,
+    ends: Ints,
+) -> None:
+    """Fill in when each task ends, on nodes of which each holds what fits: a node has WHOLE of cores and of memory.
+
+    A task that fits nowhere lets others pass that do; a node is taken from the first on.
+    """
+    size = len(seconds)
+    waiting, since, place_of = parents.copy(), ready.copy(), np.empty(size, np.int64)
+    could, coming, running = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
+    passed = np.empty(size, np.int64)
+    could_size, coming_size, running_size = 0, 0, 0
+    free_cores, free_memory = np.full(nodes, WHOLE, np.int64), np.full(nodes, WHOLE, np.int64)
+    for task in range(size):
+        if waiting[task] == 0:
+            coming_size = _push(coming, coming_size, task, since)
+    now = np.int64(0)
+    while coming_size + could_size + running_size > 0:
+        while running_size > 0 and ends[running[0]] <= now:
+            done = running[0]
+            running_size = _pop(running, running_size, ends)
+            free_cores[place_of[done]] += cores[done]
+            free_memory[place_of[done]] += memory[done]
+            for edge in range(child_start[done], child_start[done + 1]):
+                after = child[edge]
+                waiting[after] -= 1
+                since[after] = max(since[after], now)
+                if waiting[after] == 0:
+                    coming_size = _push(coming, coming_size, after, since)
+        while coming_size > 0 and since[coming[0]] <= now:
+            task = coming[0]
+            coming_size = _pop(coming, coming_size, since)
+            could_size = _push(could, could_size, task, key)
+        held, least_cores, least_memory = 0, WHOLE + 1, WHOLE + 1
+        while could_size > 0:
+            task = could[0]
+            could_size = _pop(could, could_size, key)
+            node = -1
+            # Whoever needs no less than one that did not fit does not fit either.
+            if cores[task] < least_cores or memory[task] < least_memory:
+                for one in range(nodes):
+                    if free_cores[one] >= cores[task] and free_memory[one] >= memory[task]:
+                        node = one
+                        break
+            if node < 0:
+                if cores[task] <= least_cores and memory[task] <= least_memory:
+                    least_cores, least_memory = cores[task], memory[task]
+                passed[held] = task
+                held += 1
+                continue
+            free_cores[node] -= cores[task]
+            free_memory[node] -= memory[task]
+            place_of[task], ends[task] = node, now + seconds[task]
+            running_size = _push(running, running_size, task, ends)
+        for place in range(held):
+            could_size = _push(could, could_size, passed[place], key)
+        if running_size > 0 and (coming_size == 0 or ends[running[0]] <= since[coming[0]]):
             now = ends[running[0]]
         elif coming_size > 0:
             now = max(now, since[coming[0]])

@@ -14,9 +14,9 @@ def per_task(situation: Situation, settings: Settings) -> Packed:
     left, queue = situation.left, situation.queue
     ready = left.tasks(0, 0) if situation.ready is None else situation.ready
     if not len(ready):
-        return Packed()
+        return Packed(singly=True)
     chosen = ready[: situation.room]
-    seconds = requested(left.work.seconds[chosen], settings.fudge)
+    seconds = requested(left.work.seconds[chosen], settings)
     waits = queue.earliest_many(np.ones(len(chosen), np.int64), seconds) - queue.now
     level, run = left.work.graph.level, left.work.seconds
     jobs = tuple(
@@ -30,7 +30,7 @@ def per_task(situation: Situation, settings: Settings) -> Packed:
         )
         for place, task in enumerate(chosen.tolist())
     )
-    return Packed(jobs, f"{len(jobs)} of {len(ready)} tasks that are ready")
+    return Packed(jobs, f"{len(jobs)} of {len(ready)} tasks that are ready", singly=True)
 
 
 def one_job(situation: Situation, settings: Settings) -> Packed:

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from tonnage.batch import Cluster, Workload
 from tonnage.errors import InputError
 from tonnage.pack.decisions import Settings
-from tonnage.pack.packers import PACKERS
-from tonnage.pack.simulation import cross
+from tonnage.pack.packers import PACKERS, cross
 from tonnage.pack.work import Work
 from tonnage.units import format_seconds
 

@@ -1,12 +1,13 @@
 """A workflow tried on a recorded queue: what each strategy would submit first, and what would become of it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tonnage.batch import Cluster, Workload
+from tonnage.pack.crossing import Outcome, cross
 from tonnage.pack.decisions import Packed, Settings, Situation, Submission
-from tonnage.pack.packers import PACKERS
+from tonnage.pack.packers import FORESIGHTED, PACKERS
+from tonnage.pack.plain import per_task
 from tonnage.pack.replay import Experiment
-from tonnage.pack.simulation import Outcome, cross
 from tonnage.pack.work import Work
 
 __all__ = ["Queue", "Trial", "try_out"]
@@ -49,14 +50,14 @@ def try_out(work: Work, workload: Workload, experiment: Experiment) -> tuple[Que
 
 def _tried(work: Work, cluster: Cluster, strategy: str, settings: Settings) -> Trial:
     begin = cluster.now
-    first = _first(Situation(work.everything(), cluster.snapshot(), room=cluster.room()), strategy, settings)
-    outcome = cross(work, cluster, strategy, settings)
-    return Trial(strategy, begin, first.jobs, first.reason, first.estimate, outcome)
+    answers: list[Packed] = []
 
-
-def _first(situation: Situation, strategy: str, settings: Settings) -> Packed:
-    """Return what is submitted first, by the strategy itself or by the one that it hands over to."""
-    packed = PACKERS[strategy](situation, settings)
-    if packed.then is None:
+    def listened(situation: Situation, settings: Settings) -> Packed:
+        packed = PACKERS[strategy](situation, settings)
+        jobs = packed.jobs or (per_task(situation, settings).jobs if packed.singly else ())
+        answers.append(replace(packed, jobs=jobs))
         return packed
-    return Packed(_first(situation, packed.then, settings).jobs, packed.reason)
+
+    outcome = cross(work, cluster, listened, settings, work.seconds, foresight=strategy in FORESIGHTED)
+    first = answers[0]
+    return Trial(strategy, begin, first.jobs, first.reason, first.estimate, outcome)

@@ -3,14 +3,16 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import ceil
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tonnage.errors import InputError
+from tonnage.jobs import Amounts, Resource
 from tonnage.kernels import fast
-from tonnage.pack.lists import run_times, schedule
+from tonnage.pack.lists import WHOLE, run_times, schedule, shared_run_times, shared_schedule
 from tonnage.workflow import Graph, Workflow
 
 __all__ = ["NEVER", "ORDERS", "Left", "Work"]
@@ -35,11 +37,16 @@ class Work:
     seconds: IntArray
     key: IntArray
     """Of the tasks that could start, the one with the smallest goes first."""
+    shares: tuple[IntArray, IntArray] | None = None
+    """What each task needs of a node's cores and of its memory, in thousandths; None: each takes a whole node."""
     _known: "dict[tuple[bytes, int, int, int], IntArray]" = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, workflow: Workflow, order: str = "longest") -> "Work":
-        """Return the work of a workflow; all its run times must be known."""
+    def of(cls, workflow: Workflow, order: str = "longest", node: Amounts | None = None) -> "Work":
+        """Return the work of a workflow; all its run times must be known.
+
+        Where it is said what a `node` has, tasks share nodes by the cores and the memory that they request.
+        """
         if not len(workflow):
             raise InputError(f'workflow "{workflow.name}" has no tasks')
         unknown = np.flatnonzero(np.isnan(workflow.seconds))
@@ -48,7 +55,8 @@ class Work:
             problem = f'the run times of {len(unknown):,} of {len(workflow):,} tasks are unknown ("{name}")'
             raise InputError(problem, hint="packing needs them: from a WfFormat or DAX file, or an archive")
         seconds = np.clip(np.ceil(workflow.seconds), 1, _LONGEST).astype(np.int64)
-        return cls(workflow.graph, seconds, _keys(workflow, seconds, order))
+        shares = None if node is None else _shares(workflow, node)
+        return cls(workflow.graph, seconds, _keys(workflow, seconds, order), shares)
 
     def everything(self) -> "Left":
         """Return all of it as what is left to do."""
@@ -56,19 +64,24 @@ class Work:
 
     def taking(self, seconds: IntArray) -> "Work":
         """Return the same work with other run times, tasks in the same order."""
-        return Work(self.graph, seconds, self.key)
+        return Work(self.graph, seconds, self.key, self.shares)
 
     def run_times(self, tasks: IntArray, most: int) -> IntArray:
         """Return how long these tasks take on 1, 2, ... nodes, each a task at a time; what they wait for is done."""
         found = np.empty(most, np.int64)
-        self._kernel(run_times)(*self._rows(tasks), found)
+        kernel = self._kernel(run_times if self.shares is None else shared_run_times)
+        kernel(*self._rows(tasks), *self._needs(tasks), found)
         return found
 
     def ends(self, tasks: IntArray, nodes: int, ready: IntArray) -> IntArray:
         """Return when each of these tasks ends on so many nodes, if they can start at `ready`, from 0 on."""
         found = np.empty(len(tasks), np.int64)
-        self._kernel(schedule)(*self._rows(tasks), nodes, ready, found)
+        kernel = self._kernel(schedule if self.shares is None else shared_schedule)
+        kernel(*self._rows(tasks), *self._needs(tasks), nodes, ready, found)
         return found
+
+    def _needs(self, tasks: IntArray) -> tuple[IntArray, ...]:
+        return () if self.shares is None else tuple(share[tasks] for share in self.shares)
 
     def _rows(self, tasks: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray]:
         """Return the dependencies among some tasks, their run times and keys, numbered among themselves."""
@@ -90,6 +103,26 @@ class Work:
 
     def _kernel(self, function: Callable[..., None]) -> Callable[..., None]:
         return fast(function, self.graph.size * _EFFORT)
+
+
+def _shares(workflow: Workflow, node: Amounts) -> tuple[IntArray, IntArray]:
+    """Return what each task needs of a node: what it requests, and of what it does not request, all."""
+    return _share(workflow, "cores", node.cores), _share(workflow, "memory", node.memory)
+
+
+def _share(workflow: Workflow, resource: str, capacity: float | None) -> IntArray:
+    if capacity is None:
+        return np.zeros(len(workflow), np.int64)
+    found = np.full(len(workflow), WHOLE, np.int64)
+    for place, task in enumerate(workflow.tasks):
+        asked = getattr(task.request, resource)
+        if asked is None:
+            continue
+        if asked > capacity:
+            problem = f'task "{task.name}" requests {Resource(resource).shown(asked)} of {resource}'
+            raise InputError(f"{problem}, and a node has {Resource(resource).shown(capacity)}")
+        found[place] = ceil(WHOLE * asked / capacity)
+    return found
 
 
 def _keys(workflow: Workflow, seconds: IntArray, order: str) -> IntArray:
@@ -135,6 +168,11 @@ class Left:
     def width(self, first: int, last: int) -> int:
         """Return how many tasks the widest of some levels has."""
         return int(np.bincount(self.work.graph.level[self.tasks(first, last)]).max())
+
+    def load(self, first: int, last: int) -> tuple[int, int]:
+        """Return how many tasks some levels have, and their run times in all."""
+        tasks = self.tasks(first, last)
+        return len(tasks), int(self.work.seconds[tasks].sum())
 
     def run_times(self, first: int, last: int, nodes: int) -> IntArray:
         """Return how long some levels take on 1, 2, ... nodes: as many as are of use, and as there are."""

@@ -86,7 +86,7 @@ def _packed(
     """Submit what was chosen; where that is all, and waits more than twice as long as it runs, each task on its own."""
     ratio = f"waits {_ratio(chosen):.2f} times as long as it runs"
     if chosen.last == situation.left.last and chosen.wait > 2 * chosen.run:
-        return Packed((), f"one job for all {ratio}: each task on its own", then="per-task")
+        return Packed((), f"one job for all {ratio}: each task on its own", singly=True)
     job = leeway(situation, settings, chosen)
     estimate = job.end if job.last == situation.left.last else None
     return Packed((submission(situation, settings, job),), ratio, estimate=estimate)

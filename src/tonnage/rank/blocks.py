@@ -61,13 +61,14 @@ def _gains(parts: Decomposition, tasks: _Ints) -> _Ints:
     graph = parts.graph
     place = np.zeros(graph.size, np.int64)
     place[tasks] = np.arange(len(tasks))
-    sinks = np.flatnonzero(parts.sink_of >= 0)
-    sinks = sinks[parts.bipartite[parts.sink_of[sinks]]]
-    if not len(sinks):
-        return np.zeros(len(tasks), np.int64)
     child = np.repeat(np.arange(graph.size), graph.indegree)
-    here = parts.runs_in[graph.parent] == parts.sink_of[child]
-    last = np.maximum.reduceat(np.where(here, place[graph.parent], -1), graph.parent_start[sinks])
+    # The parents of a sink that ran before, in another component, do not count.
+    here = (parts.sink_of[child] >= 0) & (parts.runs_in[graph.parent] == parts.sink_of[child])
+    if not here.any():
+        return np.zeros(len(tasks), np.int64)
+    sinks = child[here]
+    begins = np.flatnonzero(np.diff(sinks, prepend=-1))
+    last = np.maximum.reduceat(place[graph.parent[here]], begins)
     return np.bincount(last, minlength=len(tasks))
 
 

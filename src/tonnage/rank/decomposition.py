@@ -29,7 +29,7 @@ class Decomposition:
     runs_in: _Ints
     """The component in which each task runs; -1 for the workflow's own sinks, which run at the end."""
     sink_of: _Ints
-    """The component of which each task is a sink, -1 where it is a sink of none: it is eligible from the start."""
+    """The component of which each task is a sink; -1 where it is none: from the start, or inside of a component."""
     bipartite: NDArray[np.bool_]
     """Whether each component is a block of sources and their children."""
 
@@ -42,7 +42,7 @@ class Decomposition:
 
     def sinks(self) -> tuple[_Ints, _Ints]:
         """Return the sinks of each component, by number: where those of each start, and all of them."""
-        return _grouped(np.where(self.sink_of == self.runs_in, -1, self.sink_of), len(self))
+        return _grouped(self.sink_of, len(self))
 
     def superdag(self) -> Graph:
         """Return which component waits for which."""
@@ -67,6 +67,7 @@ def decompose(graph: Graph) -> Decomposition:
     runs_in[reduced.outdegree == 0] = -1
     rows = (reduced.child_start, reduced.child, reduced.parent_start, reduced.parent)
     found = fast(_detach, size)(*rows, reduced.indegree.copy(), runs_in, sink_of)
+    sink_of[sink_of == runs_in] = -1  # it waits for others of its component, and runs in it
     bipartite = np.ones(found, np.bool_)
     before = runs_in[reduced.edge_parents()]
     bipartite[before[before == runs_in[reduced.child]]] = False  # one task that runs waits for another
@@ -82,7 +83,7 @@ def _detach(  # noqa: PLR0912, PLR0915 (a kernel is one function)
     runs_in: _Ints,
     sink_of: _Ints,
 ) -> int:
-    """Fill in `runs_in` and `sink_of`; return how many components there are.
+    """Fill in `runs_in` (-2 before) and `sink_of`, here also of tasks inside; return how many components there are.
 
     This is Tarjan's search for strongly connected components, without recursion. The first that it completes has no
     way out. That one is detached and the search goes on: what stays of the component, its sinks, are sources now and

@@ -24,6 +24,7 @@ FloatArray: TypeAlias = NDArray[np.float64]
 _SPREAD = 0.1
 """The standard deviation of a run time whose mean is 1."""
 _FEWEST = 0.1  # with fewer, hardly any batch has a worker, and a run does not end
+_SHORTEST = 1e-6  # with less, a run is nothing but arrivals
 _ABSURD = 1e9
 _EVENTS = 20
 """A task of a run takes about as long as so many tasks of other kernels."""
@@ -39,10 +40,10 @@ class Grid:
     """The mean number of workers in a batch."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.between < _ABSURD:
-            raise InputError(f"the mean time between batches is above 0, not {self.between:g}")
-        if not _FEWEST <= self.batch < _ABSURD:
-            raise InputError(f"a batch has at least {_FEWEST:g} workers on average, not {self.batch:g}")
+        if not _SHORTEST <= self.between <= _ABSURD:
+            raise InputError(f"the mean time between batches is {_SHORTEST:g} to {_ABSURD:g}, not {self.between:g}")
+        if not _FEWEST <= self.batch <= _ABSURD:
+            raise InputError(f"a batch has {_FEWEST:g} to {_ABSURD:g} workers on average, not {self.batch:g}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -65,14 +65,14 @@ def _profiles(inside: Scheduled) -> tuple[list[int], list[Profile]]:
 
 def _fewer(kind: list[int], profiles: list[Profile]) -> tuple[list[int], list[Profile]]:
     """Take profiles that are nearly alike for equal, the more nearly the fewer there are."""
-    for digits in (96, 48, 24, 12, 6, 3, 1):
+    for steps in (96, 48, 24, 12, 6, 3, 1, 0):
         if len(profiles) <= _MOST_KINDS:
             break
         numbers: dict[bytes, int] = {}
         alike: list[int] = []
         kept: list[Profile] = []
         for profile in profiles:
-            number = numbers.setdefault(_outline(profile, digits), len(kept))
+            number = numbers.setdefault(_outline(profile, steps), len(kept))
             if number == len(kept):
                 kept.append(profile)
             alike.append(number)
@@ -80,9 +80,9 @@ def _fewer(kind: list[int], profiles: list[Profile]) -> tuple[list[int], list[Pr
     return kind, profiles
 
 
-def _outline(profile: Profile, digits: int) -> bytes:
-    """Return what profiles have in common that are nearly alike: their length and course, with so many digits."""
-    some = profile[bends(profile, digits + 2)]
+def _outline(profile: Profile, steps: int) -> bytes:
+    """Return what profiles have in common that are nearly alike: length and course, so many steps a power of two."""
+    some = profile[bends(profile, steps + 2)] if steps else profile[:0]
     values = np.concatenate(([len(profile)], some))
     scale = 2.0 ** np.floor(np.log2(np.maximum(values, 1)))
-    return np.round(values / scale * digits).astype(np.int64).tobytes() + scale.tobytes()
+    return np.round(values / scale * steps).astype(np.int64).tobytes() + scale.tobytes()

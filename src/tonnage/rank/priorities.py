@@ -60,14 +60,19 @@ def priority(first: Profile, second: Profile) -> float:
 
 
 def bends(profile: Profile, most: int = _MOST_BENDS) -> _Ints:
-    """Return where a profile changes its slope, its ends included; of very many, some.
+    """Return where a profile changes its slope, its ends included; of very many, the highest and lowest everywhere.
 
-    With some, a priority can only come out a little too high.
+    With some, a priority can come out too high.
     """
     slopes = np.diff(profile)
     inner = np.flatnonzero(slopes[1:] != slopes[:-1]) + 1
     found = np.concatenate(([0], inner, [len(profile) - 1]))
-    return found if len(found) <= most else found[np.linspace(0, len(found) - 1, most).astype(np.int64)]
+    if len(found) <= most:
+        return found
+    kept = [0, len(profile) - 1]
+    for part in np.array_split(found, max(1, most // 2 - 1)):
+        kept += [int(part[np.argmin(profile[part])]), int(part[np.argmax(profile[part])])]
+    return np.unique(kept)
 
 
 def _listed(arrays: Sequence[NDArray[Any]]) -> tuple[_Ints, NDArray[Any]]:
@@ -99,7 +104,10 @@ def _choose(  # noqa: PLR0912, PLR0915 (a kernel is one function)
         heap_start[one + 1] += heap_start[one]
     heap = np.empty(size, np.int64)
     here, place_here, present = np.empty(kinds, np.int64), np.full(kinds, -1, np.int64), 0
+    # The least priority of each kind over one that is here, and over which; and the second least, so that a kind that
+    # comes and goes need not be looked for anew each time. -2: there may be one, but nobody has looked.
     least, why = np.empty(kinds), np.empty(kinds, np.int64)
+    second, why_second = np.empty(kinds), np.empty(kinds, np.int64)
 
     def ratio(first: int, second: int, x: int, y: int) -> float:
         """Return what is eligible if the first goes on for x + y steps, as a part of both after x and y steps."""
@@ -134,18 +142,26 @@ def _choose(  # noqa: PLR0912, PLR0915 (a kernel is one function)
                     found = min(found, ratio(first, second, x, bend[one]))
         over[first, second] = found
 
+    def add(one: int, other: int) -> None:
+        """Take note that another kind is here."""
+        value = over[one, other]
+        if value < least[one]:
+            second[one], why_second[one] = least[one], why[one]
+            least[one], why[one] = value, other
+        elif value < second[one] and why_second[one] != -2:
+            second[one], why_second[one] = value, other
+
     def look_again(one: int, present: int) -> None:
         """Find the least priority of a kind over those that are here: itself only where there are several of it."""
-        least[one], why[one] = 2.0, -1
+        least[one], why[one] = 1.0, -1
+        second[one], why_second[one] = 1.0, -1
         for place in range(present):
             other = here[place]
             if other == one:
                 if in_heap[one] == 1:
                     continue
                 compare(one, one)
-            if over[one, other] < least[one]:
-                least[one], why[one] = over[one, other], other
-        least[one] = min(least[one], 1.0)
+            add(one, other)
 
     done, added = 0, 0
     ready = np.empty(size, np.int64)
@@ -172,8 +188,7 @@ def _choose(  # noqa: PLR0912, PLR0915 (a kernel is one function)
                     other = here[place]
                     compare(one, other)
                     compare(other, one)
-                    if over[other, one] < least[other]:
-                        least[other], why[other] = over[other, one], one
+                    add(other, one)
                 here[present], place_here[one] = one, present
                 present += 1
             look_again(one, present)
@@ -205,8 +220,14 @@ def _choose(  # noqa: PLR0912, PLR0915 (a kernel is one function)
             here[place] = here[present]
             place_here[here[place]] = place
             for place in range(present):
-                if why[here[place]] == best:
-                    look_again(here[place], present)
+                one = here[place]
+                if why[one] == best and why_second[one] == -2:
+                    look_again(one, present)
+                elif why[one] == best:
+                    least[one], why[one] = second[one], why_second[one]
+                    second[one], why_second[one] = 1.0, -2
+                elif why_second[one] == best:
+                    second[one], why_second[one] = 1.0, -2
         elif in_heap[best] == 1:
             look_again(best, present)
         for edge in range(child_start[component], child_start[component + 1]):

@@ -80,8 +80,8 @@ def compare(
         raise InputError("there must be at least one sample of one run")
     chunks = range(0, samples, _CHUNK)
     jobs = [
-        _Job(graph, order, grid, min(_CHUNK, samples - begin), runs, _seed(seed, number, begin))
-        for number, order in enumerate(orders.values())
+        _Job(graph, order, grid, min(_CHUNK, samples - begin), runs, _seed(seed, name, begin))
+        for name, order in orders.items()
         for begin in chunks
     ]
     found = list(mapper(_sampled, jobs))
@@ -98,9 +98,9 @@ def compare(
     ]
 
 
-def _seed(seed: int, method: int, chunk: int) -> int:
-    """Return a seed of its own for each part of the work, so that it does not matter who does it."""
-    return int(np.random.SeedSequence([seed, method, chunk]).generate_state(1, np.uint64)[0])
+def _seed(seed: int, method: str, chunk: int) -> int:
+    """Return a seed of its own for each part of the work, so that it matters neither who does it nor what else is."""
+    return int(np.random.SeedSequence([seed, *method.encode(), chunk]).generate_state(1, np.uint64)[0])
 
 
 def _sampled(job: _Job) -> FloatArray:

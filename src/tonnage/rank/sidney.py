@@ -31,6 +31,8 @@ MOST_TASKS = 50_000
 """The most tasks that hang together: a minimum cut among more takes too long."""
 
 _Ints: TypeAlias = NDArray[np.int64]
+_LONG, _SHORT = 20_000_000_000, 300_000_000
+"""How many steps the cuts may take for an order (minutes), and for a bound alone (seconds)."""
 _FLOW = 10
 """A task of a flow takes about as long as so many of other kernels."""
 
@@ -74,14 +76,15 @@ def sidney_gain(graph: Graph, found: Blocks | None = None) -> Order:
 def bound(graph: Graph) -> float | None:
     """Return how many tasks can be eligible on average in whatever order; None where that takes too long to say."""
     try:
-        return blocks(graph).bound()
+        return blocks(graph, effort=_SHORT).bound()
     except InputError:
         return None
 
 
-def blocks(graph: Graph) -> Blocks:
-    """Return the blocks of a workflow; raises InputError where too many tasks hang together."""
-    found = sorted(_blocks(_whole(graph.reduced())), key=lambda one: -one.density)
+def blocks(graph: Graph, *, effort: int = _LONG) -> Blocks:
+    """Return the blocks of a workflow; raises InputError where too many tasks hang together, or it takes too long."""
+    steps = np.array([effort])
+    found = sorted(_blocks(_whole(graph.reduced()), steps), key=lambda one: -one.density)
     block = np.zeros(graph.size, np.int64)
     counts: dict[Fraction, tuple[int, int]] = {}
     for one in found:
@@ -152,8 +155,11 @@ def _whole(graph: Graph) -> _Part:
     return _Part(np.arange(graph.size), start, graph.parent.astype(np.int64), goal_of)
 
 
-def _blocks(whole: _Part) -> Iterator[_Block]:
-    """Yield the blocks of a workflow, in an order that respects what they wait for where they are equally dense."""
+def _blocks(whole: _Part, steps: _Ints) -> Iterator[_Block]:
+    """Yield the blocks of a workflow, in an order that respects what they wait for where they are equally dense.
+
+    `steps` is how many are left for cuts.
+    """
     known: dict[bytes, list[_Block]] = {}
     size = len(whole.tasks)
     for part in _connected(whole, size):
@@ -163,17 +169,18 @@ def _blocks(whole: _Part) -> Iterator[_Block]:
         key = part.same()
         if key not in known:
             known[key] = [
-                _Block(one.density, np.searchsorted(part.tasks, one.tasks), one.made) for one in _split(part, size)
+                _Block(one.density, np.searchsorted(part.tasks, one.tasks), one.made)
+                for one in _split(part, size, steps)
             ]
         yield from (_Block(one.density, part.tasks[one.tasks], one.made) for one in known[key])
 
 
-def _split(part: _Part, size: int) -> Iterator[_Block]:
+def _split(part: _Part, size: int, steps: _Ints) -> Iterator[_Block]:
     """Yield the blocks of a part, one that is denser before those that wait for it."""
     left = [part]
     while left:
         one = left.pop()
-        dense = _denser(one, size)
+        dense = _denser(one, size, steps)
         if dense is None:
             yield _Block(one.density, one.tasks, one.goals)
             continue
@@ -206,12 +213,14 @@ def _connected(part: _Part, size: int) -> Iterator[_Part]:
         yield part.picked(tasks, goals)
 
 
-def _denser(part: _Part, size: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]] | None:
+def _denser(part: _Part, size: int, steps: _Ints) -> tuple[NDArray[np.bool_], NDArray[np.bool_]] | None:
     """Return the tasks and goals of a beginning that is denser than the part, or None where there is none."""
     if len(part.tasks) == 1 or not part.goals:
         return None
     tasks, goals = np.zeros(len(part.tasks), np.bool_), np.zeros(part.goals, np.bool_)
-    found = fast(_cut, size * _FLOW)(part.start, part.needed, part.goal_of, tasks, goals)
+    found = fast(_cut, size * _FLOW)(part.start, part.needed, part.goal_of, tasks, goals, steps)
+    if steps[0] < 0:
+        raise InputError("the Sidney decomposition of this workflow takes too long", hint="prio takes any workflow")
     return (tasks, goals) if found else None
 
 
@@ -247,7 +256,12 @@ def _join(start: _Ints, needed: _Ints, goal_of: _Ints, label: _Ints) -> None:
 
 
 def _cut(  # noqa: PLR0912, PLR0915 (a kernel is one function)
-    start: _Ints, needed: _Ints, goal_of: _Ints, in_tasks: NDArray[np.bool_], in_goals: NDArray[np.bool_]
+    start: _Ints,
+    needed: _Ints,
+    goal_of: _Ints,
+    in_tasks: NDArray[np.bool_],
+    in_goals: NDArray[np.bool_],
+    steps: _Ints,
 ) -> bool:
     """Mark the tasks and goals of the beginning that is denser than the whole by most; return whether there is one.
 
@@ -255,6 +269,7 @@ def _cut(  # noqa: PLR0912, PLR0915 (a kernel is one function)
     what they need; each task takes as much as there are goals. Where goals are stuck with theirs, they are denser than
     the whole, together with all that nothing of theirs can leave. (Push-relabel, Goldberg and Tarjan 1988: what is
     pushed goes downhill, and who is stuck is lifted; from time to time all heights are set to the true distances.)
+    Gives up when no steps are left.
     """
     tasks, goals = len(goal_of), len(start) - 1
     nodes, far = tasks + goals, tasks + goals + 1  # tasks are nodes 0 to tasks - 1, goals follow
@@ -311,6 +326,9 @@ def _cut(  # noqa: PLR0912, PLR0915 (a kernel is one function)
             if active == 0:
                 break
             lifted = 0
+            steps[0] -= nodes + arcs
+            if steps[0] < 0:
+                return False
         node = ring[begin]
         begin, active = (begin + 1) % nodes, active - 1
         queued[node] = False
@@ -326,9 +344,11 @@ def _cut(  # noqa: PLR0912, PLR0915 (a kernel is one function)
                         lowest = min(lowest, height[head[out[way]]] + 1)
                 height[node], at[node] = lowest, first[node]
                 lifted += 1
+                steps[0] -= first[node + 1] - first[node]
                 continue
             arc = out[at[node]]
             other = head[arc]
+            steps[0] -= 1
             if space[arc] == 0 or height[node] != height[other] + 1:
                 at[node] += 1
                 continue

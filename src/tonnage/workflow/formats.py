@@ -10,7 +10,7 @@ from tonnage.workflow import dagman, dax, dot, makeflow, makeflow_json, pegasus,
 from tonnage.workflow.garbage import collector_paused
 from tonnage.workflow.model import Workflow
 
-__all__ = ["READERS", "WRITERS", "read", "recognise", "write"]
+__all__ = ["READERS", "WRITERS", "format_of", "read", "recognise", "write"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +101,11 @@ def write(workflow: Workflow, path: Path | str, format: str | None = None) -> No
     if format is not None and format not in WRITERS:
         raise InputError(f'"{format}" is not a format that can be written', hint=f"one of {', '.join(WRITERS)}")
     target = Path(path)
-    write_whole(target, WRITERS[format or _by_ending(target)].render(workflow))
+    write_whole(target, WRITERS[format or format_of(target)].render(workflow))
 
 
-def _by_ending(path: Path) -> str:
+def format_of(path: Path) -> str:
+    """Return the format of WRITERS that a file's ending names."""
     ending = Path(without_gz(path)).suffix.lower()
     for name, writer in WRITERS.items():
         if ending in writer.endings:

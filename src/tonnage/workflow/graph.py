@@ -23,6 +23,10 @@ FloatArray: TypeAlias = NDArray[np.float64]
 _BLOCK = 512
 
 
+# The ways back from a task are followed on their own as long as they are no more than this many dependencies.
+_NEAR = 1000
+
+
 class Cycle(Exception):  # noqa: N818 (an answer, not an error for users: the workflow turns it into one with names)
     """The dependencies lead round in a circle; `tasks` holds it in order."""
 
@@ -169,16 +173,22 @@ class Graph:
     @cached_property
     def shortcuts(self) -> NDArray[np.bool_]:
         """Which dependencies, beside `child`, are implied by a longer way between the same tasks."""
+        shortcut = np.zeros(self.edges, dtype=np.bool_)
         # A longer way climbs at least two levels, so only dependencies that do can be shortcuts.
         climb = self.level[self.child] - self.level[self.edge_parents()]
-        candidate = np.zeros(self.size, dtype=np.bool_)
-        candidate[self.child[climb >= 2]] = True
-        rows = _Ordered(self.child_start, self.child, self.order[::-1])
-        found = np.zeros(self.edges, dtype=np.bool_)
-        for _ in rows.reachability(np.flatnonzero(candidate[rows.order]), found):
-            pass
-        shortcut = np.zeros(self.edges, dtype=np.bool_)
-        shortcut[rows.edge] = found
+        if not (climb >= 2).any():
+            return shortcut
+        # Most are found, or found to be none, close by; those that would take long are looked at all together.
+        back = np.lexsort((self.edge_parents(), self.child))  # where each dependency beside `parent` stands in `child`
+        near, far = np.zeros(self.edges, np.bool_), np.zeros(self.size, np.bool_)
+        self._fast(_near_shortcuts)(self.parent_start, self.parent, self.level, self.outdegree, near, far)
+        shortcut[back] = near
+        if far.any():
+            rows = _Ordered(self.child_start, self.child, self.order[::-1])
+            found = np.zeros(self.edges, dtype=np.bool_)
+            for _ in rows.reachability(np.flatnonzero(far[rows.order]), found):
+                pass
+            shortcut[rows.edge[found]] = True
         return shortcut
 
     def reduced(self) -> "Graph":
@@ -314,6 +324,56 @@ def _longest_paths(
                 last = other
         finish[task] = best + weight[task]
         through[task] = last
+
+
+def _near_shortcuts(
+    parent_start: NDArray[np.int64],
+    parent: NDArray[np.int32],
+    level: NDArray[np.int32],
+    children: NDArray[np.int64],
+    shortcut: NDArray[np.bool_],
+    far: NDArray[np.bool_],
+) -> None:
+    """Mark dependencies, beside `parent`, that a longer way implies; a task whose ways back are too many is `far`.
+
+    From each task the ways lead back, but not below the lowest of its parents that have another child.
+    """
+    size = len(level)
+    seen, reached = np.full(size, -1, np.int32), np.full(size, -1, np.int32)
+    stack = np.empty(size, np.int32)
+    for task in range(size):
+        begin, end = parent_start[task], parent_start[task + 1]
+        lowest = level[task]
+        for edge in range(begin, end):
+            if children[parent[edge]] > 1:
+                lowest = min(lowest, level[parent[edge]])
+        if lowest + 2 > level[task] or end - begin < 2:
+            continue
+        depth, steps = 0, 0
+        for edge in range(begin, end):
+            other = parent[edge]
+            seen[other] = task
+            if level[other] > lowest:
+                stack[depth] = other
+                depth += 1
+        while depth > 0 and steps <= _NEAR:
+            depth -= 1
+            one = stack[depth]
+            for edge in range(parent_start[one], parent_start[one + 1]):
+                other = parent[edge]
+                steps += 1
+                if level[other] < lowest:
+                    continue
+                reached[other] = task
+                if seen[other] != task and level[other] > lowest:
+                    seen[other] = task
+                    stack[depth] = other
+                    depth += 1
+        if steps > _NEAR:
+            far[task] = True
+            continue
+        for edge in range(begin, end):
+            shortcut[edge] = reached[parent[edge]] == task
 
 
 def _spread_targets(

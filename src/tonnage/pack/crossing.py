@@ -1,4 +1,4 @@
-"""A workflow crosses a simulated queue: the driver of packers on a `Cluster`.
+"""A workflow on its way through a simulated queue: what a driver does with the decisions of a packer.
 
 A packer is asked at the beginning and whenever a batch job starts or ends. Where one expired with tasks undone, all
 batch jobs behind it are cancelled before, since their tasks would wait for ever. A task that its job could not finish
@@ -6,8 +6,8 @@ starts anew. As soon as a batch job starts it is known when each of its tasks en
 jobs that have started before.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -15,14 +15,19 @@ from numpy.typing import NDArray
 
 from tonnage.batch import Cluster, Event
 from tonnage.errors import InputError, TonnageError
-from tonnage.pack.decisions import Settings, Situation, Submission, requested
-from tonnage.pack.packers import PACKERS, Packer
+from tonnage.pack.decisions import Packed, Settings, Situation, Submission, requested
 from tonnage.pack.work import NEVER, Left, Work
 
-__all__ = ["Carried", "Outcome", "cross"]
+__all__ = ["Carried", "Outcome", "Packer", "cross", "forecast"]
 
 IntArray: TypeAlias = NDArray[np.int64]
 
+Packer: TypeAlias = Callable[[Situation, Settings], Packed]
+"""Says what to submit next, given what is left and what the queue looks like."""
+
+_DAY = 86_400
+_WINDOW, _HORIZON = 7 * _DAY, 4 * _DAY
+"""What may arrive: the last week again, as far as anybody cares."""
 _MOST_EXPIRED = 20
 """After so many batch jobs that expired, nothing helps."""
 _MORE_TIME = 1.5
@@ -38,6 +43,8 @@ class Carried:
     ended: int | None = None
     expired: bool = False
     cancelled: bool = False
+    single: bool = False
+    """Whether it is a task on its own, which waits for nothing any more."""
     busy: int = 0
     """Node-seconds in which it did work that counts."""
 
@@ -71,24 +78,51 @@ class Outcome:
 
 
 def cross(
-    work: Work, cluster: Cluster, strategy: str, settings: Settings | None = None, *, actual: IntArray | None = None
+    work: Work, cluster: Cluster, packer: Packer, settings: Settings, actual: IntArray, *, foresight: bool = False
 ) -> Outcome:
     """Let a workflow cross the queue of a cluster from its `now` on; the cluster goes on with it.
 
-    `actual` is how long tasks really take; packers know only what the work says.
+    `actual` is how long tasks really take; packers know only what the work says. With `foresight`, they are told what
+    may arrive.
     """
-    crossing = _Crossing(work, cluster, strategy, settings or Settings(), work.seconds if actual is None else actual)
-    return crossing.run()
+    crossing = _Crossing(work, cluster, packer, settings, actual, foresight=foresight)
+    crossing.run()
+    return crossing.outcome()
+
+
+def forecast(situation: Situation, packer: Packer, settings: Settings, *, at_most: int) -> int | None:
+    """Return how long the rest of a workflow takes if a packer goes on from here; None if longer than `at_most`."""
+    work = situation.left.work
+    held = situation.pending + situation.running
+    cluster = Cluster.after(
+        situation.queue,
+        situation.arrivals,
+        max_running=situation.max_running,
+        max_submitted=None if situation.room is None else max(1, situation.room + held),
+    )
+    crossing = _Crossing(work, cluster, packer, settings, work.seconds)
+    crossing.go_on_from(situation)
+    return crossing.outcome().makespan if crossing.run(at_most) else None
 
 
 class _Crossing:
     """The state of a workflow on its way."""
 
-    def __init__(self, work: Work, cluster: Cluster, strategy: str, settings: Settings, actual: IntArray) -> None:
-        self._work, self._cluster, self._settings = work, cluster, settings
-        self._true = work.taking(actual)
-        self._strategy = strategy
-        self._packer: Packer = PACKERS[strategy]
+    def __init__(
+        self,
+        work: Work,
+        cluster: Cluster,
+        packer: Packer,
+        settings: Settings,
+        actual: IntArray,
+        *,
+        foresight: bool = False,
+    ) -> None:
+        self._work, self._cluster, self._settings, self._packer = work, cluster, settings, packer
+        self._true = work if actual is work.seconds else work.taking(actual)
+        self._foresight = foresight
+        self._held_until = cluster.now
+        """Until when a batch job runs that was there at the beginning."""
         size = work.graph.size
         self._end = np.full(size, NEVER, np.int64)
         """When each task ends, as far as that is known."""
@@ -106,13 +140,42 @@ class _Crossing:
         self._undone = size
         self._begin = cluster.now
 
-    def run(self) -> Outcome:
+    def go_on_from(self, situation: Situation) -> None:
+        """Begin in the middle: where some tasks are done, and others are in a batch job that runs."""
+        self._left = situation.left.mask.copy()
+        self._undone = int(self._left.sum())
+        self._end[~self._left] = self._begin
+        if situation.ends is not None:
+            running = ~self._left & (situation.ends > self._begin)
+            self._end[running] = situation.ends[running]
+        self._held_until = self._begin + situation.delay
+
+    def run(self, at_most: int = NEVER) -> bool:
+        """Let all tasks come to their end; return False if that takes longer than `at_most`."""
         self._ask()
         while self._undone:
-            if not self._open:
-                raise TonnageError("nothing of the workflow is in the queue, and nothing is submitted")
-            if self._take(self._cluster.advance()):
-                self._ask() if self._ready is None else self._submit_ready()
+            if self._cluster.now - self._begin > at_most:
+                return False
+            asks = self._take(self._next_events())
+            if self._ready is not None:
+                self._submit_ready()
+            elif asks or not self._open:
+                self._ask()
+        return int(self._end.max()) - self._begin <= at_most
+
+    def _next_events(self) -> list[Event]:
+        """Wait for what happens next; where a batch job was there before, its end is such a thing."""
+        if self._held_until > self._cluster.now:
+            events = self._cluster.advance(self._held_until)
+            if self._cluster.now == self._held_until and self._ready is not None:
+                self._free_held()
+            return events
+        if not self._open:
+            raise TonnageError("nothing of the workflow is in the queue, and nothing is submitted")
+        return self._cluster.advance()
+
+    def outcome(self) -> Outcome:
+        """Return how it went."""
         return Outcome(int(self._end.max()) - self._begin, tuple(self._carried), tuple(self._reasons))
 
     def _ask(self) -> None:
@@ -122,12 +185,8 @@ class _Crossing:
         packed = self._packer(self._situation(), self._settings)
         if packed.reason:
             self._reasons.append(packed.reason)
-        if packed.then == "per-task" or self._strategy == "per-task":
+        if packed.singly:
             self._go_singly()
-            return
-        if packed.then is not None:
-            self._strategy, self._packer = packed.then, PACKERS[packed.then]
-            self._ask()
             return
         for job in packed.jobs:
             number = self._cluster.submit(job.nodes, job.seconds)
@@ -145,33 +204,29 @@ class _Crossing:
         return Situation(
             Left(self._work, self._left.copy()),
             self._cluster.snapshot(),
-            delay=max((end - now for end in ends), default=0),
+            delay=max((end - now for end in (*ends, self._held_until)), default=0),
             pending=len(self._open) - len(running),
-            running=len(running),
+            running=len(running) + (self._held_until > now),
             room=self._cluster.room(),
+            ends=self._end.copy(),
+            arrivals=self._cluster.expected(_WINDOW, _HORIZON) if self._foresight else None,
         )
 
     def _take(self, events: Sequence[Event]) -> bool:
-        """Take note of what happened in one second; return whether there may be something to submit."""
-        asks = False
+        """Take note of what happened in one second; return whether the packer is to be asked."""
         # All that left the system are taken out first: a batch job that expired cancels what is still in it.
         left = {event.job: self._open.pop(event.job) for event in events if event.kind != "started"}
         for job, kind, time in events:
             if job in left:
                 carried = left[job]
                 carried.ended, carried.expired = time, kind == "expired"
-                self._end_single(carried) if self._is_single(carried) else self._end_group(carried)
-                asks = True
+                self._end_single(carried) if carried.single else self._end_group(carried)
             elif job in self._open:  # else it was cancelled in this very second
                 carried = self._open[job]
                 carried.started = time
-                if not self._is_single(carried):
+                if not carried.single:
                     self._start(job, carried)
-                    asks = True
-        return asks
-
-    def _is_single(self, carried: Carried) -> bool:
-        return self._ready is not None and len(carried.job.tasks) == 1
+        return bool(events)
 
     def _start(self, number: int, carried: Carried) -> None:
         """Work out when the tasks of a batch job end that starts now, and so the job itself."""
@@ -198,7 +253,7 @@ class _Crossing:
         if len(done) < len(tasks):
             self._give_back(carried)
             if carried.expired:
-                self._expired()
+                self._expired(carried.job.levels[0])
 
     def _count_done(self, done: IntArray, carried: Carried) -> None:
         self._undone -= len(done)
@@ -215,19 +270,19 @@ class _Crossing:
         if self._ready is not None:
             self._ready += [task for task in undone.tolist() if not self._waiting[task]]
 
-    def _expired(self) -> None:
-        """Cancel what is behind a batch job that expired, and ask for more time from now on."""
+    def _expired(self, level: int) -> None:
+        """Cancel what is behind a batch job of a level that expired, and ask for more time from now on."""
         if sum(one.expired for one in self._carried) > _MOST_EXPIRED:
             raise TonnageError(f"more than {_MOST_EXPIRED} batch jobs ended before their tasks")
         self._settings = _with_more_time(self._settings)
-        if self._open:
-            self._cluster.cancel(*self._open)
-        for carried in self._open.values():
+        behind = [number for number, one in self._open.items() if not one.single and one.job.levels[0] > level]
+        for number in behind:
+            self._cluster.cancel(number)
+            carried = self._open.pop(number)
             carried.cancelled, carried.ended = True, self._cluster.now
             tasks = carried.job.tasks
             self._count_done(tasks[self._end[tasks] <= self._cluster.now], carried)
             self._give_back(carried)
-        self._open.clear()
 
     def _go_singly(self) -> None:
         """From now on each task is a batch job of its own; those in batch jobs that run stay there."""
@@ -237,6 +292,12 @@ class _Crossing:
         self._free_children(np.flatnonzero(done).tolist())
         self._ready = [task for task in np.flatnonzero(self._left).tolist() if not self._waiting[task]]
         self._submit_ready()
+
+    def _free_held(self) -> None:
+        """Take note of the tasks of a batch job that was there at the beginning: they are done."""
+        done = np.flatnonzero(~self._left & (self._end <= self._cluster.now) & (self._end > self._begin))
+        mine = {int(task) for carried in self._carried for task in carried.job.tasks}
+        self._free_children(task for task in done.tolist() if task not in mine)
 
     def _free_children(self, done: Iterable[int]) -> None:
         graph = self._work.graph
@@ -256,23 +317,21 @@ class _Crossing:
         chosen = self._ready[:room]
         del self._ready[: len(chosen)]
         now = self._cluster.now
-        asked = requested(self._work.seconds[chosen], self._settings.fudge).tolist()
+        asked = requested(self._work.seconds[chosen], self._settings).tolist()
         for task, seconds in zip(chosen, asked, strict=True):
             run, level = int(self._true.seconds[task]), int(self._work.graph.level[task])
             number = self._cluster.submit(1, seconds, run)
             job = Submission(np.array([task]), (level, level), 1, seconds, None, int(self._work.seconds[task]))
-            self._note(number, Carried(job, now))
+            self._note(number, Carried(job, now, single=True))
             self._left[task] = False
 
     def _end_single(self, carried: Carried) -> None:
         task = int(carried.job.tasks[0])
         if carried.expired:
-            self._left[task] = True
             # Many that asked with the same margin may expire, but it grows only once.
-            if carried.job.seconds >= int(requested(carried.job.run, self._settings.fudge)):
+            if carried.job.seconds >= int(requested(carried.job.run, self._settings)):
                 self._settings = _with_more_time(self._settings)
-            if self._ready is not None:
-                self._ready.append(task)
+            self._give_back(carried)
             return
         self._end[task] = self._cluster.now
         self._count_done(carried.job.tasks, carried)
@@ -282,4 +341,4 @@ def _with_more_time(settings: Settings) -> Settings:
     fudge = settings.fudge * _MORE_TIME
     if fudge > 100:
         raise InputError("tasks take more than 100 times as long as expected")
-    return Settings(fudge, settings.tolerance, settings.all_groupings, settings.best_nodes, settings.true_leeway)
+    return replace(settings, fudge=fudge)
