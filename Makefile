@@ -57,6 +57,7 @@ bench: $(VENV)/installed-test $(VENV)/installed-bench
 reproduce: $(VENV)/installed
 	@$(BIN)/python benchmarks/reproduce sizing
 	@$(BIN)/python benchmarks/reproduce ranking
+	@$(BIN)/python benchmarks/reproduce packing
 
 soak: $(VENV)/installed-test
 	@TONNAGE_HYPOTHESIS=soak TONNAGE_SOAK=1000 $(BIN)/python -m pytest -n auto -q tests/workflow tests/logs tests/archive tests/size tests/rank tests/watch/test_robust.py tests/test_units.py

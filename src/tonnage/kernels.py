@@ -24,7 +24,7 @@ def fast(function: Callable[P, R], size: int, *, allocates: bool = True) -> Call
     One that `allocates` no arrays is faster: then nobody counts references, which takes longer than all else where
     small functions call each other.
     """
-    return function if size < COMPILE_FROM else cast(Callable[P, R], _compiled(function, allocates))
+    return function if size < COMPILE_FROM else cast("Callable[P, R]", _compiled(function, allocates))
 
 
 @cache

@@ -6,9 +6,11 @@ unknown, and the other way round; never a request below the run time. A job that
 second.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from math import ceil, floor
 from pathlib import Path
 from typing import TypeAlias
@@ -19,6 +21,8 @@ from numpy.typing import NDArray
 from tonnage.errors import InputError
 from tonnage.logs.log import Log, UnusableError
 from tonnage.logs.swf import header, numbers, refuse_what_never_ran, rows
+from tonnage.logs.zones import zone
+from tonnage.units import format_seconds, parse_seconds
 
 __all__ = ["REQUESTS", "Workload"]
 
@@ -29,7 +33,9 @@ REQUESTS = ("accurate", "real")
 
 _COLUMNS = ("submit", "run", "processors", "requested processors", "requested time", "status", "user")
 _SIZES = ("MaxProcs", "MaxNodes")  # the first that is there: jobs are counted in processors
+_START = "UnixStartTime"
 _NOBODY = -1
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _LONGEST = 2**40  # seconds; sums of many jobs still fit into 63 bits
 
 
@@ -49,6 +55,8 @@ class Workload:
     """Why jobs of the log are not here, and how many."""
     out_of_order: int = 0
     """How many lines stood behind one that was submitted later."""
+    unix_start: int | None = None
+    """The moment from which the log counts, in seconds since 1970; None where it does not say."""
 
     def __len__(self) -> int:
         return len(self.submit)
@@ -82,13 +90,38 @@ class Workload:
         total = nodes or next((int(size) for name in _SIZES if (size := sizes.get(name))), 0)
         if total < 1:
             raise log.error(f"does not say how large the machine is ({' or '.join(_SIZES)})", hint="say it: --nodes")
-        return _sorted(jobs, total, left_out)
+        return _sorted(jobs, total, left_out, unix_start=int(sizes.get(_START) or 0) or None)
 
     def head(self, jobs: int) -> "Workload":
         """Return the first so many jobs."""
         first = slice(jobs)
         columns = (self.submit[first], self.nodes[first], self.run[first], self.request[first], self.user[first])
-        return Workload(self.machine_nodes, *columns)
+        return Workload(self.machine_nodes, *columns, unix_start=self.unix_start)
+
+    def moment(self, text: str | None = None) -> int:
+        """Return the log's second that a text names: a time from its first submission on, or a date; else its middle.
+
+        A date without a zone is one of this machine's zone.
+        """
+        if not len(self):
+            raise InputError("no job of the log can be used")
+        first, last = int(self.submit[0]), int(self.submit[-1])
+        if text is None:
+            return (first + last) // 2
+        second = self._second(text) if _DATE.match(text) else first + int(parse_seconds(text))
+        if not first <= second <= last:
+            long = format_seconds(last - first)
+            raise InputError(f'"{text}" is not within the log, which is {long} long', hint="give a time such as 5d")
+        return second
+
+    def _second(self, date: str) -> int:
+        if self.unix_start is None:
+            raise InputError(f"the log knows no dates: it has no {_START}", hint="give a time from its beginning: 5d")
+        try:
+            moment = datetime.fromisoformat(date)
+        except ValueError:
+            raise InputError(f'"{date}" is not a date', hint="write one such as 1997-03-08T12:00+01:00") from None
+        return int((moment if moment.tzinfo else moment.replace(tzinfo=zone())).timestamp()) - self.unix_start
 
     def requests(self, mode: str) -> IntArray:
         """Return what jobs ask for in one of REQUESTS; nobody can ask for less than a second."""
@@ -116,7 +149,7 @@ def _job(row: dict[str, float | None], name: str) -> tuple[int, ...]:
     return floor(submit), ceil(processors), seconds, asked, _NOBODY if user is None else int(user)
 
 
-def _sorted(jobs: list[tuple[int, ...]], nodes: int, left_out: Counter[str]) -> Workload:
+def _sorted(jobs: list[tuple[int, ...]], nodes: int, left_out: Counter[str], unix_start: int | None) -> Workload:
     table = np.array(jobs, np.int64).reshape(-1, 5)
     fits = table[:, 1] <= nodes
     if not fits.all():
@@ -126,4 +159,5 @@ def _sorted(jobs: list[tuple[int, ...]], nodes: int, left_out: Counter[str]) -> 
     late = int((submit < np.maximum.accumulate(submit)).sum()) if len(submit) else 0
     table = table[np.argsort(submit, kind="stable")]  # those of one second stay in the order of the log
     submit, widths, run, request, user = np.ascontiguousarray(table.T)
-    return Workload(nodes, submit, widths, run, request, user, left_out=dict(left_out), out_of_order=late)
+    columns = (submit, widths, run, request, user)
+    return Workload(nodes, *columns, left_out=dict(left_out), out_of_order=late, unix_start=unix_start)

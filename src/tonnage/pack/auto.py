@@ -39,7 +39,7 @@ def auto(situation: Situation, settings: Settings) -> Packed:
     packed = _RIVALS[chosen](situation, settings)
     others = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in found.items() if name != chosen)
     reason = f"{chosen}: done in {format_seconds(found[chosen])} by forecast"
-    return replace(packed, reason=f"{reason} ({others})" if others else reason)
+    return replace(packed, reason=f"{reason} ({others})" if others else reason, estimate=found[chosen])
 
 
 def _handicap(name: str) -> float:

@@ -11,7 +11,7 @@ from tonnage.pack.plain import level_by_level, one_job, per_task
 from tonnage.pack.work import Work
 from tonnage.pack.zhang import zhang, zhang_improved, zhang_printed
 
-__all__ = ["PACKERS", "cross"]
+__all__ = ["FORESIGHTED", "PACKERS", "cross"]
 
 PACKERS: dict[str, Packer] = {
     "per-task": per_task,
@@ -24,6 +24,8 @@ PACKERS: dict[str, Packer] = {
     "auto": auto,
 }
 """What to submit next, given what is left and what the queue looks like."""
+FORESIGHTED = ("auto",)
+"""Those that are told what may arrive."""
 
 
 def cross(
@@ -36,4 +38,4 @@ def cross(
     if strategy not in PACKERS:
         raise InputError(f'"{strategy}" is not a strategy', hint=f"one of {', '.join(PACKERS)}")
     times = work.seconds if actual is None else actual
-    return crossed(work, cluster, PACKERS[strategy], settings or Settings(), times, foresight=strategy == "auto")
+    return crossed(work, cluster, PACKERS[strategy], settings or Settings(), times, foresight=strategy in FORESIGHTED)

@@ -2,7 +2,7 @@
 
 import click
 
-from tonnage.cli.replay import rank, size
+from tonnage.cli.replay import pack, rank, size
 
 __all__ = ["replay"]
 
@@ -18,3 +18,4 @@ def replay() -> None:
 
 replay.add_command(size.command)
 replay.add_command(rank.command)
+replay.add_command(pack.command)

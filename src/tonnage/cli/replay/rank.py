@@ -1,17 +1,13 @@
 """``tonnage replay rank``: methods to rank jobs side by side on the stochastic grid."""
 
-import os
-import signal
-import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from tonnage.cli.options import json_option, print_json, read_workflow, workflow_arguments
 from tonnage.cli.rank import METHOD_NAMES
+from tonnage.cli.replay.cores import all_cores, progress
 from tonnage.cli.sources import named
 from tonnage.cli.tables import print_table
 from tonnage.errors import InputError
@@ -90,7 +86,7 @@ def command(
     workflow = read_workflow(path, source_format)
     orders = _orders(workflow, methods, baseline)
     points: list[Comparison] = []
-    with _cores() as mapper, _progress(len(grids)) as advance:
+    with all_cores() as mapper, progress(len(grids)) as advance:
         for grid in grids:
             options = {"baseline": baseline, "samples": samples or usual, "runs": runs or usual, "seed": seed}
             points += compare(workflow.graph, _played(orders), grid, mapper=mapper, **options)  # type: ignore[arg-type]
@@ -117,39 +113,6 @@ def _orders(workflow: "Workflow", methods: str, baseline: str) -> "dict[str, Ord
 def _played(orders: "dict[str, Order]") -> "dict[str, Order | None]":
     """Return orders as the grid plays them: first in, first out is a queue and not an order."""
     return {name: None if name == "fifo" else order for name, order in orders.items()}
-
-
-@contextmanager
-def _cores() -> "Iterator[Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]]":
-    """Share work among all cores; a single one does it itself."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if cores == 1:
-        yield map
-        return
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
-
-    # Whoever presses Ctrl-C means this process; the others end with it.
-    ignored = (signal.SIGINT, signal.SIG_IGN)
-    pool = ProcessPoolExecutor(cores, mp_context=get_context("spawn"), initializer=signal.signal, initargs=ignored)
-    try:
-        yield pool.map
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-@contextmanager
-def _progress(points: int) -> "Iterator[Callable[[], None]]":
-    """Show how many points are done, where somebody is looking."""
-    if not sys.stderr.isatty():
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("Simulating", total=points)
-        yield lambda: progress.advance(task)
 
 
 def _print(points: "list[Comparison]", *, plot: bool) -> None:

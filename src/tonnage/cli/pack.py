@@ -1,0 +1,363 @@
+"""``tonnage pack``: which tasks travel together through a batch queue."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from tonnage.cli.options import json_option, print_json, printable, read_workflow, workflow_arguments
+from tonnage.cli.tables import counted, print_table
+from tonnage.errors import InputError
+from tonnage.units import format_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tonnage.batch import Workload
+    from tonnage.pack import Carried, Work
+    from tonnage.pack.replay import Experiment
+    from tonnage.pack.trial import Queue, Trial
+
+__all__ = ["PACKER_NAMES", "QueueOptions", "pack", "print_left_out", "queue_options", "work_of"]
+
+PACKER_NAMES = ("per-task", "one-job", "level-by-level", "zhang", "zhang-printed", "zhang-improved", "glume", "auto")
+"""The names of PACKERS, which is heavy to import."""
+_CAP = 16
+_SHOWN = 20
+_BARS = 40
+_WIDE = 100  # characters of the chart, where nobody's terminal sets a limit
+_HOUR = 3600
+
+
+class QueueOptions(NamedTuple):
+    """The options that say what the queue is like, and how carefully to ask it."""
+
+    log: Path
+    nodes: int | None
+    requests: str
+    policy: str
+    contiguous: bool
+    max_running: int | None
+    fudge: float
+    order: str
+
+    def workload(self) -> "Workload":
+        """Read the log."""
+        from tonnage.batch import Workload
+
+        return Workload.load(self.log, nodes=self.nodes)
+
+    def experiment(self, times: tuple[int, ...], strategies: tuple[str, ...], caps: tuple[int, ...]) -> "Experiment":
+        """Return what to simulate; without caps it is 16, or none where there is one on running jobs."""
+        from tonnage.pack import Settings
+        from tonnage.pack.replay import Experiment
+
+        return Experiment(
+            times,
+            strategies,
+            caps or (_CAP if self.max_running is None else None,),
+            max_running=self.max_running,
+            requests=self.requests,
+            policy=self.policy,
+            contiguous=self.contiguous,
+            settings=Settings(fudge=self.fudge),
+        )
+
+
+def queue_options(command: Any) -> Any:  # noqa: ANN401 (click's decorators take and give any callable)
+    """Add the options of QueueOptions, which arrive as `queue`."""
+    from functools import update_wrapper
+
+    def wrapped(**values: Any) -> Any:  # noqa: ANN401
+        own = {name: values.pop(name) for name in QueueOptions._fields}
+        return command(queue=QueueOptions(**own), **values)
+
+    options = (
+        click.option(
+            "--queue", "log", required=True, metavar="LOG", type=click.Path(path_type=Path), help="SWF log, also gzip."
+        ),
+        click.option("--nodes", type=click.IntRange(1, 10_000_000), help="Size of the machine.  [default: the log's]"),
+        click.option(
+            "--requests",
+            type=click.Choice(["accurate", "real"]),
+            default="accurate",
+            show_default=True,
+            help="What the log's jobs ask for: as long as they run, or what the log says.",
+        ),
+        click.option(
+            "--policy",
+            type=click.Choice(["conservative", "easy"]),
+            default="conservative",
+            show_default=True,
+            help="How the queue backfills.",
+        ),
+        click.option("--contiguous", is_flag=True, help="Jobs get neighbouring nodes."),
+        click.option("--max-running", type=click.IntRange(1), metavar="N", help="Most batch jobs that run at a time."),
+        click.option(
+            "--fudge",
+            type=float,
+            default=1.1,
+            show_default=True,
+            metavar="FACTOR",
+            help="Batch jobs ask for so many times the estimated run time.",
+        ),
+        click.option(
+            "--order",
+            type=click.Choice(["longest", "shortest", "rank"]),
+            default="longest",
+            show_default=True,
+            help="Which task of a batch job goes first.",
+        ),
+    )
+    whole: Any = update_wrapper(wrapped, command)
+    for option in reversed(options):
+        whole = option(whole)
+    return whole
+
+
+@click.command()
+@workflow_arguments
+@queue_options
+@click.option(
+    "--max-submitted",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Most batch jobs that wait or run.  [default: 16, or any number with --max-running]",
+)
+@click.option("--at", metavar="TIME", help="When: 5d after the log's first job, or a date.  [default: its middle]")
+@click.option(
+    "--strategy",
+    type=click.Choice([*PACKER_NAMES, "all"]),
+    default="glume",
+    show_default=True,
+    metavar="NAME",
+    help="One of these.",
+)
+@json_option
+def pack(
+    path: Path,
+    source_format: str | None,
+    queue: QueueOptions,
+    max_submitted: int | None,
+    at: str | None,
+    strategy: str,
+    as_json: bool,
+) -> None:
+    """Say which tasks should travel together through a batch queue, so that the whole workflow is done sooner.
+
+    \b
+    per-task        each task as a batch job of its own
+    one-job         all tasks in one batch job
+    level-by-level  a batch job for each level, one after the other
+    zhang           levels together while wait to run time does not get worse, as GLUME's authors coded it
+    zhang-printed   the same as their paper prints it
+    zhang-improved  the same with all groupings, the best number of nodes and the best leeway
+    glume           levels together so that the estimated makespan is least
+    auto            what the strategy does that is done first, by a forecast of each
+    all             all of these, side by side
+
+    The queue is that of a log in the Standard Workload Format, simulated from its beginning; its processors are the
+    nodes. Printed are the first decision with its reason, and what becomes of the workflow as the log goes on.
+
+    \b
+    Example: tonnage pack analysis.dax --queue kth-sp2.swf.gz
+             tonnage pack analysis.dax --queue kth-sp2.swf.gz --at 5d --strategy all
+    """
+    from tonnage.pack.trial import try_out
+
+    work = work_of(path, source_format, queue.order)
+    workload = queue.workload()
+    moment = workload.moment(at)
+    names = PACKER_NAMES if strategy == "all" else (strategy,)
+    experiment = queue.experiment((moment,), names, () if max_submitted is None else (max_submitted,))
+    met, trials = try_out(work, workload, experiment)
+    if as_json:
+        facts = [_facts(one) for one in trials]
+        print_json({**_queue_facts(queue, workload, met), **({"results": facts} if strategy == "all" else facts[0])})
+        return
+    print_left_out(queue.log, workload)
+    _print_queue(workload, met, middle=at is None)
+    if strategy == "all":
+        _compare(trials)
+    else:
+        _print(trials[0])
+
+
+def work_of(path: Path, source_format: str | None, order: str) -> "Work":
+    """Read a workflow for packing; what is wrong with it is said with the file's name."""
+    from tonnage.pack import Work
+
+    workflow = read_workflow(path, source_format)
+    try:
+        return Work.of(workflow, order)
+    except InputError as error:
+        raise InputError(error.message, path=path, hint=error.hint) from None
+
+
+def print_left_out(path: Path, workload: "Workload") -> None:
+    """Print how large a log is, and what of it cannot be used."""
+    span = format_seconds(int(workload.submit[-1] - workload.submit[0]))
+    nodes = counted(workload.machine_nodes, "node")
+    click.echo(printable(f"{path.name}: {counted(len(workload), 'job')} on {nodes} in {span}"))
+    for reason, count in workload.left_out.items():
+        click.echo(f"  left out: {counted(count, 'line')}, {reason}")
+    if workload.out_of_order:
+        click.echo(f"  {counted(workload.out_of_order, 'line')} out of order: sorted by submission")
+
+
+def _print_queue(workload: "Workload", met: "Queue", *, middle: bool) -> None:
+    after = format_seconds(met.moment - int(workload.submit[0]))
+    date = _date(workload, met.moment)
+    where = " in the middle of the log," if middle else ""
+    said = f"submitted{where} {after} after its first job{f' ({date})' if date else ''}"
+    click.echo(f"{said}: {counted(met.running, 'job')} run, {met.queued:,} wait\n")
+
+
+def _date(workload: "Workload", moment: int) -> str | None:
+    from datetime import UTC, datetime
+
+    if workload.unix_start is None:
+        return None
+    return f"{datetime.fromtimestamp(workload.unix_start + moment, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _queue_facts(queue: QueueOptions, workload: "Workload", met: "Queue") -> dict[str, object]:
+    return {
+        "queue": {
+            "log": queue.log.name,
+            "jobs": len(workload),
+            "nodes": workload.machine_nodes,
+            "left_out": dict(workload.left_out),
+            "out_of_order": workload.out_of_order,
+            "running": met.running,
+            "waiting": met.queued,
+        },
+        "at_seconds": met.moment - int(workload.submit[0]),
+    }
+
+
+def _facts(trial: "Trial") -> dict[str, object]:
+    outcome = trial.outcome
+    return {
+        "strategy": trial.strategy,
+        "makespan_seconds": outcome.makespan,
+        "estimated_makespan_seconds": trial.estimate,
+        "expired": outcome.expired,
+        "node_hours_idle": outcome.idle / _HOUR,
+        "reason": trial.reason,
+        "jobs": [_job(trial, number, one) for number, one in enumerate(outcome.carried)],
+    }
+
+
+def _job(trial: "Trial", number: int, carried: "Carried") -> dict[str, object]:
+    """Return the facts of a batch job: moments are seconds from the submission of the workflow on."""
+    started, ended = carried.started, carried.ended
+    return {
+        "levels": list(carried.job.levels),
+        "tasks": len(carried.job.tasks),
+        "nodes": carried.job.nodes,
+        "requested_seconds": carried.job.seconds,
+        "wait_seconds": None if started is None else started - carried.submitted,
+        "estimated_wait_seconds": trial.estimated_wait(number),
+        "submitted_seconds": carried.submitted - trial.begin,
+        "started_seconds": None if started is None else started - trial.begin,
+        "ended_seconds": None if ended is None else ended - trial.begin,
+        "first_decision": number < len(trial.first),
+        "expired": carried.expired,
+        "cancelled": carried.cancelled,
+    }
+
+
+def _compare(trials: "Sequence[Trial]") -> None:
+    """Print all strategies, the shortest makespan first."""
+    least = min(one.outcome.makespan for one in trials)
+    rows = [
+        [
+            one.strategy,
+            format_seconds(one.outcome.makespan),
+            f"{one.outcome.makespan / least:.2f}",
+            "-" if one.estimate is None else format_seconds(one.estimate),
+            f"{len(one.outcome.carried):,}",
+            f"{one.outcome.expired:,}",
+            f"{one.outcome.idle / _HOUR:,.1f}",
+        ]
+        for one in sorted(trials, key=lambda one: one.outcome.makespan)
+    ]
+    header = ["strategy", "makespan", "to best", "estimated", "batch jobs", "expired", "idle node*h"]
+    print_table(header, rows, right=header[1:], give_way=("to best", "expired", "idle node*h"))
+
+
+def _print(trial: "Trial") -> None:
+    """Print the decision, the batch jobs and a chart."""
+    outcome = trial.outcome
+    click.echo(f"{trial.strategy} first submits {counted(len(trial.first), 'batch job')}: {trial.reason}")
+    idle = f"{outcome.idle / _HOUR:,.1f} node-hours idle"
+    jobs = counted(len(outcome.carried), "batch job")
+    click.echo(f"done after {format_seconds(outcome.makespan)}: {jobs}, {outcome.expired:,} expired, {idle}\n")
+    rows = [
+        [*_cells(number, carried), _time(trial.estimated_wait(number)), *_times(carried)]
+        for number, carried in enumerate(outcome.carried[:_SHOWN])
+    ]
+    header = ["job", "levels", "tasks", "nodes", "requested", "estimated wait", "waited", "ran", ""]
+    print_table(header, rows, right=header[1:-1])
+    if len(outcome.carried) > _SHOWN:
+        click.echo(f"({counted(len(outcome.carried) - _SHOWN, 'more batch job')}: --json has them all)")
+    _draw(trial)
+
+
+def _cells(number: int, carried: "Carried") -> list[str]:
+    job = carried.job
+    return [str(number + 1), _levels(job.levels), f"{len(job.tasks):,}", f"{job.nodes:,}", format_seconds(job.seconds)]
+
+
+def _times(carried: "Carried") -> list[str]:
+    state = "cancelled" if carried.cancelled else "expired" if carried.expired else ""
+    if carried.started is None:
+        return ["-", "-", state]
+    ran = None if carried.ended is None else carried.ended - carried.started
+    return [_time(carried.started - carried.submitted), _time(ran), state]
+
+
+def _levels(levels: tuple[int, int]) -> str:
+    first, last = levels
+    return str(first) if first == last else f"{first}-{last}"
+
+
+def _time(seconds: int | None) -> str:
+    return "-" if seconds is None else format_seconds(seconds)
+
+
+def _draw(trial: "Trial") -> None:
+    """Draw when batch jobs wait and run; many of them are drawn together by their levels."""
+    from rich.console import Console
+
+    console = Console()
+    bars = list(_bars(trial))
+    label = max(len(name) for name, *_ in bars) + 2
+    width = max(10, (console.width if console.is_terminal else _WIDE) - label)
+    end = max(1, *(ended for *_, ended in bars))
+    click.echo(f"\n░ waits, █ runs, from 0 to {format_seconds(end)}")
+    for name, submitted, started, ended in bars[:_BARS]:
+        places = [round(moment * width / end) for moment in (submitted, started, ended)]
+        first, middle, last = places[0], min(places[1], width - 1), max(places[2], places[1] + 1)
+        bar = " " * first + "░" * (middle - first) + "█" * (min(last, width) - middle)
+        click.echo(f"{name:<{label}}{bar}".rstrip())
+    if len(bars) > _BARS:
+        click.echo(f"({counted(len(bars) - _BARS, 'more line')})")
+
+
+def _bars(trial: "Trial") -> "Iterator[tuple[str, int, int, int]]":
+    """Yield a name and three moments: submitted, started, ended."""
+    carried = trial.outcome.carried
+    last = trial.begin + trial.outcome.makespan
+    if len(carried) <= _SHOWN:
+        groups = {str(number): [one] for number, one in enumerate(carried, start=1)}
+    else:
+        groups = {}
+        for one in carried:
+            groups.setdefault(f"level {_levels(one.job.levels)}", []).append(one)
+    for name, group in groups.items():
+        ended = max(last if one.ended is None else one.ended for one in group)
+        started = min((one.started for one in group if one.started is not None), default=ended)
+        submitted = min(one.submitted for one in group)
+        yield name, submitted - trial.begin, started - trial.begin, ended - trial.begin

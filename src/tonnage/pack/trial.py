@@ -1,0 +1,63 @@
+"""A workflow tried on a recorded queue: what each strategy would submit first, and what would become of it."""
+
+from dataclasses import dataclass, replace
+
+from tonnage.batch import Cluster, Workload
+from tonnage.pack.crossing import Outcome, cross
+from tonnage.pack.decisions import Packed, Settings, Situation, Submission
+from tonnage.pack.packers import FORESIGHTED, PACKERS
+from tonnage.pack.plain import per_task
+from tonnage.pack.replay import Experiment
+from tonnage.pack.work import Work
+
+__all__ = ["Queue", "Trial", "try_out"]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The first decision of a strategy, and the simulated outcome."""
+
+    strategy: str
+    begin: int
+    """The moment of the submission, on the log's clock."""
+    first: tuple[Submission, ...]
+    reason: str
+    estimate: int | None
+    """In how many seconds all is done, by what the strategy knows at first; None where it has no idea of that."""
+    outcome: Outcome
+
+    def estimated_wait(self, number: int) -> int | None:
+        """Return what the wait of a batch job was estimated to be; None where nobody asked."""
+        return (self.first[number] if number < len(self.first) else self.outcome.carried[number].job).wait
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """What a workflow meets: how many jobs run and wait."""
+
+    moment: int
+    running: int
+    queued: int
+
+
+def try_out(work: Work, workload: Workload, experiment: Experiment) -> tuple[Queue, list[Trial]]:
+    """Submit a workflow at the first moment of an experiment under its first cap, with each of its strategies."""
+    cluster = experiment.cluster(workload, experiment.caps[0])
+    cluster.advance(experiment.times[0])
+    trials = [_tried(work, cluster.copy(), name, experiment.settings) for name in experiment.strategies]
+    return Queue(cluster.now, cluster.running, cluster.queued), trials
+
+
+def _tried(work: Work, cluster: Cluster, strategy: str, settings: Settings) -> Trial:
+    begin = cluster.now
+    answers: list[Packed] = []
+
+    def listened(situation: Situation, settings: Settings) -> Packed:
+        packed = PACKERS[strategy](situation, settings)
+        jobs = packed.jobs or (per_task(situation, settings).jobs if packed.singly else ())
+        answers.append(replace(packed, jobs=jobs))
+        return packed
+
+    outcome = cross(work, cluster, listened, settings, work.seconds, foresight=strategy in FORESIGHTED)
+    first = answers[0]
+    return Trial(strategy, begin, first.jobs, first.reason, first.estimate, outcome)

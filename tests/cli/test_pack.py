@@ -1,0 +1,169 @@
+"""``tonnage pack`` as its users call it."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pack.swf_logs import NODES, busy_jobs, busy_log, swf
+from tonnage.cli.pack import PACKER_NAMES
+from tonnage.pack import PACKERS
+from tonnage.workflow import write
+from tonnage.workflow.families import FAMILIES
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+TASKS = len(FAMILIES["epigenomics"].generate(60))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    write(FAMILIES["epigenomics"].generate(60), tmp_path / "w.json")
+    busy_log(tmp_path)
+
+    def called(*words: str, status: int = 0, log: str = "busy.swf") -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, "-m", "tonnage", "pack", *words, "--queue", log]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == status, done.stderr
+        assert "Traceback" not in done.stderr
+        return done
+
+    return called
+
+
+def test_the_names_are_those_of_the_packers() -> None:
+    assert tuple(PACKERS) == PACKER_NAMES
+
+
+def test_facts_of_the_plan_and_of_its_outcome(run: Run) -> None:
+    facts = json.loads(run("w.json", "--json").stdout)
+    assert (facts["schema"], facts["strategy"]) == (1, "glume")
+    assert facts["queue"]["nodes"] == NODES
+    assert facts["reason"]
+    assert facts["estimated_makespan_seconds"] > 0
+    assert sum(job["tasks"] for job in facts["jobs"] if not job["cancelled"] and not job["expired"]) == TASKS
+    assert max(job["ended_seconds"] for job in facts["jobs"]) == facts["makespan_seconds"]
+    for job in facts["jobs"]:
+        first, last = job["levels"]
+        assert first <= last
+        assert 1 <= job["nodes"] <= NODES
+        assert job["started_seconds"] == job["submitted_seconds"] + job["wait_seconds"]
+        assert job["ended_seconds"] <= job["started_seconds"] + job["requested_seconds"]
+        assert job["estimated_wait_seconds"] >= 0
+
+
+def test_all_strategies_side_by_side_say_what_each_says_alone(run: Run) -> None:
+    facts = json.loads(run("w.json", "--strategy", "all", "--at", "3d", "--json").stdout)
+    assert tuple(one["strategy"] for one in facts["results"]) == PACKER_NAMES
+    assert facts["at_seconds"] == 3 * 86_400
+    alone = json.loads(run("w.json", "--strategy", "zhang", "--at", "3d", "--json").stdout)
+    assert next(one for one in facts["results"] if one["strategy"] == "zhang").items() <= alone.items()
+    table = run("w.json", "--strategy", "all", "--at", "3d").stdout
+    assert all(name in table for name in PACKER_NAMES)
+
+
+@pytest.mark.parametrize("strategy", PACKER_NAMES)
+def test_a_table_and_a_chart_for_people(run: Run, strategy: str) -> None:
+    said = run("w.json", "--strategy", strategy, "--requests", "real").stdout
+    assert f"{strategy} first submits" in said
+    assert "in the middle of the log" in said
+    assert "█ runs" in said
+    assert max(map(len, said.splitlines())) <= 160
+    chart = said.split("█ runs")[1].splitlines()[1:]
+    assert all(len(line) <= 100 and "█" in line for line in chart if line.strip() and not line.startswith("("))
+
+
+def test_a_cap_on_jobs_in_the_system_is_kept(run: Run) -> None:
+    jobs = json.loads(run("w.json", "--strategy", "per-task", "--max-submitted", "3", "--json").stdout)["jobs"]
+    for moment in {job["submitted_seconds"] for job in jobs}:
+        assert sum(job["submitted_seconds"] <= moment < job["ended_seconds"] for job in jobs) <= 3
+
+
+def test_a_cap_on_running_jobs_takes_the_place_of_the_usual_one(run: Run) -> None:
+    words = ("w.json", "--strategy", "per-task", "--max-running", "2", "--json")
+    jobs = json.loads(run(*words).stdout)["jobs"]
+    for moment in {job["started_seconds"] for job in jobs}:
+        assert sum(job["started_seconds"] <= moment < job["ended_seconds"] for job in jobs) <= 2
+    most = max(
+        sum(job["submitted_seconds"] <= moment < job["ended_seconds"] for job in jobs)
+        for moment in {job["submitted_seconds"] for job in jobs}
+    )
+    few = json.loads(run(*words, "--max-submitted", "2").stdout)["jobs"]
+    assert most > 2
+    assert len(few) == len(jobs) == TASKS
+
+
+def test_a_date_is_a_moment_where_the_log_has_dates(run: Run, tmp_path: Path) -> None:
+    dated = json.loads(run("w.json", "--at", "2001-09-12T00:00:00+00:00", "--json").stdout)
+    assert dated["at_seconds"] == 1_000_252_800 - 1_000_000_000 - 5_000
+    (tmp_path / "undated.swf").write_text(swf(busy_jobs(), start=None))
+    refused = run("w.json", "--at", "2001-09-12", log="undated.swf", status=2).stderr
+    assert "UnixStartTime" in refused
+    assert "UTC" not in run("w.json", log="undated.swf").stdout
+
+
+def test_other_kinds_of_queues_and_orders(run: Run) -> None:
+    for words in (
+        ("--policy", "easy"),
+        ("--contiguous",),
+        ("--order", "rank"),
+        ("--order", "shortest"),
+        ("--fudge", "1"),
+        ("--nodes", "64"),
+    ):
+        assert json.loads(run("w.json", *words, "--json").stdout)["makespan_seconds"] > 0
+
+
+def test_what_is_left_out_of_a_log_is_said(run: Run, tmp_path: Path) -> None:
+    jobs = busy_jobs()
+    (tmp_path / "odd.swf").write_text(swf([*jobs[1:], jobs[0], (400_000, NODES + 1, 10, 10), (400_000, 1, 0, 0)]))
+    said = run("w.json", log="odd.swf").stdout
+    assert "left out: 1 line, wider than the machine" in said
+    assert "left out: 1 line, no time" in said
+    assert "1 line out of order" in said
+    facts = json.loads(run("w.json", "--json", log="odd.swf").stdout)
+    assert facts["queue"]["left_out"] == {"no time": 1, "wider than the machine": 1}
+
+
+def test_a_workflow_without_run_times_is_refused_by_name(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "bare.dag").write_text("JOB a a.sub\nJOB b b.sub\nPARENT a CHILD b\n")
+    refused = run("bare.dag", status=2).stderr
+    assert refused.startswith("tonnage: bare.dag: ")
+    assert "run times" in refused
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("w.json", "--strategy", "magic"),
+        ("w.json", "--at", "400d"),
+        ("w.json", "--at", "1999-01-01"),
+        ("w.json", "--at", "2001-99-99"),
+        ("w.json", "--at", "yesterday"),
+        ("w.json", "--max-submitted", "0"),
+        ("w.json", "--fudge", "0.5"),
+        ("w.json", "--fudge", "nan"),
+        ("w.json", "--nodes", "0"),
+        ("absent.dag",),
+    ],
+)
+def test_a_wrong_call_is_refused(run: Run, words: tuple[str, ...]) -> None:
+    assert run(*words, status=2).stderr.startswith("tonnage: ")
+
+
+@pytest.mark.parametrize("text", ["", "hello\n", "; MaxProcs: 4\n", "1 2 3\n"])
+def test_what_is_no_log_is_refused(run: Run, tmp_path: Path, text: str) -> None:
+    (tmp_path / "odd.swf").write_text(text)
+    assert run("w.json", log="odd.swf", status=2).stderr.startswith("tonnage: ")
+    run("w.json", log="absent.swf", status=2)
+
+
+def test_a_real_workflow_on_a_real_queue(run: Run, data: Path) -> None:
+    workflow = data / "workflows" / "glume" / "GENOME_50_1800000.dax"
+    log = data / "queues" / "kth-sp2.swf.gz"
+    facts = json.loads(run(str(workflow), "--at", "20d", "--strategy", "all", "--json", log=str(log)).stdout)
+    assert facts["queue"]["jobs"] == 28_475
+    least = min(one["makespan_seconds"] for one in facts["results"])
+    assert least >= 17 * 3600
