@@ -9,7 +9,7 @@ from stat import S_IMODE, S_ISREG
 
 from tonnage.errors import InputError, TonnageError
 
-__all__ = ["WholeFile"]
+__all__ = ["WholeFile", "keep_owner", "name_beside"]
 
 _STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 _WORK_FAILED = (ENOSPC, EDQUOT, EIO)
@@ -18,13 +18,15 @@ _WORK_FAILED = (ENOSPC, EDQUOT, EIO)
 class WholeFile:
     """A file that is being written: at first beside its place, under a name of its own.
 
-    A link stays a link, and what it points to is replaced, with the same permissions. What is no regular file, such as
-    a pipe or standard output, is not replaced but written to.
+    A link stays a link, and what it points to is replaced, with the same permissions and, where that is allowed, the
+    same owner. What is no regular file, such as a pipe or standard output, is not replaced but written to.
     """
 
     def __init__(self, path: object) -> None:
         """Make sure that the file can be written."""
         self.path = os.fspath(path)  # type: ignore[call-overload]
+        self.target: str | None = None
+        """The file that is replaced; None where it is written to."""
         self._temporary: str | None = None
         self._descriptor = -1
         try:
@@ -72,11 +74,16 @@ class WholeFile:
         """Let the file appear under its name, complete, in place of one that was there."""
         self.complete()
         try:
-            if self._temporary is not None:
-                os.rename(self._temporary, self._target)
+            if self._temporary is not None and self.target is not None:
+                os.rename(self._temporary, self.target)
                 self._temporary = None
         except OSError as error:
             raise self._error(error) from None
+
+    @property
+    def committed(self) -> bool:
+        """Whether the file has replaced the one that was there."""
+        return self.target is not None and not (self._temporary and os.path.lexists(self._temporary))
 
     def discard(self) -> None:
         """Leave no trace of the file."""
@@ -95,25 +102,40 @@ class WholeFile:
         if stream is not None:
             self._descriptor = os.dup(stream)
             return
-        self._target = os.path.realpath(self.path)
-        mode: int | None = None
-        if os.path.lexists(self._target):
-            mode = os.stat(self._target).st_mode
-            if not S_ISREG(mode):
-                flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY
-                self._descriptor = os.open(self._target, flags)
-                return
-        name = os.path.join(os.path.dirname(self._target), f".tonnage-{os.urandom(6).hex()}")
+        target = os.path.realpath(self.path)
+        old = os.stat(target) if os.path.lexists(target) else None
+        if old is not None and not S_ISREG(old.st_mode):
+            self._descriptor = os.open(target, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY)
+            return
+        self.target = target
+        name = name_beside(target)
         self._descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         self._temporary = name
-        if mode is not None:
-            os.fchmod(self._descriptor, S_IMODE(mode))
+        if old is not None:
+            os.fchmod(self._descriptor, S_IMODE(old.st_mode))
+            keep_owner(self._descriptor, old)
 
     def _error(self, error: OSError) -> TonnageError:
         if error.errno == ENOENT:
-            problem = f"cannot be written: there is no folder {os.path.dirname(self.path) or '.'}"
+            missing = self.target if self.target and os.path.islink(self.path) else self.path
+            problem = f"cannot be written: there is no folder {os.path.dirname(missing) or '.'}"
         else:
             problem = f"cannot be written: {error.strerror or error}"
         if error.errno in _WORK_FAILED:
             return TonnageError(f"{self.path}: {problem}")
         return InputError(problem, path=self.path)
+
+
+def name_beside(path: str) -> str:
+    """Return a new name in the folder of a file."""
+    return os.path.join(os.path.dirname(path), f".tonnage-{os.urandom(6).hex()}")
+
+
+def keep_owner(file: "int | os.PathLike[str]", old: os.stat_result) -> None:
+    """Give a file, or an open one, to the owner and the group of another one, as far as that is allowed."""
+    for owner in (old.st_uid, -1):  # the group alone is what a member of it may give
+        try:
+            os.chown(file, owner, old.st_gid)
+        except OSError:
+            continue
+        return

@@ -139,6 +139,12 @@ def test_what_is_wrong_is_said_and_nothing_is_written(
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+def test_warnings_come_after_what_was_written(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    assert "still relative" in run("five.dag", "-o", "sub/x.dag").stderr
+    assert "still relative" not in run("five.dag", "-o", "no/folder/x.dag", status=2).stderr
+
+
 def test_a_write_protected_file_stays(run: Run, tmp_path: Path) -> None:
     (tmp_path / "five.dag").chmod(0o444)
     assert "write-protected" in run("five.dag", "--in-place", status=2).stderr

@@ -109,6 +109,29 @@ def test_a_submit_file_gives_command_requests_and_files(tmp_path: Path) -> None:
     assert workflow.categories == {"align": 2}
 
 
+def test_a_priority_that_dagman_refuses_is_a_warning(tmp_path: Path) -> None:
+    text = "PRIORITY F 1\nJOB A {\n}\nFINAL F {\n}\nSERVICE S {\n}\nPRIORITY S 2\nPRIORITY A 2\nPROVISIONER P {\n}\n"
+    workflow = load(tmp_path, f"{text}PRIORITY ALL_NODES 2\n")
+    assert workflow.source is not None
+    assert workflow.source.warnings == (
+        'the FINAL node "F" has a PRIORITY, which DAGMan refuses',
+        'the SERVICE node "S" has a PRIORITY, which DAGMan refuses',
+    )
+
+
+def test_names_in_quotes_and_tabs_stand_around_a_description(tmp_path: Path) -> None:
+    text = 'JOB "A B" {\n executable = /bin/a\n}\tDIR\td\nJOB\tC\t{\nexecutable = /bin/c\n\t}\t\nJOB D @=X\n@X\tNOOP\n'
+    workflow = load(tmp_path, f"{text}JOB 'E F' @=X\n@X\nJOB G \"{{\"\n")
+    assert [(task.name, task.command) for task in workflow.tasks[:3]] == [
+        ("A B", "/bin/a"),
+        ("C", "/bin/c"),
+        ("D", "true"),
+    ]
+    assert workflow.tasks[0].directory == "d"
+    assert [task.name for task in workflow.tasks[3:]] == ["E F", "G"]
+    assert workflow.tasks[4].category == "{"
+
+
 def test_of_lines_for_a_node_and_for_all_the_last_counts(tmp_path: Path) -> None:
     workflow = load(
         tmp_path,

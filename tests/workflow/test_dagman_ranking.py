@@ -342,11 +342,14 @@ def test_submit_files_with_a_priority_of_their_own_and_subdags_are_warnings(tmp_
             "top.dag": (
                 "JOB A a.sub\nJOB B a.sub\nJOB C c.sub\nSUBDAG EXTERNAL D d.dag\nSUBDAG EXTERNAL E d.dag\n"
                 "JOB I {\n priority = 5\n}\nSUBMIT-DESCRIPTION n {\n priority = 5\n}\nJOB N n\nJOB M missing.sub\n"
-                "JOB P p.sub\n"
+                "JOB P p.sub\nJOB Q q.sub\nJOB R r.sub\nJOB S s.sub\n"
             ),
             "a.sub": "Priority = 4\nqueue\n",
             "c.sub": "executable = /bin/true\nqueue\npriority = 5\n",
             "p.sub": "prio = 5\nqueue\n",
+            "q.sub": "+JobPrio = 5\nqueue\n",
+            "r.sub": "MY.JobPrio = 5\nqueue\n",
+            "s.sub": "jobprio = 5\nqueue\n",
         },
     )
     names = [task.name for task in read(top).tasks]
@@ -354,6 +357,9 @@ def test_submit_files_with_a_priority_of_their_own_and_subdags_are_warnings(tmp_
         f"{tmp_path}/a.sub: sets a priority, which wins over the ranking",
         SUBDAG,
         f"{tmp_path}/p.sub: sets a priority, which wins over the ranking",
+        f"{tmp_path}/q.sub: sets a priority, which wins over the ranking",
+        f"{tmp_path}/r.sub: sets a priority, which wins over the ranking",
+        f"{tmp_path}/s.sub: sets JobPrio, which contradicts the ranking",
     )
 
 
@@ -425,6 +431,23 @@ LINE = submit.PRIORITY_LINE
         ("arguments = a \\\nqueue\nqueue\n", f"arguments = a \\\nqueue\n{LINE}\nqueue\n", False),
         ("a @=end\nqueue\n@end\nqueue\n", f"a @=end\nqueue\n@end\n{LINE}\nqueue\n", False),
         ("# queue\narguments = a \\", f"# queue\narguments = a \\\n\n{LINE}\n", False),
+        ("if defined X\n a = 1\nendif\nqueue\n", f"if defined X\n a = 1\nendif\n{LINE}\nqueue\n", False),
+        ("if defined X\n prio = 1\nendif\nqueue\n", f"if defined X\n prio = 1\nendif\n{LINE}\nqueue\n", True),
+        (
+            f"if defined X\n {LINE}\nendif\nqueue\n",
+            f"if defined X\n {LINE}\nendif\n{LINE}\nqueue\n",
+            False,
+        ),
+        (
+            "priority = 3\nIF defined X\n queue 2\nelse\n queue 3\nEndif\n",
+            f"priority = 3\n{LINE}\nIF defined X\n queue 2\nelse\n queue 3\nEndif\n",
+            True,
+        ),
+        (
+            "if true\nelse\n if defined X\n a = 1\n endif\n if defined X\n  queue\n endif\nendif\nqueue\n",
+            f"{LINE}\nif true\nelse\n if defined X\n a = 1\n endif\n if defined X\n  queue\n endif\nendif\nqueue\n",
+            False,
+        ),
     ],
 )
 def test_a_submit_file_takes_the_variable_before_its_queue(tmp_path: Path, old: str, new: str, warned: bool) -> None:
@@ -438,6 +461,44 @@ def test_a_submit_file_takes_the_variable_before_its_queue(tmp_path: Path, old: 
         assert truth.expand("priority") == "0"
     truth["JOBPRIORITY"] = "17"
     assert truth.expand("priority") == "17"
+
+
+@pytest.mark.parametrize("macro", ["", "X = 1\n"])
+def test_both_branches_around_a_queue_take_the_variable(tmp_path: Path, macro: str) -> None:
+    text = f"{macro}if defined X\n if defined Y\n  a = 1\n endif\n queue 2\nelse\n queue 3\nendif\n"
+    top = write_files(tmp_path, {"top.dag": "JOB A a.sub\n", "a.sub": text})
+    assert rank_in_place(top, {"A": 1}, legacy=True).warnings == ()
+    htcondor2 = pytest.importorskip("htcondor2", reason="the package htcondor is not installed")
+    truth = htcondor2.Submit((tmp_path / "a.sub").read_text())
+    assert truth["priority"] == "$(JOBPRIORITY:0)"
+    assert truth.getQArgs() == ("2" if macro else "3")
+
+
+@pytest.mark.parametrize(
+    "line", ["+JobPrio = 5\nqueue", "my.jobprio=5\nqueue", "if true\n priority = 5\n queue\nendif"]
+)
+def test_a_priority_that_wins_over_the_papers_form_is_a_warning(tmp_path: Path, line: str) -> None:
+    top = write_files(tmp_path, {"top.dag": f"JOB A a.sub\nJOB B {{\n{line}\n}}\n", "a.sub": f"{line}\n"})
+    assert rank_in_place(top, {"A": 1, "B": 2}, legacy=True).warnings == (
+        f"{tmp_path}/a.sub: sets a priority, which wins over the ranking",
+        'the description of "B" sets a priority, which wins over the ranking',
+    )
+
+
+def test_a_submit_file_that_other_kinds_of_nodes_use_too_is_a_warning(tmp_path: Path) -> None:
+    top = write_files(
+        tmp_path,
+        {
+            "top.dag": "JOB A a.sub\nFINAL F a.sub\nSERVICE S s.sub\nJOB B b.sub\nSERVICE T b.sub\n",
+            "a.sub": "queue\n",
+            "s.sub": "queue\n",
+            "b.sub": f"{LINE}\nqueue\n",
+        },
+    )
+    said = (f'{tmp_path}/a.sub: the FINAL node "F" uses it too, and gets the priority 0',)
+    assert copy(top, tmp_path / "out.dag", {"A": 1, "B": 2}, legacy=True).warnings == said
+    assert in_place(top, {"A": 1}).warnings == ()
+    assert rank_in_place(top, {"A": 1, "B": 2}, legacy=True).warnings == said
 
 
 def test_descriptions_in_the_dag_take_the_variable_where_a_job_uses_them(tmp_path: Path) -> None:
@@ -513,16 +574,17 @@ def test_links_stay_links_permissions_stay_and_gzip_stays_gzip(tmp_path: Path) -
     assert gzip.decompress((tmp_path / "top.dag.bak").read_bytes()) == b"JOB A a\n"
 
 
+def _no_links(*_: object) -> None:
+    raise PermissionError("this disk has none")
+
+
 def test_a_backup_never_replaces_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     top = write_files(tmp_path, {"top.dag": "JOB A a\n", "top.dag.bak": "mine"})
     assert save(in_place(top, {"A": 1}), backup=True) == [tmp_path / "top.dag.bak1", top]
     assert (tmp_path / "top.dag.bak").read_text() == "mine"
     assert (tmp_path / "top.dag.bak1").read_text() == "JOB A a\n"
 
-    def no_links(*_: object) -> None:
-        raise PermissionError("this disk has none")
-
-    monkeypatch.setattr(os, "link", no_links)
+    monkeypatch.setattr(os, "link", _no_links)
     save(in_place(top, {"A": 2}), backup=True)
     assert (tmp_path / "top.dag.bak2").read_text() == "JOB A a\nPRIORITY A 1\n"
     assert save(in_place(top, {"A": 2}), backup=True) == []
@@ -540,7 +602,7 @@ def test_a_write_protected_file_stays_and_so_do_all_others(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("method", ["write", "complete", "commit"])
-@pytest.mark.parametrize("which", [1, 2])
+@pytest.mark.parametrize("which", [1, 2, 3])
 def test_where_one_file_cannot_be_written_nothing_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, which: int
 ) -> None:
@@ -552,7 +614,7 @@ def test_where_one_file_cannot_be_written_nothing_changes(
 
     def failing(self: WholeFile, *values: bytes) -> None:
         calls.append(method)
-        if len(calls) == (1 if method == "commit" else which):
+        if len(calls) == which:
             raise TonnageError("no space left on device")
         real(self, *values)
 
@@ -561,6 +623,115 @@ def test_where_one_file_cannot_be_written_nothing_changes(
         save(edit, backup=True)
     assert contents(tmp_path) == before
     assert not (tmp_path / "out.files").exists()
+
+
+@pytest.mark.parametrize("links", [True, False])
+@pytest.mark.parametrize("which", [1, 2, 3])
+@pytest.mark.parametrize("failure", [PermissionError(1, "Operation not permitted"), KeyboardInterrupt()])
+def test_renames_are_undone_where_a_later_one_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: int, links: bool, failure: BaseException
+) -> None:
+    files: dict[str, str | bytes] = {
+        "top.dag": "SPLICE S i.dag\nSPLICE T j.dag\nJOB A a\n",
+        "i.dag": "JOB x a\n",
+        "j.dag": "JOB y a\n",
+    }
+    top = write_files(tmp_path, files)
+    (tmp_path / "i.dag").chmod(0o640)
+    before = contents(tmp_path)
+    numbers = {path.name: path.stat().st_ino for path in tmp_path.iterdir()}
+    edit = in_place(top, ranks(read(top)))
+    real, calls = os.rename, []
+
+    def failing(old: str, new: str) -> None:
+        calls.append(new)
+        if len(calls) == which:
+            raise failure
+        real(old, new)
+
+    monkeypatch.setattr(os, "rename", failing)
+    if not links:
+        monkeypatch.setattr(os, "link", _no_links)
+    with pytest.raises((InputError, KeyboardInterrupt)):
+        save(edit, backup=True)
+    assert contents(tmp_path) == before
+    assert (tmp_path / "i.dag").stat().st_mode & 0o777 == 0o640
+    if links:
+        assert {path.name: path.stat().st_ino for path in tmp_path.iterdir()} == numbers
+    monkeypatch.undo()
+    save(edit)
+    assert sorted(contents(tmp_path)) == sorted(before)
+
+
+def test_a_file_that_cannot_be_put_back_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    top = write_files(tmp_path, {"top.dag": "SPLICE S i.dag\nJOB A a\n", "i.dag": "JOB x a\n"})
+    edit = in_place(top, ranks(read(top)))
+    real, calls = os.rename, []
+
+    def failing(old: str, new: str) -> None:
+        calls.append(new)
+        if len(calls) > 1:
+            raise PermissionError(1, "Operation not permitted")
+        real(old, new)
+
+    monkeypatch.setattr(os, "rename", failing)
+    with pytest.raises(TonnageError, match=r"could not be put back.*\.tonnage-") as caught:
+        save(edit)
+    kept = tmp_path / next(name for name in contents(tmp_path) if ".tonnage-" in name)
+    assert kept.name in str(caught.value)
+    assert kept.read_text() == "JOB x a\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as somebody else")
+def test_a_file_of_somebody_else_in_a_sticky_folder_leaves_all_as_they_were(tmp_path: Path) -> None:
+    top = write_files(tmp_path, {"top.dag": "SPLICE S d/i.dag\nSPLICE T j.dag\n", "d/i.dag": "JOB x a\n"})
+    write_files(tmp_path, {"j.dag": "JOB y a\n"})
+    for folder in (tmp_path, *tmp_path.parents[:2], tmp_path / "d"):
+        folder.chmod(0o755 if folder in tmp_path.parents else 0o777)
+    (tmp_path / "d").chmod(0o1777)
+    for file in (top, tmp_path / "j.dag", tmp_path / "d/i.dag"):
+        file.chmod(0o666)
+        os.chown(file, 1234, 1234)
+    os.chown(tmp_path / "d/i.dag", 4321, 4321)
+    before = contents(tmp_path)
+    edit = in_place(top, ranks(read(top)))
+    child = os.fork()
+    if child == 0:
+        os.setgid(1234)
+        os.setuid(1234)
+        try:
+            save(edit, backup=True)
+        except InputError:
+            os._exit(3)
+        os._exit(4)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_the_owner_stays(tmp_path: Path) -> None:
+    top = write_files(tmp_path, {"top.dag": "SPLICE S i.dag\nJOB A a\n", "i.dag": "JOB x a\n"})
+    for file in contents(tmp_path):
+        os.chown(tmp_path / file, 1234, 4321)
+        (tmp_path / file).chmod(0o640)
+    save(in_place(top, ranks(read(top))))
+    for file in contents(tmp_path):
+        status = (tmp_path / file).stat()
+        assert (status.st_uid, status.st_gid, status.st_mode & 0o7777) == (1234, 4321, 0o640)
+
+
+def test_an_owner_that_cannot_be_kept_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    top = write_files(tmp_path, {"top.dag": "JOB A a\n"})
+    monkeypatch.setattr(os, "chown", _no_links)
+    save(in_place(top, {"A": 1}))
+    assert stated(top) == {"A": 1}
+
+
+def test_the_folder_that_is_missing_is_that_of_a_links_target(tmp_path: Path) -> None:
+    top = write_files(tmp_path, {"top.dag": "JOB A a\n"})
+    (tmp_path / "out.dag").symlink_to("gone/x.dag")
+    with pytest.raises(InputError, match=f"there is no folder {tmp_path}/gone"):
+        save(copy(top, tmp_path / "out.dag", {"A": 1}))
 
 
 def test_a_missing_folder_is_not_made(tmp_path: Path) -> None:

@@ -160,9 +160,10 @@ def _written(
     else:
         write(ranked.workflow.with_priorities(ranked.priorities), output)
         return [str(output)]
+    saved = ranking.save(edit, backup=backup)
     for warning in edit.warnings:
         click.echo(printable(f"tonnage: {path}: warning: {warning}"), err=True)
-    return [str(one) for one in ranking.save(edit, backup=backup)]
+    return [str(one) for one in saved]
 
 
 class _Ranked:

@@ -78,12 +78,12 @@ def state_variables(parts: Parts, wanted: Mapping[str, int], patches: Patches) -
             own.add(f'VARS {quoted(node)} {append}JOBPRIORITY="{number}"')
 
 
-def state_macros(parts: Parts, jobs: Collection[str], used: Collection[str], patches: Patches) -> list[str]:
+def state_macros(parts: Parts, jobs: Collection[str], used: Collection[str], patches: Patches) -> list[tuple[str, str]]:
     """Let the descriptions that stand in the DAG take the variable: those of `jobs`, and the named ones in `used`.
 
-    Returns the names of those that set a priority of their own, which then counts no more.
+    Returns the names of those that set a priority of their own, and what that means.
     """
-    overruled: list[str] = []
+    others: list[tuple[str, str]] = []
     seen: set[str] = set()
     for statement, document in parts.kept:
         if statement.description is None:
@@ -95,12 +95,12 @@ def state_macros(parts: Parts, jobs: Collection[str], used: Collection[str], pat
         if named:
             seen.add(name)
         if (named and name in used) or (statement.keyword == "JOB" and name in jobs):
-            place, other = submit.priority_from_macro(statement.description)
-            if other:
-                overruled.append(name)
-            if place is not None:
-                patches.of(document).insert(_line_of(statement, place), submit.PRIORITY_LINE)
-    return overruled
+            place = submit.priority_from_macro(statement.description)
+            if place.warning:
+                others.append((name, place.warning))
+            if place.line is not None:
+                patches.of(document).insert(_line_of(statement, place.line), submit.PRIORITY_LINE)
+    return others
 
 
 def _line_of(statement: Statement, place: int) -> int:
@@ -110,10 +110,10 @@ def _line_of(statement: Statement, place: int) -> int:
     return closing if place >= lines else closing - lines + place
 
 
-def from_macro(document: Document) -> tuple[Patch, bool]:
-    """Let a submit file take the variable; also say whether it sets a priority of its own."""
+def from_macro(document: Document) -> tuple[Patch, str | None]:
+    """Let a submit file take the variable; also say what it means that it sets a priority of its own."""
     patch = Patch(document)
-    place, other = submit.priority_from_macro(document.text)
-    if place is not None:
-        patch.insert(place, submit.PRIORITY_LINE)
-    return patch, other
+    place = submit.priority_from_macro(document.text)
+    if place.line is not None:
+        patch.insert(place.line, submit.PRIORITY_LINE)
+    return patch, place.warning

@@ -114,6 +114,8 @@ class _Ranking:
         """Every file of the workflow, as far as it was looked at."""
         for scope in self.scopes:
             self._look_at(scope)
+        for scope in self.scopes:
+            self._look_at_special(scope)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -137,10 +139,8 @@ class _Ranking:
         }
         state_priorities(scope.parts, lines, patches)
         state_variables(scope.parts, jobs, patches)
-        for name in state_macros(scope.parts, jobs, scope.used, patches):
-            self._warnings[
-                f'the description of "{scope.prefix}{name}" sets a priority, which the ranking overrules'
-            ] += 1
+        for name, other in state_macros(scope.parts, jobs, scope.used, patches):
+            self._warnings[f'the description of "{scope.prefix}{name}" {other}'] += 1
         return patches
 
     def submit_path(self, scope: Scope, node: Node) -> Path | None:
@@ -180,9 +180,23 @@ class _Ranking:
         elif self._legacy:
             self.submits[path], other = from_macro(Document.open(path))
             if other:
-                self._warnings[f"{path}: sets a priority, which the ranking overrules"] += 1
-        elif any(name in submit.parse(Document.open(path).text) for name in submit.OWN_PRIORITY):
-            self._warnings[f"{path}: sets a priority, which wins over the ranking"] += 1
+                self._warnings[f"{path}: {other}"] += 1
+        else:
+            settings = submit.parse(Document.open(path).text)
+            if any(name in settings for name in submit.OWN_PRIORITY):
+                self._warnings[f"{path}: {submit.WINS}"] += 1
+            elif submit.JOB_PRIO in settings:
+                self._warnings[f"{path}: sets JobPrio, which contradicts the ranking"] += 1
+
+    def _look_at_special(self, scope: Scope) -> None:
+        """See which FINAL, SERVICE and PROVISIONER nodes share a submit file that changes."""
+        for node in scope.parts.items if self.submits else ():
+            if not isinstance(node, Node) or node.kind in ("JOB", "SUBDAG"):
+                continue
+            path = self.submit_path(scope, node)
+            if path in self.submits and self.submits[path].changed:
+                name = f'{node.kind} node "{scope.prefix}{node.name}"'
+                self._warnings[f"{path}: the {name} uses it too, and gets the priority 0"] += 1
 
 
 def _is_subdag(scope: Scope, name: str) -> bool:

@@ -179,6 +179,8 @@ class _Expansion:
         if node.kind not in ("JOB", "SUBDAG"):
             self._describer.paths.pop()
             self.special.append((node, task))
+            if node.name in scope.parts.priorities:
+                self.warnings[f'the {node.kind} node "{task.name}" has a PRIORITY, which DAGMan refuses'] += 1
             return
         if len(self.tasks) == _MOST_TASKS:
             raise node.document.error(f"more than {_MOST_TASKS:,} tasks", node.line)

@@ -8,10 +8,10 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from itertools import count, takewhile
 from pathlib import Path
-from stat import S_IWGRP, S_IWOTH, S_IWUSR
+from stat import S_ISVTX, S_IWGRP, S_IWOTH, S_IWUSR
 
-from tonnage.errors import InputError
-from tonnage.whole import WholeFile
+from tonnage.errors import InputError, TonnageError
+from tonnage.whole import WholeFile, keep_owner, name_beside
 
 __all__ = ["NewFile", "save_all"]
 
@@ -30,21 +30,58 @@ class NewFile:
 def save_all(files: Sequence[NewFile], *, backup: bool = False) -> list[Path]:
     """Write files, the last one last; where one cannot be written, nothing changes.
 
-    Their folders are made, but not that of the last one. `backup` keeps what a file held as NAME.bak, and returns
-    these beside the files that were written.
+    Where the last steps fail, the renames that were made are undone; only a process that is killed between two of them
+    leaves some files new and some old. Folders are made, but not that of the last file. `backup` keeps what a file held
+    as NAME.bak, and returns these beside the files that were written.
     """
     for file in files:
         _refuse_protected(file.path)
-    with ExitStack() as undo, ExitStack() as undo_backups:
+    with ExitStack() as undo:
         staged = [_staged(file, undo) for file in files[-1:]]
         for file in files[:-1]:
             _make_folder(file.path.parent, undo)
             staged.insert(-1, _staged(file, undo))
-        backups = [copy for file in files if backup and (copy := _back_up(file.path, undo_backups)) is not None]
+        backups = [copy for file in files if backup and (copy := _back_up(file.path, undo)) is not None]
+        kept = [_Old(whole, undo) for whole in staged if whole.target is not None]
         for whole in staged:
             whole.commit()
-            undo_backups.pop_all()  # from now on they are needed
+        undo.pop_all()
+    for old in kept:
+        old.forget()
     return [*backups, *(file.path for file in files)]
+
+
+class _Old:
+    """A file as it was, which is put back when others cannot be replaced too."""
+
+    def __init__(self, new: WholeFile, undo: ExitStack) -> None:
+        self._new = new
+        self._path = Path(new.target or "")
+        self._kept: Path | None = None
+        undo.callback(self._put_back)
+        if self._path.exists():
+            self._kept = Path(name_beside(str(self._path)))
+            try:
+                _keep(self._path, self._kept)
+            except OSError as error:
+                raise InputError(f"cannot be written: {error.strerror or error}", path=new.path) from None
+
+    def _put_back(self) -> None:
+        try:
+            if self._new.committed and self._kept is None:
+                self._path.unlink(missing_ok=True)
+            elif self._new.committed and self._kept is not None:
+                self._kept.rename(self._path)
+        except OSError as error:
+            where = f": what it held is now in {self._kept}" if self._kept else ""
+            raise TonnageError(f"{self._path}: could not be put back ({error.strerror or error}){where}") from error
+        self.forget()
+
+    def forget(self) -> None:
+        """Leave no trace."""
+        if self._kept is not None:
+            with suppress(OSError):
+                self._kept.unlink(missing_ok=True)
 
 
 def _refuse_protected(path: Path) -> None:
@@ -104,11 +141,20 @@ def _backup_names(path: Path) -> Iterator[Path]:
 
 
 def _keep(path: Path, name: Path) -> None:
+    """Let another name stand for what a file holds now: the new file gets another place on the disk."""
+    if not name.parent.stat().st_mode & S_ISVTX:  # where a link to somebody else's file could not be removed again
+        try:
+            os.link(path, name)
+        except FileExistsError:
+            raise
+        except OSError:
+            pass  # another disk, or one without such links
+        else:
+            return
+    name.touch(0o600, exist_ok=False)
     try:
-        os.link(path, name)  # the new file gets another place on the disk, so the old one stays as it is
-    except FileExistsError:
-        raise
-    except OSError:  # another disk, or one without such links
-        with name.open("xb"):
-            pass
         shutil.copy2(path, name)
+    except BaseException:
+        name.unlink()
+        raise
+    keep_owner(name, path.stat())

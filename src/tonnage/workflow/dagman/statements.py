@@ -119,7 +119,7 @@ def _is_comment(text: str) -> bool:
 
 def _opening(text: str) -> tuple[str, str] | None:
     """Split ``name {`` or ``name @=TOK`` into what comes before and the mark that closes the description."""
-    words = text.split()
+    words = text.split() if '"' not in text and "'" not in text else WORD.findall(text)
     if len(words) < 2:
         return None
     if words[1] == "{":
@@ -131,7 +131,7 @@ def _opening(text: str) -> tuple[str, str] | None:
 
 def _closing_line(document: Document, lines: list[str], number: int, closing: str, opened: int) -> int:
     for end in range(number, len(lines)):
-        if lines[end].strip().split(" ", 1)[0] == closing:
+        if lines[end].split(None, 1)[:1] == [closing]:
             return end
     raise document.error(f'the submit description that starts here is not closed by "{closing}"', opened)
 

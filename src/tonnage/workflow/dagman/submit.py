@@ -5,14 +5,17 @@ import shlex
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import takewhile
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from tonnage.jobs import Amounts
 
 __all__ = [
+    "JOB_PRIO",
     "OWN_PRIORITY",
     "PRIORITY_LINE",
+    "WINS",
     "Description",
+    "MacroPlace",
     "amount",
     "amounts",
     "command",
@@ -41,14 +44,22 @@ _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 QUEUE = "queue"
 """Where `parse` keeps what stands behind ``queue``; no setting can have that name."""
-OWN_PRIORITY = ("priority", "prio")
-"""The names under which a description sets the priority of its jobs."""
+JOB_PRIO = "jobprio"
+"""What counts only where a description sets no ``priority``, and where DAGMan gives none."""
+_FORCED_PRIORITY = "my.jobprio"  # goes into the job as it is, after everything else
+_PRIORITY = ("priority", "prio")
+OWN_PRIORITY = (*_PRIORITY, _FORCED_PRIORITY)
+"""The names under which a description sets the priority of its jobs, whatever DAGMan says."""
+WINS = "sets a priority, which wins over the ranking"
+"""What is said of such a description."""
 PRIORITY_LINE = "priority = $(JOBPRIORITY:0)"
 """What gives a job the priority that the DAG file states in VARS."""
 _FROM_MACRO = re.compile(r"\$\(\s*JOBPRIORITY\s*(?::\s*0\s*)?\)", re.IGNORECASE)
 CONDITION = "if"
 """Where `parse` keeps an ``if``, which it does not evaluate."""
 _CONDITION = re.compile(r"\s*if\b(?!\s*=)", re.IGNORECASE)
+_END = "endif"
+_END_OF_CONDITION = re.compile(r"\s*endif\b(?!\s*=)", re.IGNORECASE)
 _FUNCTION = re.compile(
     r"\$(?:ENV|INT|REAL|STRING|CHOICE|RANDOM_CHOICE|RANDOM_INTEGER|SUBSTR|BASENAME|DIRNAME|EVAL|F[fpduwnxbqa]*)"
     r"\([^()]*\)"
@@ -71,12 +82,13 @@ def parse(text: str) -> dict[str, str]:
     """
     settings: dict[str, str] = {}
     for _, name, value in _statements(text):
-        settings[name] = _without_itself(name, value, settings.get(name, ""))
+        if name != _END:
+            settings[name] = _without_itself(name, value, settings.get(name, ""))
     return settings
 
 
 def _statements(text: str) -> Iterator[tuple[int, str, str]]:
-    """Yield the line's index, name and value of each setting, of each ``if``, and of the ``queue`` at the end."""
+    """Yield the line's index, name and value of each setting, ``if`` and ``endif``, and of the ``queue`` at the end."""
     numbered = enumerate(text.split("\n"))
     lines = (line for _, line in numbered)
     for index, line in numbered:
@@ -88,26 +100,51 @@ def _statements(text: str) -> Iterator[tuple[int, str, str]]:
             return
         if _CONDITION.match(whole):
             yield index, CONDITION, whole.strip()
+        elif _END_OF_CONDITION.match(whole):
+            yield index, _END, ""
         if found := _BLOCK.fullmatch(whole):
             yield index, _key(found.group(1)), _block(f"@{found.group(2)}", lines)
         elif found := _SETTING.match(whole):
             yield index, _key(found.group(1)), found.group(2).strip()
 
 
-def priority_from_macro(text: str) -> tuple[int | None, bool]:
-    """Return before which line a description needs `PRIORITY_LINE`, and whether it sets another priority above.
+class MacroPlace(NamedTuple):
+    """Where a description needs `PRIORITY_LINE`."""
 
-    None says that it has the line already; the lines' number, that it must be added at the end.
-    """
+    line: int | None
+    """Before which line; the lines' number says at the end, None that it has the line already."""
+    overruled: bool
+    """Whether it sets another priority above."""
+    wins: bool
+    """Whether it sets another priority that the line does not reach."""
+
+    @property
+    def warning(self) -> str | None:
+        """What the user should know about another priority."""
+        if self.wins:
+            return WINS
+        return "sets a priority, which the ranking overrules" if self.overruled else None
+
+
+def priority_from_macro(text: str) -> MacroPlace:
+    """Return where a description needs `PRIORITY_LINE`: before ``queue``, and before an ``if`` around that."""
     place, last = text.count("\n") + 1, ""
+    opened: list[tuple[int, str]] = []  # each `if` that is open, and the priority above it
+    inside = forced = False
     for index, name, value in _statements(text):
-        if name == QUEUE:
-            place = index
-        elif name in OWN_PRIORITY:
-            last = value
-    if _FROM_MACRO.fullmatch(last):
-        return None, False
-    return place, bool(last)
+        if name == CONDITION:
+            opened.append((index, last))
+        elif name == _END:
+            opened = opened[:-1]
+            inside = inside and bool(opened)
+        elif name == QUEUE:
+            place, last = opened[0] if opened else (index, last)
+        elif name == _FORCED_PRIORITY:
+            forced = True
+        elif name in _PRIORITY and not (opened and _FROM_MACRO.fullmatch(value)):
+            last, inside = value, bool(opened)
+    has_it = _FROM_MACRO.fullmatch(last) is not None
+    return MacroPlace(None if has_it else place, bool(last) and not has_it, inside or forced)
 
 
 def _continued(line: str, lines: Iterator[str]) -> str:
