@@ -226,8 +226,6 @@ def test_tasks_that_take_longer_than_expected_are_all_done_in_the_end(strategy: 
 @pytest.mark.parametrize(
     ("log", "requests", "moment", "name", "strategy"),
     [
-        ("kth-sp2", "accurate", 1_186_650, "CYBERSHAKE_500_360000", "zhang-improved"),
-        ("sdsc-sp2", "real", 802_464, "CYBERSHAKE_250_1800000", "zhang-improved"),
         ("sdsc-sp2", "real", 845_664, "CYBERSHAKE_250_360000", "glume"),
     ],
 )

@@ -1,28 +1,42 @@
 """The strategy that does best by forecast: each of several is played on the queue as it is, and as it may become."""
 
 from dataclasses import replace
+from typing import NamedTuple
 
+from tonnage.pack.allocations import best_leeway, best_nodes, submission
 from tonnage.pack.crossing import Packer, forecast
 from tonnage.pack.decisions import Packed, Settings, Situation
 from tonnage.pack.glume import glume
 from tonnage.pack.plain import level_by_level, one_job, per_task
 from tonnage.pack.work import NEVER
-from tonnage.pack.zhang import zhang_improved
 from tonnage.units import format_seconds
 
 __all__ = ["auto"]
 
-_RIVALS: dict[str, Packer] = {
-    "glume": glume,
-    "one-job": one_job,
-    "level-by-level": level_by_level,
-    "zhang-improved": zhang_improved,
-    "per-task": per_task,
+
+def least_ratio(situation: Situation, settings: Settings) -> Packed:
+    """The next levels as one job, as many as wait least for each second that they run; each on its best nodes."""
+    if situation.pending:
+        return Packed()
+    delay = situation.delay
+    options = [best_nodes(situation, settings, delay, 0, level) for level in range(situation.left.last, -1, -1)]
+    chosen = best_leeway(situation, settings, delay, min(options, key=lambda option: option.wait / option.run))
+    return Packed((submission(situation, settings, chosen),))
+
+
+class _Rival(NamedTuple):
+    packer: Packer
+    handicap: float
+    """How much sooner than glume it must be by forecast: what is submitted later waits for what nobody can foresee."""
+
+
+_RIVALS = {
+    "glume": _Rival(glume, 1.0),
+    "one-job": _Rival(one_job, 1.05),
+    "least-ratio": _Rival(least_ratio, 1.05),
+    "level-by-level": _Rival(level_by_level, 1.1),
+    "per-task": _Rival(per_task, 1.4),
 }
-"""The first of equal ones is taken."""
-_USUAL = 1.05
-_MUST_PROMISE = {"glume": 1.0, "per-task": 1.25}
-"""How much sooner than glume a rival must be by forecast: tasks on their own wait for what nobody can foresee."""
 
 
 def auto(situation: Situation, settings: Settings) -> Packed:
@@ -30,17 +44,13 @@ def auto(situation: Situation, settings: Settings) -> Packed:
     if situation.pending:
         return Packed()
     found: dict[str, int] = {}
-    for name, packer in _RIVALS.items():
-        best = min((found[rival] * _handicap(rival) for rival in found), default=float(NEVER))
-        seconds = forecast(situation, packer, settings, at_most=int(best / _handicap(name)))
+    for name, rival in _RIVALS.items():
+        best = min((found[one] * _RIVALS[one].handicap for one in found), default=float(NEVER))
+        seconds = forecast(situation, rival.packer, settings, at_most=int(best / rival.handicap))
         if seconds is not None:
             found[name] = seconds
-    chosen = min(found, key=lambda name: found[name] * _handicap(name))
-    packed = _RIVALS[chosen](situation, settings)
+    chosen = min(found, key=lambda name: found[name] * _RIVALS[name].handicap)
+    packed = _RIVALS[chosen].packer(situation, settings)
     others = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in found.items() if name != chosen)
     reason = f"{chosen}: done in {format_seconds(found[chosen])} by forecast"
     return replace(packed, reason=f"{reason} ({others})" if others else reason, estimate=found[chosen])
-
-
-def _handicap(name: str) -> float:
-    return _MUST_PROMISE.get(name, _USUAL)
