@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from tonnage.cli.options import json_option, print_json, printable, read_workflow, workflow_arguments
+from tonnage.cli.sources import amounts
 from tonnage.cli.tables import counted, print_table
 from tonnage.errors import InputError
 from tonnage.units import format_seconds
@@ -40,6 +41,9 @@ class QueueOptions(NamedTuple):
     max_running: int | None
     fudge: float
     order: str
+    node: str | None
+    min_utilisation: float
+    variation: float
 
     def workload(self) -> "Workload":
         """Read the log."""
@@ -60,7 +64,7 @@ class QueueOptions(NamedTuple):
             requests=self.requests,
             policy=self.policy,
             contiguous=self.contiguous,
-            settings=Settings(fudge=self.fudge),
+            settings=Settings(fudge=self.fudge, min_utilisation=self.min_utilisation, variation=self.variation),
         )
 
 
@@ -107,6 +111,23 @@ def queue_options(command: Any) -> Any:  # noqa: ANN401 (click's decorators take
             default="longest",
             show_default=True,
             help="Which task of a batch job goes first.",
+        ),
+        click.option(
+            "--node", metavar="AMOUNTS", help="What a node has, so that tasks share it: cores=16,memory=64GB."
+        ),
+        click.option(
+            "--min-utilisation",
+            type=click.FloatRange(0, 1),
+            default=0.0,
+            metavar="PART",
+            help="Batch jobs have no more nodes than tasks use for this part of the time: 0.5.",
+        ),
+        click.option(
+            "--variation",
+            type=click.FloatRange(0, 10),
+            default=0.0,
+            metavar="PART",
+            help="How much run times vary, as a part of the expected ones: 0.3.",
         ),
     )
     whole: Any = update_wrapper(wrapped, command)
@@ -165,7 +186,7 @@ def pack(
     """
     from tonnage.pack.trial import try_out
 
-    work = work_of(path, source_format, queue.order)
+    work = work_of(path, source_format, queue)
     workload = queue.workload()
     moment = workload.moment(at)
     names = PACKER_NAMES if strategy == "all" else (strategy,)
@@ -183,13 +204,15 @@ def pack(
         _print(trials[0])
 
 
-def work_of(path: Path, source_format: str | None, order: str) -> "Work":
+def work_of(path: Path, source_format: str | None, queue: QueueOptions) -> "Work":
     """Read a workflow for packing; what is wrong with it is said with the file's name."""
+    from tonnage.jobs import Amounts
     from tonnage.pack import Work
 
+    node = Amounts.of(**amounts([queue.node], "--node")) if queue.node else None  # type: ignore[arg-type]
     workflow = read_workflow(path, source_format)
     try:
-        return Work.of(workflow, order)
+        return Work.of(workflow, queue.order, node)
     except InputError as error:
         raise InputError(error.message, path=path, hint=error.hint) from None
 

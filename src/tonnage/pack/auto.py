@@ -7,7 +7,7 @@ from tonnage.pack.allocations import best_leeway, best_nodes, submission
 from tonnage.pack.crossing import Packer, forecast
 from tonnage.pack.decisions import Packed, Settings, Situation
 from tonnage.pack.glume import glume
-from tonnage.pack.plain import level_by_level, one_job, per_task
+from tonnage.pack.plain import one_job, per_task, split_level
 from tonnage.pack.work import NEVER
 from tonnage.units import format_seconds
 
@@ -34,7 +34,7 @@ _RIVALS = {
     "glume": _Rival(glume, 1.0),
     "one-job": _Rival(one_job, 1.05),
     "least-ratio": _Rival(least_ratio, 1.05),
-    "level-by-level": _Rival(level_by_level, 1.1),
+    "split-level": _Rival(split_level, 1.1),
     "per-task": _Rival(per_task, 1.4),
 }
 

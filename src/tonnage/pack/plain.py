@@ -4,9 +4,13 @@ import numpy as np
 
 from tonnage.pack.allocations import best_allocation, submission
 from tonnage.pack.decisions import Packed, Settings, Situation, Submission, requested
+from tonnage.pack.work import NEVER
 from tonnage.units import format_seconds
 
-__all__ = ["level_by_level", "one_job", "per_task"]
+__all__ = ["level_by_level", "one_job", "per_task", "split_level"]
+
+_PARTS = (1, 2, 4, 8)
+"""Into how many batch jobs a level is cut."""
 
 
 def per_task(situation: Situation, settings: Settings) -> Packed:
@@ -50,3 +54,37 @@ def level_by_level(situation: Situation, settings: Settings) -> Packed:
     reason = f"level done in {format_seconds(chosen.end)} by estimate"
     estimate = None if situation.left.last else chosen.end
     return Packed((submission(situation, settings, chosen),), reason, estimate=estimate)
+
+
+def split_level(situation: Situation, settings: Settings) -> Packed:
+    """Level by level, each in as many batch jobs side by side as let it be done first: small ones fit into gaps."""
+    if situation.pending or situation.running:
+        return Packed()
+    most = len(situation.left.tasks(0, 0)) if situation.room is None else situation.room
+    tried = [_dealt(situation, settings, parts) for parts in _PARTS if parts <= max(1, most)]
+    ends = [max((job.wait or 0) + job.run for job in jobs) for jobs in tried]
+    soonest = min(range(len(tried)), key=ends.__getitem__)
+    reason = f"level in {len(tried[soonest])} parts done in {format_seconds(ends[soonest])} by estimate"
+    return Packed(tried[soonest], reason)
+
+
+def _dealt(situation: Situation, settings: Settings, parts: int) -> tuple[Submission, ...]:
+    """Return the first level in so many batch jobs, the long tasks dealt out evenly."""
+    left, queue = situation.left, situation.queue
+    work = left.work
+    tasks = left.tasks(0, 0)
+    tasks = tasks[np.argsort(-work.seconds[tasks], kind="stable")]
+    level = int(left.levels[0])
+    jobs = []
+    for part in range(min(parts, len(tasks))):
+        own = np.sort(tasks[part::parts])
+        runs = work.run_times(own, min(len(own), queue.nodes))
+        nodes = np.arange(1, len(runs) + 1)
+        seconds = requested(runs, settings, len(own), nodes)
+        waits = queue.earliest_many(nodes, seconds) - queue.now
+        ends = waits + runs
+        ends[work.seconds[own].sum() < settings.min_utilisation * nodes * runs] = NEVER
+        best = int(np.argmin(ends))
+        jobs.append(Submission(own, (level, level), best + 1, int(seconds[best]), int(waits[best]), int(runs[best])))
+        queue = queue.with_job(best + 1, int(seconds[best]))
+    return tuple(jobs)

@@ -17,7 +17,7 @@ from tonnage.batch import Cluster, Workload
 from tonnage.errors import InputError
 from tonnage.pack.decisions import Settings
 from tonnage.pack.packers import PACKERS, cross
-from tonnage.pack.work import Work
+from tonnage.pack.work import Work, actual_times
 from tonnage.units import format_seconds
 
 __all__ = [
@@ -165,8 +165,9 @@ class Player:
         found = np.empty((len(experiment.strategies), chunk.end - chunk.begin, 3), np.int64)
         for place, moment in enumerate(experiment.times[chunk.begin : chunk.end]):
             cluster.advance(moment)
+            actual = actual_times(work, experiment.settings.variation, seed=chunk.begin + place)
             for number, strategy in enumerate(experiment.strategies):
-                outcome = cross(work, cluster.copy(), strategy, experiment.settings)
+                outcome = cross(work, cluster.copy(), strategy, experiment.settings, actual=actual)
                 found[number, place] = outcome.makespan, outcome.expired, outcome.idle
         return found
 

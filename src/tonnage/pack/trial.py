@@ -8,7 +8,7 @@ from tonnage.pack.decisions import Packed, Settings, Situation, Submission
 from tonnage.pack.packers import FORESIGHTED, PACKERS
 from tonnage.pack.plain import per_task
 from tonnage.pack.replay import Experiment
-from tonnage.pack.work import Work
+from tonnage.pack.work import Work, actual_times
 
 __all__ = ["Queue", "Trial", "try_out"]
 
@@ -58,6 +58,7 @@ def _tried(work: Work, cluster: Cluster, strategy: str, settings: Settings) -> T
         answers.append(replace(packed, jobs=jobs))
         return packed
 
-    outcome = cross(work, cluster, listened, settings, work.seconds, foresight=strategy in FORESIGHTED)
+    actual = actual_times(work, settings.variation, seed=0)
+    outcome = cross(work, cluster, listened, settings, actual, foresight=strategy in FORESIGHTED)
     first = answers[0]
     return Trial(strategy, begin, first.jobs, first.reason, first.estimate, outcome)

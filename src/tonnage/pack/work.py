@@ -15,7 +15,7 @@ from tonnage.kernels import fast
 from tonnage.pack.lists import WHOLE, run_times, schedule, shared_run_times, shared_schedule
 from tonnage.workflow import Graph, Workflow
 
-__all__ = ["NEVER", "ORDERS", "Left", "Work"]
+__all__ = ["NEVER", "ORDERS", "Left", "Work", "actual_times"]
 
 IntArray: TypeAlias = NDArray[np.int64]
 
@@ -39,7 +39,8 @@ class Work:
     """Of the tasks that could start, the one with the smallest goes first."""
     shares: tuple[IntArray, IntArray] | None = None
     """What each task needs of a node's cores and of its memory, in thousandths; None: each takes a whole node."""
-    _known: "dict[tuple[bytes, int, int, int], IntArray]" = field(default_factory=dict, repr=False)
+    _known: "dict[tuple[bytes, int], IntArray]" = field(default_factory=dict, repr=False)
+    """The run times of tasks on up to so many nodes: the same are asked for again and again."""
 
     @classmethod
     def of(cls, workflow: Workflow, order: str = "longest", node: Amounts | None = None) -> "Work":
@@ -68,9 +69,12 @@ class Work:
 
     def run_times(self, tasks: IntArray, most: int) -> IntArray:
         """Return how long these tasks take on 1, 2, ... nodes, each a task at a time; what they wait for is done."""
-        found = np.empty(most, np.int64)
-        kernel = self._kernel(run_times if self.shares is None else shared_run_times)
-        kernel(*self._rows(tasks), *self._needs(tasks), found)
+        key = (tasks.tobytes(), most)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = np.empty(most, np.int64)
+            kernel = self._kernel(run_times if self.shares is None else shared_run_times)
+            kernel(*self._rows(tasks), *self._needs(tasks), found)
         return found
 
     def ends(self, tasks: IntArray, nodes: int, ready: IntArray) -> IntArray:
@@ -103,6 +107,15 @@ class Work:
 
     def _kernel(self, function: Callable[..., None]) -> Callable[..., None]:
         return fast(function, self.graph.size * _EFFORT)
+
+
+def actual_times(work: Work, variation: float, *, seed: int) -> IntArray:
+    """Return how long tasks might really take: around what is expected, log-normal, with such a variation."""
+    if not variation:
+        return work.seconds
+    spread = np.sqrt(np.log1p(variation**2))
+    drawn = np.random.default_rng(seed).lognormal(-(spread**2) / 2, spread, len(work.seconds))
+    return np.maximum(np.ceil(work.seconds * drawn), 1).astype(np.int64)
 
 
 def _shares(workflow: Workflow, node: Amounts) -> tuple[IntArray, IntArray]:
@@ -150,10 +163,6 @@ class Left:
         """The workflow's levels that have tasks left."""
         return np.unique(self.work.graph.level[self.mask]).astype(np.int64)
 
-    @cached_property
-    def _name(self) -> bytes:
-        return np.packbits(self.mask).tobytes()
-
     @property
     def last(self) -> int:
         """The number of the last level."""
@@ -176,8 +185,4 @@ class Left:
 
     def run_times(self, first: int, last: int, nodes: int) -> IntArray:
         """Return how long some levels take on 1, 2, ... nodes: as many as are of use, and as there are."""
-        key = (self._name, first, last, nodes)
-        known = self.work._known
-        if key not in known:
-            known[key] = self.work.run_times(self.tasks(first, last), min(self.width(first, last), nodes))
-        return known[key]
+        return self.work.run_times(self.tasks(first, last), min(self.width(first, last), nodes))

@@ -52,8 +52,20 @@ def _pool(initializer: "Callable[..., None]", *values: object) -> "Iterator[Proc
 
 
 def _ignore_ctrl_c() -> None:
-    """Whoever presses Ctrl-C means the first process, which then ends the others."""
+    """Whoever presses Ctrl-C means the first process, which then ends the others; they also end when it is gone."""
+    from threading import Thread
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_the_first, daemon=True).start()
+
+
+def _end_with_the_first() -> None:
+    from multiprocessing import parent_process
+
+    first = parent_process()
+    if first is not None:
+        first.join()
+        os._exit(1)
 
 
 _functions: "list[Callable[[Any], Any]]" = []

@@ -80,7 +80,7 @@ def command(
     from tonnage.units import parse_seconds
 
     names = PACKER_NAMES if strategies == "all" else named(strategies, PACKER_NAMES, "--strategies")
-    works = _works(paths, queue.order)
+    works = _works(paths, queue)
     workload = queue.workload()
     times = submission_times(
         workload, every=int(parse_seconds(every)), days=days, warmup=int(parse_seconds(warmup)), spread=spread
@@ -97,13 +97,13 @@ def command(
         _print_table([one for one in table if one.cap == cap], experiment.strategies)
 
 
-def _works(paths: tuple[Path, ...], order: str) -> "dict[str, Work]":
+def _works(paths: tuple[Path, ...], queue: QueueOptions) -> "dict[str, Work]":
     """Return workflows by the names of their files; where two are alike, by their paths."""
     stems = [path.stem for path in paths]
     names = [path.stem if stems.count(path.stem) == 1 else str(path) for path in paths]
     if len(set(names)) < len(names):
         raise InputError("a workflow is named twice", hint="once is enough: the results would be the same")
-    return {name: work_of(path, None, order) for name, path in zip(names, paths, strict=True)}
+    return {name: work_of(path, None, queue) for name, path in zip(names, paths, strict=True)}
 
 
 def _played(

@@ -13,6 +13,8 @@ from tonnage.cli.tables import print_table
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from tonnage.rank import Order
     from tonnage.rank.replay import Comparison, Ratio
     from tonnage.workflow import Workflow
@@ -83,8 +85,11 @@ def command(
         for batch in (_BATCHES if sweep else batches or (16.0,))
     ]
     usual = 30 if sweep else 300
+    names = list(METHOD_NAMES) if methods == "all" else named(methods, METHOD_NAMES, "--methods")
+    if set(names) <= {baseline}:
+        raise InputError(f"nothing to compare with {baseline}", hint="name another method with --methods")
     workflow = read_workflow(path, source_format)
-    orders = _orders(workflow, methods, baseline)
+    orders = _orders(workflow, [*names, baseline])
     points: list[Comparison] = []
     with all_cores() as mapper, progress(len(grids)) as advance:
         for grid in grids:
@@ -97,17 +102,14 @@ def command(
         facts = [_facts(one) for one in points]
         print_json({"points": facts, "mean_eligible": means, "eligible": _sampled(curves, _POINTS)})
         return
-    if not points:
-        raise InputError(f"nothing to compare with {baseline}", hint="name another method with --methods")
     _print(points, plot=sweep)
     _draw(curves)
 
 
-def _orders(workflow: "Workflow", methods: str, baseline: str) -> "dict[str, Order]":
+def _orders(workflow: "Workflow", names: "Iterable[str]") -> "dict[str, Order]":
     from tonnage.rank import rank
 
-    names = list(METHOD_NAMES) if methods == "all" else named(methods, METHOD_NAMES, "--methods")
-    return {name: rank(workflow, name) for name in dict.fromkeys([*names, baseline])}
+    return {name: rank(workflow, name) for name in dict.fromkeys(names)}
 
 
 def _played(orders: "dict[str, Order]") -> "dict[str, Order | None]":
@@ -156,18 +158,30 @@ def _bar(part: float) -> str:
 
 def _plot(points: "list[Comparison]") -> None:
     """Draw the execution time over the sizes of batches: a full bar is the baseline, the lowest is half."""
-    click.echo("execution time for batches of 1 to 65536 workers, as a part of the baseline's: ▁ half or less, █ all")
+    click.echo(
+        "execution time for batches of 1 to 65536 workers, as a part of the baseline's: ▁ half or less, █ as long,"
+    )
+    click.echo("▲ longer by more than 1 %. The least and the most are of points whose range does not hold 1.")
     rows: dict[tuple[str, float], list[Comparison]] = {}
     for one in points:
         rows.setdefault((one.method, one.grid.between), []).append(one)
     table = []
     for (method, arrival), row in rows.items():
         medians = [one.execution_time.median or 1.0 for one in row]
-        bars = "".join(_bar((median - 0.5) * 2) for median in medians)
-        best = min(row, key=lambda one: one.execution_time.median or 1.0)
-        table.append([method, f"{arrival:g}", bars, _shown(best.execution_time), f"{best.grid.batch:g}"])
-    header = ["method", "arrival", "by batch", "least", "at batch"]
-    print_table(header, table, right=("arrival", "least", "at batch"))
+        bars = "".join("▲" if median > 1.01 else _bar((median - 0.5) * 2) for median in medians)
+        table.append([method, f"{arrival:g}", bars, _extreme(row, min), _extreme(row, max)])
+    header = ["method", "arrival", "by batch", "least", "most"]
+    print_table(header, table, right=("arrival", "least", "most"))
+
+
+def _extreme(row: "list[Comparison]", extreme: "Callable[..., Comparison]") -> str:
+    """Return the least or the most execution time that is not as likely the baseline's, and where."""
+    sure = [one for one in row if not (one.execution_time.low or 0) <= 1 <= (one.execution_time.high or 2)]
+    sure = [one for one in sure if ((one.execution_time.median or 1) < 1) == (extreme is min)]
+    if not sure:
+        return "-"
+    found = extreme(sure, key=lambda one: one.execution_time.median or 1.0)
+    return f"{_shown(found.execution_time)} at {found.grid.batch:g}"
 
 
 def _ratios(one: "Comparison") -> "dict[str, Ratio]":
