@@ -208,8 +208,7 @@ def test_with_accurate_requests_one_job_is_done_when_it_is_estimated_to_be() -> 
     assert trial.estimate == trial.outcome.makespan
 
 
-# Not yet auto: its forecast does not know what to do with a batch job that is going to expire.
-@pytest.mark.parametrize("strategy", [name for name in PACKERS if name != "auto"])
+@pytest.mark.parametrize("strategy", PACKERS)
 @pytest.mark.parametrize("name", ["cybershake", "montage", "sipht"])
 def test_tasks_that_take_longer_than_expected_are_all_done_in_the_end(strategy: str, name: str) -> None:
     work = Work.of(FAMILIES[name].generate(80))

@@ -1,8 +1,10 @@
 """The strategy that does best by forecast: each of several is played on the queue as it is, and as it may become."""
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
+from tonnage.errors import TonnageError
 from tonnage.pack.allocations import best_leeway, best_nodes, submission
 from tonnage.pack.crossing import Packer, forecast
 from tonnage.pack.decisions import Packed, Settings, Situation
@@ -46,9 +48,12 @@ def auto(situation: Situation, settings: Settings) -> Packed:
     found: dict[str, int] = {}
     for name, rival in _RIVALS.items():
         best = min((found[one] * _RIVALS[one].handicap for one in found), default=float(NEVER))
-        seconds = forecast(situation, rival.packer, settings, at_most=int(best / rival.handicap))
-        if seconds is not None:
-            found[name] = seconds
+        with suppress(TonnageError):  # whatever goes wrong in a forecast speaks against it
+            seconds = forecast(situation, rival.packer, settings, at_most=int(best / rival.handicap))
+            if seconds is not None:
+                found[name] = seconds
+    if not found:
+        return glume(situation, settings)
     chosen = min(found, key=lambda name: found[name] * _RIVALS[name].handicap)
     packed = _RIVALS[chosen].packer(situation, settings)
     others = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in found.items() if name != chosen)

@@ -128,6 +128,8 @@ class _Crossing:
         size = work.graph.size
         self._end = np.full(size, NEVER, np.int64)
         """When each task ends, as far as that is known."""
+        self._foreseen = self._end if self._true is work else self._end.copy()
+        """When each task ends by what packers know."""
         self._left = np.ones(size, np.bool_)
         """Which tasks are in no batch job, and not done."""
         self._waiting = work.graph.indegree.tolist()
@@ -217,9 +219,14 @@ class _Crossing:
             pending=len(self._open) - len(running),
             running=len(running) + (self._held_until > now),
             room=self._cluster.room(),
-            ends=self._end.copy(),
+            ends=self._expected_ends(),
             arrivals=self._cluster.expected(_WINDOW, _HORIZON) if self._foresight else None,
         )
+
+    def _expected_ends(self) -> IntArray:
+        """Return when tasks ended, or are expected to: what is late is expected at any moment."""
+        now = self._cluster.now
+        return np.where(self._end <= now, self._end, np.maximum(self._foreseen, now + 1))
 
     def _take(self, event: Event) -> bool:
         """Take note of an event; return whether there may be something to submit."""
@@ -247,6 +254,9 @@ class _Crossing:
         ends = self._true.ends(tasks, carried.job.nodes, self._can_start(tasks, now) - now) + now
         limit = now + carried.job.seconds
         self._end[tasks] = np.where(ends <= limit, ends, NEVER)
+        if self._true is not self._work:
+            foreseen = self._work.ends(tasks, carried.job.nodes, self._can_start(tasks, now) - now) + now
+            self._foreseen[tasks] = np.minimum(foreseen, limit)
         last = int(ends.max())
         self._cluster.will_run(number, last - now if last <= limit else None)
 
@@ -279,7 +289,7 @@ class _Crossing:
         """Take back the tasks that a batch job did not finish."""
         tasks = carried.job.tasks
         undone = tasks[self._end[tasks] > self._cluster.now]
-        self._end[undone] = NEVER
+        self._end[undone] = self._foreseen[undone] = NEVER
         self._left[undone] = True
         if self._ready is not None:
             self._ready.extend(task for task in undone.tolist() if not self._waiting[task])
