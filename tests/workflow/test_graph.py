@@ -47,6 +47,18 @@ def random_graphs(count: int) -> list[tuple[int, list[Edge]]]:
     return made
 
 
+@pytest.mark.parametrize("near", [1, 20, 10**9])
+@pytest.mark.parametrize(("size", "pairs"), random_graphs(4))
+def test_shortcuts_are_found_close_by_and_far_away(
+    size: int, pairs: list[Edge], near: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As large graphs are searched, but not compiled: ways back are given up early, late or never."""
+    monkeypatch.setattr("tonnage.workflow.graph.COMPILE_FROM", 0)
+    monkeypatch.setattr("tonnage.workflow.graph._NEAR", near)
+    reduced, expected = build(size, pairs).reduced(), nx.transitive_reduction(oracle(size, pairs))
+    assert sorted(zip(reduced.edge_parents().tolist(), reduced.child.tolist(), strict=True)) == sorted(expected.edges)
+
+
 @either_way
 @pytest.mark.parametrize(("size", "pairs"), random_graphs(8))
 def test_order_levels_reachability_and_reduction_agree_with_networkx(size: int, pairs: list[Edge]) -> None:

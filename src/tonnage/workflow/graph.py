@@ -178,11 +178,15 @@ class Graph:
         climb = self.level[self.child] - self.level[self.edge_parents()]
         if not (climb >= 2).any():
             return shortcut
-        # Most are found, or found to be none, close by; those that would take long are looked at all together.
-        back = np.lexsort((self.edge_parents(), self.child))  # where each dependency beside `parent` stands in `child`
-        near, far = np.zeros(self.edges, np.bool_), np.zeros(self.size, np.bool_)
-        self._fast(_near_shortcuts)(self.parent_start, self.parent, self.level, self.outdegree, near, far)
-        shortcut[back] = near
+        far = np.zeros(self.size, dtype=np.bool_)
+        far[self.child[climb >= 2]] = True
+        if _work(self.size, self.edges) >= COMPILE_FROM:
+            # Most are found, or found to be none, close by; those that would take long are looked at all together.
+            near = np.zeros(self.edges, dtype=np.bool_)
+            far[:] = False
+            self._fast(_near_shortcuts)(self.parent_start, self.parent, self.level, self.outdegree, near, far)
+            # Where each dependency beside `parent` stands in `child`.
+            shortcut[np.lexsort((self.edge_parents(), self.child))] = near
         if far.any():
             rows = _Ordered(self.child_start, self.child, self.order[::-1])
             found = np.zeros(self.edges, dtype=np.bool_)
