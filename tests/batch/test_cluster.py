@@ -352,3 +352,13 @@ def test_there_is_room_for_any_number_of_jobs() -> None:
         events = [event for _ in range(600) for event in cluster.advance()]
     assert {event.job for event in events} == set(ours)
     assert [event.time for event in events if event.kind == "started"] == [3 * place for place in range(300)]
+
+
+def test_a_cluster_after_a_snapshot_keeps_what_was_promised_and_counts_its_own_jobs() -> None:
+    before = Cluster(4)
+    before.submit(3, 100, 100)
+    after = Cluster.after(before.snapshot(), max_running=1, max_submitted=2)
+    first, second = after.submit(1, 50, 50), after.submit(1, 50, 50)
+    assert (after.start_of(first), after.start_of(second)) == (0, 50)
+    assert after.room() == 0
+    assert after.snapshot().earliest(2, 10) == 100

@@ -153,6 +153,11 @@ class Cluster:
         return int(self._state[plan.NOW])
 
     @property
+    def max_running(self) -> int | None:
+        """How many jobs of each user may run at a time."""
+        return self._max_running
+
+    @property
     def queued(self) -> int:
         """How many jobs wait."""
         return int(self._state[plan.QUEUED])
@@ -271,7 +276,8 @@ class Cluster:
         if self._max_running is None:
             return -1
         if user not in self._users:
-            own = _empty_plan(self.now, self._max_running, self._jobs.shape[1])
+            own = np.full((2, len(self._times)), plan.FOREVER, np.int64)
+            own[0, 0], own[1] = self.now, self._max_running
             self._limits = np.concatenate([self._limits, own[np.newaxis]])
             self._users[user] = len(self._users)
         return self._users[user]

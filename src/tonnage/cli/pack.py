@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tonnage.pack.replay import Experiment
     from tonnage.pack.trial import Queue, Trial
 
-__all__ = ["PACKER_NAMES", "QueueOptions", "pack", "print_left_out", "queue_options", "work_of"]
+__all__ = ["PACKER_NAMES", "QueueOptions", "log_facts", "pack", "print_left_out", "queue_options", "work_of"]
 
 PACKER_NAMES = ("per-task", "one-job", "level-by-level", "zhang", "zhang-printed", "zhang-improved", "glume", "auto")
 """The names of PACKERS, which is heavy to import."""
@@ -152,7 +152,7 @@ def queue_options(command: Any) -> Any:  # noqa: ANN401 (click's decorators take
     default="glume",
     show_default=True,
     metavar="NAME",
-    help="One of these.",
+    help="One of the strategies above.",
 )
 @json_option
 def pack(
@@ -244,17 +244,20 @@ def _date(workload: "Workload", moment: int) -> str | None:
     return f"{datetime.fromtimestamp(workload.unix_start + moment, UTC):%Y-%m-%d %H:%M} UTC"
 
 
+def log_facts(queue: QueueOptions, workload: "Workload") -> dict[str, object]:
+    """Return what the JSON says about the log."""
+    return {
+        "log": queue.log.name,
+        "jobs": len(workload),
+        "nodes": workload.machine_nodes,
+        "left_out": dict(workload.left_out),
+        "out_of_order": workload.out_of_order,
+    }
+
+
 def _queue_facts(queue: QueueOptions, workload: "Workload", met: "Queue") -> dict[str, object]:
     return {
-        "queue": {
-            "log": queue.log.name,
-            "jobs": len(workload),
-            "nodes": workload.machine_nodes,
-            "left_out": dict(workload.left_out),
-            "out_of_order": workload.out_of_order,
-            "running": met.running,
-            "waiting": met.queued,
-        },
+        "queue": {**log_facts(queue, workload), "running": met.running, "waiting": met.queued},
         "at_seconds": met.moment - int(workload.submit[0]),
     }
 

@@ -16,7 +16,7 @@ from tonnage.units import format_seconds
 __all__ = ["auto"]
 
 
-def least_ratio(situation: Situation, settings: Settings) -> Packed:
+def _least_ratio(situation: Situation, settings: Settings) -> Packed:
     """The next levels as one job, as many as wait least for each second that they run; each on its best nodes."""
     if situation.pending:
         return Packed()
@@ -35,7 +35,7 @@ class _Rival(NamedTuple):
 _RIVALS = {
     "glume": _Rival(glume, 1.0),
     "one-job": _Rival(one_job, 1.05),
-    "least-ratio": _Rival(least_ratio, 1.05),
+    "least-ratio": _Rival(_least_ratio, 1.05),
     "split-level": _Rival(split_level, 1.1),
     "per-task": _Rival(per_task, 1.4),
 }

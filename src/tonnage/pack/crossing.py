@@ -219,6 +219,7 @@ class _Crossing:
             pending=len(self._open) - len(running),
             running=len(running) + (self._held_until > now),
             room=self._cluster.room(),
+            max_running=self._cluster.max_running,
             ends=self._expected_ends(),
             arrivals=self._cluster.expected(_WINDOW, _HORIZON) if self._foresight else None,
         )
@@ -251,19 +252,22 @@ class _Crossing:
     def _start(self, number: int, carried: Carried) -> None:
         """Work out when the tasks of a batch job end that starts now, and so the job itself."""
         tasks, now = carried.job.tasks, self._cluster.now
-        ends = self._true.ends(tasks, carried.job.nodes, self._can_start(tasks, now) - now) + now
+        ends = self._true.ends(tasks, carried.job.nodes, self._can_start(tasks, now, self._end) - now) + now
         limit = now + carried.job.seconds
         self._end[tasks] = np.where(ends <= limit, ends, NEVER)
         if self._true is not self._work:
-            foreseen = self._work.ends(tasks, carried.job.nodes, self._can_start(tasks, now) - now) + now
-            self._foreseen[tasks] = np.minimum(foreseen, limit)
+            ready = self._can_start(tasks, now, self._expected_ends()) - now
+            self._foreseen[tasks] = np.minimum(self._work.ends(tasks, carried.job.nodes, ready) + now, limit)
         last = int(ends.max())
         self._cluster.will_run(number, last - now if last <= limit else None)
 
-    def _can_start(self, tasks: IntArray, start: int) -> IntArray:
-        """Return when all that each task waits for outside of its batch job is done, or when the job starts."""
+    def _can_start(self, tasks: IntArray, start: int, known: IntArray) -> IntArray:
+        """Return when all that each task waits for outside of its batch job is done, or when the job starts.
+
+        `known` is when tasks end, as it is or as it is expected.
+        """
         graph = self._work.graph
-        ends = self._end.copy()
+        ends = known.copy()
         ends[tasks] = start
         found = np.full(graph.size, start, np.int64)
         np.maximum.at(found, graph.child, ends[graph.edge_parents()])
@@ -276,7 +280,7 @@ class _Crossing:
         if carried.expired and started is not None:
             self._expired = True
             self._give_back(carried)
-            if int(self._can_start(tasks, started).max()) == started:
+            if int(self._can_start(tasks, started, self._end).max()) == started:
                 self._settings = replace(self._settings, fudge=_more_time(self._settings.fudge))
 
     def _count_done(self, done: IntArray, carried: Carried) -> None:
@@ -300,7 +304,7 @@ class _Crossing:
         for number in sorted(self._open.keys() - self._alone):
             carried = self._open[number]
             tasks = carried.job.tasks
-            if int(self._can_start(tasks, now).max()) < NEVER:
+            if int(self._can_start(tasks, now, self._end).max()) < NEVER:
                 continue
             self._cluster.cancel(number)
             del self._open[number]

@@ -9,6 +9,7 @@ better than it is.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,8 @@ from tonnage.rank.sidney import blocks, sidney, sidney_gain
 from tonnage.workflow import Graph, Workflow
 
 __all__ = ["Best", "Candidate", "Gain", "best"]
+
+FloatArray: TypeAlias = NDArray[np.float64]
 
 _WORKERS = (0.25, 1.0, 4.0)
 """Mean sizes of batches, as parts of the tasks that the workflow can run at once on average."""
@@ -130,7 +133,7 @@ class _Contest:
         self._grids = [Grid(1.0, max(1.0, part * together)) for part in _WORKERS]
         self.runs = int(np.clip(_TASKS / (max(graph.size, 1) * len(self._grids) * orders), *_RUNS))
 
-    def play(self, order: Order, name: str, seed: int) -> "list[NDArray[np.float64]]":
+    def play(self, order: Order, name: str, seed: int) -> list[FloatArray]:
         """Return how long each run took, for each number of workers."""
         played = None if name == "fifo" else order
         return [
@@ -139,7 +142,7 @@ class _Contest:
         ]
 
 
-def _compared(rival: str, ours: "list[NDArray[np.float64]]", theirs: "list[NDArray[np.float64]]") -> Gain:
+def _compared(rival: str, ours: list[FloatArray], theirs: list[FloatArray]) -> Gain:
     """Return the ratio of mean times, averaged over the numbers of workers."""
     logs = [
         np.log(one.mean() / other.mean()) if other.mean() > 0 else 0.0 for one, other in zip(ours, theirs, strict=True)
@@ -150,7 +153,7 @@ def _compared(rival: str, ours: "list[NDArray[np.float64]]", theirs: "list[NDArr
     return Gain(rival, float(np.exp(middle)), float(np.exp(low)), float(np.exp(high)))
 
 
-def _relative_error(times: "NDArray[np.float64]") -> float:
+def _relative_error(times: FloatArray) -> float:
     """Return the standard error of a mean, as a part of it."""
     mean = times.mean()
     return float(times.std(ddof=1) / mean / np.sqrt(len(times))) if mean > 0 else 0.0

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tonnage.cli.options import json_option, print_json, printable
-from tonnage.cli.pack import PACKER_NAMES, QueueOptions, print_left_out, queue_options, work_of
+from tonnage.cli.pack import PACKER_NAMES, QueueOptions, log_facts, print_left_out, queue_options, work_of
 from tonnage.cli.replay.cores import on_all_cores, progress
 from tonnage.cli.sources import named
 from tonnage.cli.tables import counted, print_table
@@ -130,13 +130,7 @@ def _facts(
     queue: QueueOptions, workload: "Workload", found: "Sequence[Result]", table: "Sequence[Score]", baseline: str
 ) -> dict[str, object]:
     return {
-        "queue": {
-            "log": queue.log.name,
-            "jobs": len(workload),
-            "nodes": workload.machine_nodes,
-            "left_out": dict(workload.left_out),
-            "out_of_order": workload.out_of_order,
-        },
+        "queue": log_facts(queue, workload),
         "baseline": baseline,
         "results": [
             {
