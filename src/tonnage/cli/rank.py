@@ -265,7 +265,7 @@ class _Ranked:
             click.echo(f"{self.method} takes jobs one by one, as tonnage rank --help says: there is no more to explain")
             return
         header = list(rows[0])
-        alike = _alike(rows)
+        alike = rows if self._parts is None else _alike(rows)  # only components repeat
         shown = [[_cell(value) for value in row.values()] for row in alike[:_EXPLAINED]]
         numbers = [name.replace("_", " ") for name in header if not isinstance(rows[0][name], str)]
         print_table([name.replace("_", " ") for name in header], shown, right=numbers)
