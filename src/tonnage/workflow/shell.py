@@ -3,10 +3,18 @@
 import re
 from posixpath import basename
 
-__all__ = ["executable", "one_line", "several_lines", "without_number"]
+__all__ = ["executable", "one_line", "plain_words", "several_lines", "without_number"]
 
 _ASSIGNMENT = re.compile(r"""\s*[A-Za-z_]\w*=(?:'[^']*'|"[^"]*"|[^\s'"])*(?:\s+|$)""", re.ASCII)
 _NUMBER_SUFFIX = re.compile(r"(?:[_.-]?ID)?[_.-]?\d+$")
+
+_PLAIN = re.compile(r"[A-Za-z0-9_@%+:,./^-][A-Za-z0-9_@%+:,./^= -]*", re.ASCII)
+# Words with which a shell does something itself, or does it differently from the program of the same name.
+_OF_THE_SHELL = frozenset(
+    ". : alias bg break case cd command continue echo eval exec exit export fc fg for function getopts hash if jobs let "
+    "local printf pwd read readonly return select set shift source test time times trap type ulimit umask unalias "
+    "unset until wait while".split()
+)
 
 _PACKED = re.compile(r"""eval "\$\(printf %b '([^']*)'\)"$""")
 
@@ -18,6 +26,14 @@ def executable(command: str | None) -> str | None:
         rest = rest[found.end() :]
     word = next(iter(rest.split(None, 1)), "")
     return basename(word.strip("'\"();&|")) or None
+
+
+def plain_words(command: str) -> list[str] | None:
+    """Return the words of a command that needs no shell: to start one takes as long as many a command."""
+    if not _PLAIN.fullmatch(command):
+        return None
+    words = command.split()
+    return None if "=" in words[0] or words[0] in _OF_THE_SHELL else words
 
 
 def without_number(name: str) -> str:

@@ -1,0 +1,206 @@
+"""``tonnage run``: execute a workflow."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tonnage.cli.archive.options import archive_option
+from tonnage.cli.options import json_option, print_json, printable, read_workflow, workflow_arguments
+from tonnage.cli.rank import METHOD_NAMES
+from tonnage.cli.sources import amounts, pairs
+from tonnage.cli.strategies import STRATEGY_NAMES
+from tonnage.cli.tables import HOURS, counted, print_table
+from tonnage.units import format_seconds
+
+if TYPE_CHECKING:
+    from tonnage.run.running import Explained, Prepared, Result
+
+__all__ = ["run"]
+
+_FAILURES = 20
+_RUNGS = 4
+
+
+@click.command()
+@workflow_arguments
+@click.option(
+    "--size",
+    "strategy",
+    type=click.Choice(STRATEGY_NAMES),
+    default="auto",
+    show_default=True,
+    metavar="NAME",
+    help="How tasks are sized: a strategy of tonnage size.",
+)
+@click.option(
+    "--rank",
+    "method",
+    type=click.Choice(METHOD_NAMES),
+    default="prio",
+    show_default=True,
+    metavar="NAME",
+    help="Which task goes first: a method of tonnage rank.",
+)
+@click.option(
+    "--machine", multiple=True, metavar="AMOUNTS", help="What tasks may use: cores=8,memory=16GB.  [default: this one]"
+)
+@click.option(
+    "--retries",
+    type=click.IntRange(0, 1000),
+    default=0,
+    show_default=True,
+    help="Try a task that failed so often again; one that was too small is always tried with more.",
+)
+@click.option("--fail-fast", is_flag=True, help="Start nothing more after the first task that failed.")
+@click.option("--sandbox", is_flag=True, help="Run each task in a folder of its own: inputs linked, outputs moved out.")
+@click.option("--new", is_flag=True, help="Begin a new run, even if one of this workflow is not finished.")
+@click.option("--durable", is_flag=True, help="Lose nothing even if the power fails; costs some speed.")
+@click.option("--explain", is_flag=True, help="Print what tasks are tried with at first, and why.")
+@click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing.")
+@click.option("--field", "fields", multiple=True, metavar="KEY=VALUE", help="Something to remember with every attempt.")
+@archive_option
+@click.option("--quiet", "-q", is_flag=True, help="Print only the summary.")
+@json_option
+def run(
+    path: Path,
+    source_format: str | None,
+    strategy: str,
+    method: str,
+    machine: tuple[str, ...],
+    retries: int,
+    fail_fast: bool,
+    sandbox: bool,
+    new: bool,
+    durable: bool,
+    explain: bool,
+    dry_run: bool,
+    fields: tuple[str, ...],
+    url: str | None,
+    quiet: bool,
+    as_json: bool,
+) -> int:
+    """Run WORKFLOW on this machine: each task with what it needs, none lost, and the archive wiser afterwards.
+
+    Sizes come from what tasks of the same category used before, and change as tasks end. A task that needs more than it
+    was given is stopped and gets more. Run again, the same command goes on with a run that was interrupted or in which
+    tasks failed. Ctrl-C lets running tasks finish; a second one ends them.
+
+    \b
+    Example: tonnage run analysis.mf
+             tonnage run analysis.dag --machine cores=4,memory=8GB --explain
+    """
+    from tonnage.run.engine import Rules
+    from tonnage.run.running import Options, Prepared
+
+    options = Options(
+        strategy=strategy,
+        rank=method,
+        machine=amounts(machine, "--machine"),
+        rules=Rules(retries=retries, fail_fast=fail_fast),
+        sandbox=sandbox,
+        durable=durable,
+        new=new,
+        fields=pairs(fields, "--field"),
+        archive=url,
+    )
+    prepared = Prepared(read_workflow(path, source_format), options, _say)
+    try:
+        if explain or dry_run:
+            _print_explained(prepared.explained(), to_errors=as_json)
+        if dry_run:
+            return 0
+        result = _go(prepared, quiet=quiet)
+    finally:
+        prepared.close()
+    if as_json:
+        print_json(_facts(result))
+    else:
+        _print(result)
+    return _status(result)
+
+
+def _say(text: str) -> None:
+    click.echo(printable(f"tonnage: {text}"), err=True)
+
+
+def _go(prepared: "Prepared", *, quiet: bool) -> "Result":
+    from time import time
+
+    from tonnage.cli.views import LiveView, PlainView, on_terminal
+    from tonnage.run.progress import Progress
+
+    progress = Progress.of(prepared.engine, time())
+    with (prepared.folder.path / "run.log").open("a", encoding="utf-8", errors="replace") as log:
+        live = on_terminal() and not quiet
+        view = LiveView(progress, log=log) if live else PlainView(progress, quiet=quiet, log=log)
+        with view:
+            how = "goes on" if prepared.resumed else "begins"
+            view.say(f"the run {prepared.folder.id} {how}: {progress.before:,} of {counted(len(progress.tasks), 'task')} done")
+            return prepared.go(view)
+
+
+def _status(result: "Result") -> int:
+    if result.stopped_by is not None and result.done < result.tasks:
+        return 128 + result.stopped_by
+    return 0 if result.done == result.tasks else 1
+
+
+def _print_explained(found: "list[Explained]", *, to_errors: bool) -> None:
+    for one in found:
+        click.echo(printable(f"{one.category} ({counted(one.tasks, 'task')})"), err=to_errors)
+        for decision in one.decisions:
+            rungs = ", then ".join(decision.resource.shown(rung) for rung in decision.ladder[:_RUNGS])
+            click.echo(printable(f"  {decision.resource}: {rungs}: {decision.reason}"), err=to_errors)
+
+
+def _print(result: "Result") -> None:
+    summary = result.summary
+    for name, reason in list(result.failed.items())[:_FAILURES]:
+        click.echo(printable(f"failed: {name}: {reason}"))
+    if len(result.failed) > _FAILURES:
+        click.echo(f"and {len(result.failed) - _FAILURES:,} more failed")
+    if result.unreachable:
+        click.echo(f"not started, because of these: {counted(result.unreachable, 'task')}")
+    for warning in result.warnings:
+        _say(warning)
+    click.echo(
+        f"{result.done:,} of {counted(result.tasks, 'task')} done in {format_seconds(summary.seconds)}, "
+        f"{counted(summary.attempts, 'attempt')}, {summary.retried:,} retried"
+    )
+    header = ["", "given", "used", "wasted", "whole machines", "largest of its kind for all"]
+    rows = []
+    for resource, account in summary.accounts.items():
+        factor, unit = HOURS[resource.unit]
+        cells = [account.given, account.used, account.whole_machine, account.max_seen]
+        given, used, whole, most = (f"{cell / factor:.3g} {unit}" for cell in cells)
+        waste = account.waste_fraction
+        rows.append([str(resource), given, used, "" if waste is None else f"{waste:.0%}", whole, most])
+    if rows:
+        print_table(header, rows, right=header[1:])
+    left = result.tasks - result.done
+    if left:
+        click.echo(f"{counted(left, 'task')} left: the same command goes on; tonnage status {result.run.id} shows the run")
+
+
+def _facts(result: "Result") -> dict[str, object]:
+    summary = result.summary
+    return {
+        "run": result.run.id,
+        "folder": str(result.run.path),
+        "tasks": result.tasks,
+        "done": result.done,
+        "failed": len(result.failed),
+        "failures": result.failed,
+        "unreachable": result.unreachable,
+        "attempts": summary.attempts,
+        "outcomes": {str(outcome): count for outcome, count in summary.outcomes.items()},
+        "retried": summary.retried,
+        "makespan_seconds": summary.seconds,
+        "waste_fraction": {str(resource): one.waste_fraction for resource, one in summary.accounts.items()},
+        "given": {str(resource): one.given for resource, one in summary.accounts.items()},
+        "used": {str(resource): one.used for resource, one in summary.accounts.items()},
+        "whole_machine": {str(resource): one.whole_machine for resource, one in summary.accounts.items()},
+        "max_seen": {str(resource): one.max_seen for resource, one in summary.accounts.items()},
+        "stopped_by": result.stopped_by,
+    }

@@ -1,0 +1,454 @@
+"""The engine: which task starts next and with how much, and what becomes of one that has ended.
+
+It has no clock and touches nothing: what happened comes in, what to do goes out. Whoever drives it (this machine, a
+cluster, a simulation) writes both down in the journal before acting.
+"""
+
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from heapq import heappop, heappush
+from math import isnan, log2, nan
+from typing import TYPE_CHECKING
+
+from tonnage.jobs import NOTHING_KNOWN, Amounts, Decision, Outcome, Resource
+from tonnage.run.machines import Machine, Need, Room
+from tonnage.size.learning import Learner, climbed, fits
+from tonnage.workflow import Task, Workflow
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["Carried", "Ended", "Engine", "Rules", "Settled", "Start", "State", "places_of"]
+
+_LOOKED_AT = 64  # kinds of tasks that are tried in vain before the rest waits for the next event
+_PATIENCE = 32  # starts of other tasks that one lets pass before nothing else may start
+_MOST_KILLED = 5
+_PLACES = 1 << 32  # a key is the place of a task in the order, then its number
+
+
+class State(IntEnum):
+    """What has become of a task."""
+
+    WAITING = 0
+    """For the tasks that it depends on."""
+    READY = 1
+    RUNNING = 2
+    DONE = 3
+    FAILED = 4
+    STOPPED = 5
+    """It was cancelled; another run of the engine may start it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How the engine deals with what goes wrong."""
+
+    retries: int = 0
+    """How often a task that failed by itself is tried again."""
+    fail_fast: bool = False
+    """Whether nothing more starts after the first task that failed for good."""
+    grow_all: bool = False
+    """Whether every resource grows when one was exhausted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A task is to be started: on which machine, and what it is given."""
+
+    attempt: int
+    task: int
+    number: int
+    """Which attempt of its task this is, from 1."""
+    machine: int
+    decisions: tuple[Decision, ...]
+    input_bytes: float
+
+    @property
+    def allocated(self) -> Amounts:
+        """What the attempt is given."""
+        return Amounts.of(**{str(one.resource): one.amount for one in self.decisions})  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """An attempt has ended: how, and what is known about it."""
+
+    attempt: int
+    outcome: Outcome
+    used: Amounts = NOTHING_KNOWN
+    exhausted: Resource | None = None
+    hopeless: bool = False
+    """Whether another attempt would fail alike: there is no such program."""
+    killed: bool = False
+    """Whether somebody killed it, and nobody knows who."""
+    started: float | None = None
+    ended: float | None = None
+    exit_status: int | None = None
+    signal: int | None = None
+    memory_method: str | None = None
+    lower_bounds: tuple[str, ...] = ()
+    stdout: str | None = None
+    """The file with what it printed."""
+    stderr: str | None = None
+    note: str = ""
+    """What went wrong, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What becomes of the task of an attempt that has ended."""
+
+    task: int
+    state: State
+    reason: str = ""
+    """Why it is tried again or given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What an earlier engine knew about a task that is not done."""
+
+    attempts: int
+    decisions: tuple[Decision, ...] | None
+    """What it is to be tried with next, where that is known."""
+
+
+@dataclass(slots=True)
+class _Running:
+    start: Start
+    need: Need
+
+
+class _Kind:
+    """Ready tasks that are given the same: one heap, the first task on top."""
+
+    __slots__ = ("heap", "listed", "passed")
+
+    def __init__(self) -> None:
+        self.heap: list[int] = []
+        self.listed = -1
+        """The key under which it stands among the heads; other entries of it are out of date."""
+        self.passed = 0
+        """How many others started while the first of these found no room."""
+
+
+class Engine:
+    """Holds the state of every task; driven by `ended` and `admit`."""
+
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        learner: Learner,
+        machines: Sequence[Machine],
+        *,
+        workflow: Workflow | None = None,
+        places: "Sequence[int] | np.ndarray | None" = None,
+        rules: Rules = Rules(),
+        input_bytes: Callable[[int], float] = lambda _: nan,
+        done: Iterable[int] = (),
+        carried: Mapping[int, Carried] | None = None,
+        first_attempt: int = 1,
+    ) -> None:
+        """Take over tasks; `places` is the place of each in the order in which they should run.
+
+        `input_bytes` tells how large the inputs of a task are, and is asked when it is ready to start. `done` and
+        `carried` are what an earlier engine has achieved.
+        """
+        self.tasks = list(tasks)
+        self.rules = rules
+        self.learner = learner
+        self.closed = False
+        """Whether nothing more is to be started."""
+        self.states = bytearray(len(self.tasks))
+        self.counts: Counter[State] = Counter()
+        self.running: dict[int, _Running] = {}
+        self._room = Room(machines)
+        self._capacity = _largest(machines)
+        self._input_bytes = input_bytes
+        self._places = array("q", range(len(self.tasks)) if places is None else map(int, places))
+        self._children, self._child_start, self._missing = _links(workflow, len(self.tasks))
+        self._next_attempt = first_attempt
+        self._attempts: dict[int, int] = {}
+        self._failures: Counter[int] = Counter()
+        self._killed: Counter[int] = Counter()
+        self._again: dict[int, tuple[Decision, ...]] = {}
+        self._inputs: dict[int, float] = {}
+        self._kinds: dict[object, _Kind] = {}
+        self._heads: list[tuple[int, int, _Kind]] = []  # kinds by their first task; an entry may be out of date
+        self._refused: list[Settled] = []
+        self._restore(done, carried or {})
+
+    # What the driver asks
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing runs and nothing can start."""
+        return not self.running and (self.closed or not self.counts[State.READY])
+
+    def start_of(self, attempt: int) -> Start:
+        """Return how a running attempt was started."""
+        return self.running[attempt].start
+
+    def unreachable(self) -> list[int]:
+        """Return the tasks that cannot run because one that they depend on has failed."""
+        found: list[int] = []
+        seen = bytearray(len(self.tasks))
+        stack = [number for number, state in enumerate(self.states) if state == State.FAILED]
+        while stack:
+            for child in self._children_of(stack.pop()):
+                if not seen[child] and self.states[child] == State.WAITING:
+                    seen[child] = 1
+                    found.append(child)
+                    stack.append(child)
+        return found
+
+    # Events
+
+    def add(self, task: Task) -> int:
+        """Take in a task that depends on no other; return its number."""
+        number = len(self.tasks)
+        self.tasks.append(task)
+        self.states.append(State.WAITING)
+        self.counts[State.WAITING] += 1
+        self._places.append(number)
+        self._missing.append(0)
+        self._make_ready(number)
+        return number
+
+    def ended(self, end: Ended) -> Settled:
+        """Take in the end of an attempt; return what becomes of its task."""
+        ran = self.running.pop(end.attempt)
+        self._room.give_back(ran.start.machine, ran.need)
+        task = ran.start.task
+        if end.outcome is Outcome.DONE:
+            self.learner.observe(self.tasks[task].category, end.used, ran.start.input_bytes)
+            self._set(task, State.DONE)
+            self._inputs.pop(task, None)
+            self._again.pop(task, None)
+            for child in self._children_of(task):
+                self._missing[child] -= 1
+                if not self._missing[child] and self.states[child] == State.WAITING:
+                    self._make_ready(child)
+            return Settled(task, State.DONE)
+        if end.outcome is Outcome.CANCELLED:
+            self._set(task, State.STOPPED)
+            return Settled(task, State.STOPPED, "it was cancelled")
+        return self._again_or_not(ran.start, end)
+
+    def cancel(self, task: int) -> bool:
+        """Take a task that has not started out of the queue; whether it had not."""
+        if self.states[task] != State.READY:
+            return False
+        self._set(task, State.STOPPED)
+        return True
+
+    def _again_or_not(self, start: Start, end: Ended) -> Settled:
+        task, decisions = start.task, start.decisions
+        if end.outcome is Outcome.EXHAUSTED:
+            resource = end.exhausted or Resource.MEMORY
+            more = climbed(decisions, resource, grow_all=self.rules.grow_all)
+            if more is None:
+                return self._give_up(task, f"it needs more {resource} than there is")
+            return self._try_again(task, more, f"it ran out of {resource}, and gets more")
+        if end.outcome is Outcome.FAILED:
+            self._failures[task] += 1
+            if end.hopeless or self._failures[task] > self.rules.retries:
+                return self._give_up(task, "it failed")
+            return self._try_again(
+                task, decisions, f"it failed, and is tried again ({self._failures[task]} of {self.rules.retries})"
+            )
+        if end.killed:
+            self._killed[task] += 1
+            if self._killed[task] > _MOST_KILLED:
+                return self._give_up(task, f"it was killed {self._killed[task]} times")
+        return self._try_again(task, decisions, f"it was {end.outcome}, and is tried again with as much")
+
+    def _try_again(self, task: int, decisions: tuple[Decision, ...], reason: str) -> Settled:
+        self._again[task] = decisions
+        self._make_ready(task)
+        return Settled(task, State.READY, reason)
+
+    def _give_up(self, task: int, reason: str) -> Settled:
+        self._set(task, State.FAILED)
+        self._again.pop(task, None)
+        if self.rules.fail_fast:
+            self.closed = True
+        return Settled(task, State.FAILED, reason)
+
+    # Actions
+
+    def admit(self) -> list[Start]:
+        """Return the tasks that start now; they count as running from here on.
+
+        The first task in the order goes first. One that finds no room lets others pass, but not for ever.
+        """
+        starts: list[Start] = []
+        if self.closed:
+            return starts
+        aside: list[_Kind] = []
+        while self._heads and len(aside) < _LOOKED_AT:
+            key, _, kind = heappop(self._heads)
+            if key != kind.listed:
+                continue
+            kind.listed = -1
+            task = self._first(kind)
+            if task is None:
+                continue
+            start = self._fit(task)
+            if start is not None:
+                heappop(kind.heap)
+                kind.passed = 0
+                starts.append(start)
+                for other in aside:
+                    other.passed += 1
+                self._push(kind)
+                continue
+            if self.states[task] == State.READY:
+                aside.append(kind)
+                if kind.passed >= _PATIENCE:
+                    break  # what it waits for would never become free while others start
+            else:
+                self._push(kind)  # it was refused
+        for kind in aside:
+            self._push(kind)
+        return starts
+
+    def refused(self) -> list[Settled]:
+        """Return the tasks that were given up without an attempt since the last call: they fit nowhere."""
+        found, self._refused = self._refused, []
+        return found
+
+    def _first(self, kind: _Kind) -> int | None:
+        """Return the first task of a kind that still waits to start."""
+        while kind.heap:
+            task = kind.heap[0] % _PLACES
+            if self.states[task] == State.READY:
+                return task
+            heappop(kind.heap)
+        return None
+
+    def _fit(self, task: int) -> Start | None:
+        decisions = self._again.get(task) or self._decide(task)
+        if decisions is None:
+            return None
+        need = _need(decisions)
+        machine = self._room.find(need)
+        if machine is None:
+            if not self._room.fits_an_empty_machine(need):
+                self._refused.append(self._give_up(task, "no machine has what it is given"))
+            return None
+        attempt, self._next_attempt = self._next_attempt, self._next_attempt + 1
+        number = self._attempts[task] = self._attempts.get(task, 0) + 1
+        start = Start(attempt, task, number, machine, decisions, self._inputs.get(task, nan))
+        self._room.take(machine, need)
+        self.running[attempt] = _Running(start, need)
+        self._set(task, State.RUNNING)
+        return start
+
+    def _decide(self, task: int) -> tuple[Decision, ...] | None:
+        """Return what a task is tried with; one that asks for more than there is, is given up."""
+        asked = self.tasks[task].request
+        too_much = None if asked is NOTHING_KNOWN else fits(asked, self._capacity)
+        if too_much is not None:
+            amount, most = too_much.shown(getattr(asked, too_much)), too_much.shown(self._capacity[too_much])
+            self._refused.append(self._give_up(task, f"it asks for {amount} of {too_much}, and there is {most}"))
+            return None
+        return self.learner.decide(self.tasks[task].category, asked, self._inputs.get(task, nan))
+
+    # State
+
+    def _set(self, task: int, state: State) -> None:
+        self.counts[State(self.states[task])] -= 1
+        self.counts[state] += 1
+        self.states[task] = state
+
+    def _make_ready(self, task: int) -> None:
+        self._set(task, State.READY)
+        size = self._inputs.get(task)
+        if size is None:
+            size = self._input_bytes(task)
+            if not isnan(size):
+                self._inputs[task] = size
+        kind = self._kinds.setdefault(self._kind_of(task, size), _Kind())
+        key = self._places[task] * _PLACES + task
+        heappush(kind.heap, key)
+        if kind.heap[0] == key:
+            self._push(kind)
+
+    def _kind_of(self, task: int, size: float) -> object:
+        """Return what sets the tasks apart that are given the same, or nearly so where the inputs' size counts."""
+        again = self._again.get(task)
+        if again is not None:
+            return _need(again)
+        one = self.tasks[task]
+        return one.category, one.request, int(log2(size)) if size > 0 else None
+
+    def _push(self, kind: _Kind) -> None:
+        if kind.heap and kind.listed != kind.heap[0]:
+            kind.listed = kind.heap[0]
+            heappush(self._heads, (kind.listed, id(kind), kind))
+
+    def _children_of(self, task: int) -> "array[int]":
+        if task + 1 >= len(self._child_start):
+            return _NOBODY
+        return self._children[self._child_start[task] : self._child_start[task + 1]]
+
+    def _restore(self, done: Iterable[int], carried: Mapping[int, Carried]) -> None:
+        self.counts[State.WAITING] = len(self.tasks)
+        for task in done:
+            self._set(task, State.DONE)
+            for child in self._children_of(task):
+                self._missing[child] -= 1
+        for task, known in carried.items():
+            self._attempts[task] = known.attempts
+            if known.decisions is not None:
+                self._again[task] = known.decisions
+        for task, state in enumerate(self.states):
+            if state == State.WAITING and not self._missing[task]:
+                self._make_ready(task)
+
+
+_NOBODY: "array[int]" = array("i")
+
+
+def _links(workflow: Workflow | None, size: int) -> "tuple[array[int], array[int], array[int]]":
+    """Return the children of each task, where they begin, and how many parents each task waits for."""
+    if workflow is None:
+        return array("i"), array("q"), array("q", bytes(8 * size))
+    graph = workflow.graph
+    children, start, missing = array("i"), array("q"), array("q")
+    children.frombytes(graph.child.astype("i4").tobytes())
+    start.frombytes(graph.child_start.astype("i8").tobytes())
+    missing.frombytes(graph.indegree.astype("i8").tobytes())
+    return children, start, missing
+
+
+def _need(decisions: tuple[Decision, ...]) -> Need:
+    given = {one.resource: one.amount for one in decisions}
+    return given.get(Resource.CORES, 0.0), given.get(Resource.MEMORY, 0.0), given.get(Resource.DISK, 0.0)
+
+
+def _largest(machines: Sequence[Machine]) -> dict[Resource, float]:
+    """Return the most of each resource that a machine has."""
+    found: dict[Resource, float] = {}
+    for machine in set(machines):
+        for resource, amount in machine.amounts().items():
+            found[resource] = max(amount, found.get(resource, 0.0))
+    return found
+
+
+def places_of(workflow: Workflow, order: "Sequence[int] | np.ndarray") -> list[int]:
+    """Return the place of each task: by the priority that the user gave it, then by the order of a ranking."""
+    ranked = [0] * len(workflow)
+    for place, task in enumerate(order):
+        ranked[task] = place
+    if all(task.priority is None for task in workflow.tasks):
+        return ranked
+    by_priority = sorted(range(len(workflow)), key=lambda task: (-(workflow.tasks[task].priority or 0), ranked[task]))
+    places = [0] * len(workflow)
+    for place, task in enumerate(by_priority):
+        places[task] = place
+    return places

@@ -1,0 +1,162 @@
+"""Where runs are kept: a folder for each, beside the workflow, in ``.tonnage/runs``."""
+
+import fcntl
+import os
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tonnage.errors import InputError, TonnageError
+from tonnage.files import stem
+
+__all__ = ["RUNS", "Lock", "RunFolder", "find_run", "new_run", "runs_of"]
+
+RUNS = Path(".tonnage", "runs")
+_PATIENCE = 10.0  # seconds in which whatever is left of a killed engine has ended
+_PAUSE = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """The folder of one run."""
+
+    path: Path
+
+    @property
+    def id(self) -> str:
+        """What the run is called."""
+        return self.path.name
+
+    @property
+    def journal(self) -> Path:
+        """Its journal."""
+        return self.path / "journal.db"
+
+    @property
+    def logs(self) -> Path:
+        """What its attempts printed."""
+        return self.path / "logs"
+
+    @property
+    def partial(self) -> Path:
+        """What attempts left behind that did not succeed."""
+        return self.path / "partial"
+
+    @property
+    def sandboxes(self) -> Path:
+        """Folders of attempts that run in one of their own."""
+        return self.path / "sandboxes"
+
+    def make(self) -> None:
+        """Make the folders."""
+        for folder in (self.path, self.logs):
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise TonnageError(f"{folder}: the folder of the run cannot be made: {error.strerror}") from None
+
+    def process(self) -> int | None:
+        """Return the process that executes the run on this machine; None where nobody does."""
+        try:
+            with (self.path / "lock").open() as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            words = (self.path / "lock").read_text().split()
+            return int(words[0]) if words and words[0].isdigit() else 0
+        except OSError:
+            return None
+        return None
+
+
+class Lock:
+    """Held by whoever executes a run, and by the processes that mind its tasks.
+
+    So who gets it knows that nobody is left who could still write for the run.
+    """
+
+    def __init__(self, folder: RunFolder) -> None:
+        """Take the lock; waits a little for what is left of an engine that was killed."""
+        self.descriptor = os.open(folder.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                holder = os.pread(self.descriptor, 200, 0).decode(errors="replace").split()
+                if _lives(holder) or time.monotonic() > deadline:
+                    os.close(self.descriptor)
+                    raise _busy(folder, holder) from None
+                time.sleep(_PAUSE)
+        os.ftruncate(self.descriptor, 0)
+        os.pwrite(self.descriptor, f"{os.getpid()} {socket.gethostname()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Let somebody else have it."""
+        os.close(self.descriptor)
+
+
+def _lives(holder: list[str]) -> bool:
+    """Whether the engine that wrote its number into a lock is there, and not only what it left behind."""
+    if len(holder) < 2 or holder[1] != socket.gethostname():
+        return bool(holder)
+    try:
+        state = Path("/proc", holder[0], "stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return False
+    return state not in ("Z", "X")
+
+
+def _busy(folder: RunFolder, holder: list[str]) -> InputError:
+    who = f"process {holder[0]} on {holder[1]}" if len(holder) >= 2 else "another process"
+    return InputError(f"the run {folder.id} is being executed by {who}", hint=f"tonnage stop {folder.path} ends it")
+
+
+def new_run(workflow: Path) -> RunFolder:
+    """Return a new folder for a run of a workflow."""
+    parent = workflow.absolute().parent / RUNS
+    name = f"{stem(workflow)}-{time.strftime('%Y%m%d-%H%M%S')}"
+    for number in range(1, 1000):
+        folder = RunFolder(parent / (name if number == 1 else f"{name}-{number}"))
+        try:
+            folder.path.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise TonnageError(f"{folder.path}: the folder of the run cannot be made: {error.strerror}") from None
+        folder.make()
+        return folder
+    raise TonnageError(f"{parent}: there are too many runs named {name}")
+
+
+def runs_of(folder: Path) -> Iterator[RunFolder]:
+    """Yield the runs whose workflows are in a folder, the newest first."""
+    found = [RunFolder(path.parent) for path in (folder.absolute() / RUNS).glob("*/journal.db")]
+    yield from sorted(found, key=_begun, reverse=True)
+
+
+def _begun(run: RunFolder) -> tuple[float, str]:
+    """Return when a run began; its lock is made first."""
+    try:
+        return run.path.stat().st_ctime_ns if not run.logs.exists() else run.logs.stat().st_ctime_ns, run.id
+    except OSError:
+        return 0, run.id
+
+
+def find_run(text: str) -> RunFolder:
+    """Return the run that a user names: its id, its path, or ``last``; ids are looked for here and further up."""
+    path = Path(text)
+    if (path / "journal.db").is_file():
+        return RunFolder(path.absolute())
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        runs = list(runs_of(folder))
+        if runs and text == "last":
+            return runs[0]
+        for run in runs:
+            if run.id == text:
+                return run
+    hint = "a run is a folder in .tonnage/runs beside its workflow; last is the newest"
+    raise InputError(f'there is no run "{text}" here', hint=hint)

@@ -1,0 +1,365 @@
+"""The journal of a run: what was decided, started and ended, written before anybody acts on it.
+
+One SQLite file. `tasks.done` is the attempt that made a task done, and nothing else makes it so. An attempt whose
+`ended` is NULL was running when the journal was last written.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from math import isnan
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from tonnage.errors import InputError, TonnageError
+from tonnage.jobs import Amounts, Decision, Outcome, Resource
+from tonnage.run.engine import Ended, Settled, Start, State
+
+__all__ = ["Before", "Journal", "JournalError", "Row", "read_facts"]
+
+_VERSION = "1"
+_GIVEN = (Resource.CORES, Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
+_SCHEMA = f"""
+CREATE TABLE run (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
+CREATE TABLE tasks (
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, category TEXT NOT NULL,
+    fingerprint BLOB NOT NULL, -- of its command and of the files that it reads from outside of the workflow
+    done INTEGER               -- the attempt that made it done
+);
+CREATE TABLE decisions (
+    id INTEGER PRIMARY KEY, resource TEXT NOT NULL, strategy TEXT NOT NULL, samples INTEGER NOT NULL,
+    ladder TEXT NOT NULL, rung INTEGER NOT NULL, reason TEXT NOT NULL, expected_waste REAL, expected_retries REAL
+);
+CREATE TABLE attempts (
+    id INTEGER PRIMARY KEY, task INTEGER NOT NULL REFERENCES tasks, number INTEGER NOT NULL, machine INTEGER NOT NULL,
+    started REAL NOT NULL, input_bytes REAL,
+    {", ".join(f"{one} REAL, {one}_decision INTEGER REFERENCES decisions" for one in _GIVEN)},
+    ended REAL, outcome TEXT, exhausted TEXT, exit_status INTEGER, signal INTEGER,
+    {", ".join(f"used_{one} REAL" for one in Resource)},
+    memory_method TEXT, lower_bounds TEXT, stdout TEXT, stderr TEXT,
+    note TEXT                  -- what went wrong, and what becomes of the task
+);
+CREATE INDEX attempts_task ON attempts (task);
+"""
+_START_COLUMNS = ["id", "task", "number", "machine", "started", "input_bytes"] + [
+    name for one in _GIVEN for name in (str(one), f"{one}_decision")
+]
+_END_COLUMNS = [
+    *("started", "ended", "outcome", "exhausted", "exit_status", "signal"),
+    *(f"used_{one}" for one in Resource),
+    *("memory_method", "lower_bounds", "stdout", "stderr", "note"),
+]
+_INSERT_START = f"INSERT INTO attempts ({', '.join(_START_COLUMNS)}) VALUES ({', '.join('?' * len(_START_COLUMNS))})"  # noqa: S608 (our own names)
+_UPDATE_END = (
+    "UPDATE attempts SET started = coalesce(?, started), "  # noqa: S608 (our own names)
+    f"{', '.join(f'{name} = ?' for name in _END_COLUMNS[1:])} WHERE id = ?"
+)
+_REMEMBERED = 10_000
+
+
+class JournalError(TonnageError):
+    """The journal cannot be written or read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What a journal knew about the tasks of a workflow, by their places in it."""
+
+    done: list[int]
+    changed: list[int]
+    """Tasks whose command or outside inputs are not what they were."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One attempt as the journal has it."""
+
+    attempt: int
+    task: str
+    category: str
+    number: int
+    machine: int
+    started: float
+    input_bytes: float | None
+    allocated: Amounts
+    decisions: tuple[Decision, ...]
+    ended: float | None
+    outcome: Outcome | None
+    exhausted: Resource | None
+    exit_status: int | None
+    signal: int | None
+    used: Amounts
+    memory_method: str | None
+    lower_bounds: tuple[str, ...]
+    stdout: str | None
+    stderr: str | None
+    note: str
+
+
+class Journal:
+    """Writes what happens; `commit` makes everything since the last one certain."""
+
+    def __init__(self, path: Path, *, durable: bool = False, shared_disk: bool = False) -> None:
+        """Open the journal, or make it; `durable` survives power loss too, `shared_disk` is a network's."""
+        self.path = path
+        try:
+            self._connection = sqlite3.connect(path, isolation_level=None, timeout=30, check_same_thread=False)
+            run = self._connection.execute
+            run("PRAGMA journal_mode = " + ("DELETE" if shared_disk else "WAL"))
+            run("PRAGMA synchronous = " + ("FULL" if durable or shared_disk else "NORMAL"))
+            if not run("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                self._connection.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
+                self.note({"version": _VERSION})
+            elif self.facts().get("version") != _VERSION:
+                raise InputError("is the journal of another version of Tonnage", path=path)
+        except sqlite3.Error as error:
+            raise JournalError(f"{path}: the journal cannot be opened: {error}") from None
+        self._writing = False
+        self._ids: Sequence[int] = range(1, self._largest("tasks") + 1)
+        self._decisions: dict[int, tuple[Decision, int]] = {}
+        self._next_decision = self._largest("decisions") + 1
+
+    def close(self) -> None:
+        """Close the file; what was not committed is lost."""
+        self._connection.close()
+
+    # Writing
+
+    def note(self, facts: Mapping[str, str]) -> None:
+        """Note facts about the run as a whole."""
+        self._connection.executemany("INSERT OR REPLACE INTO run VALUES (?, ?)", facts.items())
+
+    def facts(self) -> dict[str, str]:
+        """Return the facts about the run as a whole."""
+        return dict(self._connection.execute("SELECT key, value FROM run"))
+
+    def take_tasks(self, tasks: Sequence[tuple[str, str, bytes]]) -> Before:
+        """Note the tasks of the workflow (name, category, fingerprint); return what was known about them before."""
+        self._begin()
+        old = {
+            name: (number, fingerprint, done)
+            for number, name, fingerprint, done in self._connection.execute(
+                "SELECT id, name, fingerprint, done FROM tasks"
+            )
+        }
+        if not old:
+            self._execute_many("INSERT INTO tasks (name, category, fingerprint) VALUES (?, ?, ?)", tasks)
+            self._ids = range(1, len(tasks) + 1)
+            return Before([], [])
+        done, changed = [], []
+        new = max(number for number, _, _ in old.values())
+        ids: list[int] = []
+        for place, (name, category, fingerprint) in enumerate(tasks):
+            number, before, ended = old.get(name, (0, b"", None))
+            if not number:
+                new += 1
+                number = new
+                row = (number, name, category, fingerprint)
+                self._execute_many("INSERT INTO tasks (id, name, category, fingerprint) VALUES (?, ?, ?, ?)", [row])
+            elif before != fingerprint:
+                changed.append(place)
+                row = (category, fingerprint, number)
+                self._execute_many("UPDATE tasks SET category = ?, fingerprint = ?, done = NULL WHERE id = ?", [row])
+            elif ended is not None:
+                done.append(place)
+            ids.append(number)
+        self._ids = ids
+        return Before(done, changed)
+
+    def add_task(self, name: str, category: str) -> None:
+        """Note one more task, which was added while the run goes on."""
+        self._begin()
+        number = len(self._ids) + 1
+        self._execute_many("INSERT INTO tasks VALUES (?, ?, ?, x'', NULL)", [(number, name, category)])
+        self._ids = range(1, number + 1)
+
+    def undo(self, places: Iterable[int]) -> None:
+        """Note that tasks which were done must run again."""
+        self._begin()
+        self._execute_many("UPDATE tasks SET done = NULL WHERE id = ?", [(self._ids[place],) for place in places])
+
+    def started(self, starts: Sequence[Start], now: float) -> None:
+        """Note attempts that are about to start."""
+        self._begin()
+        self._execute_many(_INSERT_START, [self._start_row(start, now) for start in starts])
+
+    def ended(self, end: Ended, settled: Settled) -> None:
+        """Note the end of an attempt, and what becomes of its task."""
+        self._begin()
+        note = "; ".join(part for part in (end.note, settled.reason) if part)
+        used = end.used
+        row = (
+            end.started,
+            end.ended,
+            end.outcome.value,
+            None if end.exhausted is None else end.exhausted.value,
+            end.exit_status,
+            end.signal,
+            *(getattr(used, resource) for resource in Resource),
+            end.memory_method,
+            " ".join(end.lower_bounds) or None,
+            end.stdout,
+            end.stderr,
+            note or None,
+            end.attempt,
+        )
+        self._execute_many(_UPDATE_END, [row])
+        if settled.state is State.DONE:
+            self._execute_many("UPDATE tasks SET done = ? WHERE id = ?", [(end.attempt, self._ids[settled.task])])
+
+    def commit(self) -> None:
+        """Make certain what was written since the last time."""
+        if not self._writing:
+            return
+        try:
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise self._cannot_write(error) from None
+        self._writing = False
+
+    def _begin(self) -> None:
+        if self._writing:
+            return
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            raise self._cannot_write(error) from None
+        self._writing = True
+
+    def _execute_many(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
+        try:
+            self._connection.executemany(statement, rows)
+        except sqlite3.Error as error:
+            raise self._cannot_write(error) from None
+
+    def _cannot_write(self, error: sqlite3.Error) -> JournalError:
+        return JournalError(
+            f"{self.path}: the journal cannot be written: {error}",
+            hint="what it holds is safe: the same command goes on from there",
+        )
+
+    def _start_row(self, start: Start, now: float) -> tuple[object, ...]:
+        given = {one.resource: one for one in start.decisions}
+        cells: list[object] = []
+        for resource in _GIVEN:
+            one = given.get(resource)
+            cells += (None, None) if one is None else (one.amount, self._decision(one))
+        size = None if isnan(start.input_bytes) else start.input_bytes
+        return (start.attempt, self._ids[start.task], start.number, start.machine, now, size, *cells)
+
+    def _decision(self, decision: Decision) -> int:
+        """Return the number of a decision, which is written down the first time that it is seen."""
+        known = self._decisions.get(id(decision))
+        if known is not None:
+            return known[1]
+        number, self._next_decision = self._next_decision, self._next_decision + 1
+        row = (
+            number,
+            decision.resource.value,
+            decision.strategy,
+            decision.samples,
+            json.dumps(decision.ladder),
+            decision.rung,
+            decision.reason,
+            decision.expected_waste,
+            decision.expected_retries,
+        )
+        self._execute_many("INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", [row])
+        if len(self._decisions) >= _REMEMBERED:
+            self._decisions.clear()
+        self._decisions[id(decision)] = decision, number  # kept, so that nothing else gets its id
+        return number
+
+    # Reading
+
+    def unfinished(self) -> dict[int, Row]:
+        """Return the last attempt of each task that was tried and is not done, by its place in the workflow."""
+        place_of = {number: place for place, number in enumerate(self._ids)}
+        chosen = f"{_ROWS} WHERE t.done IS NULL ORDER BY a.id"
+        return {place_of[number]: row for number, row in self._select(chosen) if number in place_of}
+
+    def running(self) -> dict[int, Row]:
+        """Return the attempts whose end nobody has written down, by their numbers."""
+        return {row.attempt: row for _, row in self._select(f"{_ROWS} WHERE a.ended IS NULL ORDER BY a.id")}
+
+    def next_attempt(self) -> int:
+        """Return a number that no attempt has yet."""
+        return self._largest("attempts") + 1
+
+    def rows(self) -> Iterator[Row]:
+        """Yield every attempt, oldest first."""
+        for _, row in self._select(f"{_ROWS} ORDER BY a.id"):
+            yield row
+
+    def counts(self) -> tuple[int, int]:
+        """Return how many tasks there are, and how many are done."""
+        chosen = "SELECT count(*), count(done) FROM tasks"
+        tasks, done = self._connection.execute(chosen).fetchone()
+        return int(tasks), int(done)
+
+    def _select(self, statement: str) -> Iterator[tuple[int, Row]]:
+        """Yield rows of attempts, each with the number that its task has here."""
+        decisions = {row[0]: _decision(row) for row in self._connection.execute("SELECT * FROM decisions")}
+        with closing(self._connection.cursor()) as cursor:
+            cursor.row_factory = sqlite3.Row
+            for row in cursor.execute(statement):
+                yield row["task"], _row(row, decisions)
+
+    def _largest(self, table: str) -> int:
+        return int(self._connection.execute(f"SELECT coalesce(max(id), 0) FROM {table}").fetchone()[0])  # noqa: S608
+
+
+def read_facts(path: Path) -> dict[str, str]:
+    """Return the facts about a run as a whole, without touching its journal otherwise."""
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
+            return dict(connection.execute("SELECT key, value FROM run"))
+    except sqlite3.Error as error:
+        raise JournalError(f"{path}: the journal cannot be read: {error}") from None
+
+
+_ROWS = "SELECT a.*, t.name, t.category FROM attempts a JOIN tasks t ON t.id = a.task"
+
+
+def _decision(row: tuple[Any, ...]) -> Decision:
+    _, resource, strategy, samples, ladder, rung, reason, waste, retries = row
+    return Decision(
+        resource=Resource(resource),
+        ladder=tuple(json.loads(ladder)),
+        strategy=strategy,
+        samples=samples,
+        reason=reason,
+        rung=rung,
+        expected_waste=waste,
+        expected_retries=retries,
+    )
+
+
+def _row(row: sqlite3.Row, decisions: Mapping[int, Decision]) -> Row:
+    processes = row["used_processes"]
+    used = {str(one): row[f"used_{one}"] for one in Resource if one is not Resource.PROCESSES}
+    return Row(
+        attempt=row["id"],
+        task=row["name"],
+        category=row["category"],
+        number=row["number"],
+        machine=row["machine"],
+        started=row["started"],
+        input_bytes=row["input_bytes"],
+        allocated=Amounts.of(**{str(one): row[str(one)] for one in _GIVEN}),  # type: ignore[arg-type]
+        decisions=tuple(decisions[number] for one in _GIVEN if (number := row[f"{one}_decision"]) is not None),
+        ended=row["ended"],
+        outcome=None if row["outcome"] is None else Outcome(row["outcome"]),
+        exhausted=None if row["exhausted"] is None else Resource(row["exhausted"]),
+        exit_status=row["exit_status"],
+        signal=row["signal"],
+        used=Amounts.of(**used, processes=None if processes is None else int(processes)),  # type: ignore[arg-type]
+        memory_method=row["memory_method"],
+        lower_bounds=tuple((row["lower_bounds"] or "").split()),
+        stdout=row["stdout"],
+        stderr=row["stderr"],
+        note=row["note"] or "",
+    )

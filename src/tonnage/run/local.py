@@ -1,0 +1,296 @@
+"""The engine on this machine: tasks are processes, minded by a pool of warm minders."""
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+from math import isnan
+from types import FrameType
+from typing import Protocol
+
+from tonnage.errors import TonnageError
+from tonnage.jobs import Amounts, Outcome, Resource
+from tonnage.run.engine import Ended, Engine, Settled, Start, State
+from tonnage.run.files import Files
+from tonnage.run.folders import RunFolder
+from tonnage.run.journal import Journal
+from tonnage.run.minders import Answer, Minders, Order, Seen
+from tonnage.run.orphans import MARK
+from tonnage.workflow import Task
+from tonnage.workflow.shell import plain_words
+
+__all__ = ["Local", "Watcher", "judged"]
+
+_TICK = 0.5  # seconds after which watchers hear from us, whatever happens
+_NOT_FOUND = (126, 127)  # as shells have it: no such program, or it cannot be run
+_LIMITED = (Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
+
+
+class Watcher(Protocol):
+    """Is told what happens; made for views and logs."""
+
+    def started(self, start: Start, now: float) -> None:
+        """An attempt has started."""
+
+    def seen(self, seen: Seen) -> None:
+        """A running attempt was looked at."""
+
+    def ended(self, end: Ended, settled: Settled) -> None:
+        """An attempt has ended, or with number 0 a task was given up without one."""
+
+    def tick(self, engine: Engine) -> None:
+        """Some time has passed."""
+
+
+@dataclass(slots=True)
+class _Wishes:
+    """What the user wants of us while we run: signals that came."""
+
+    finish: bool = False
+    kill: bool = False
+    signal: int | None = None
+
+
+class Local:
+    """Drives an engine until it has finished or is told to stop."""
+
+    def __init__(
+        self, engine: Engine, journal: Journal, files: Files, folder: RunFolder, token: str, minders: Minders
+    ) -> None:
+        self._engine = engine
+        self._journal = journal
+        self._files = files
+        self._folder = folder
+        self._token = token
+        self._minders = minders
+        self._wishes = _Wishes()
+        self._found: Mapping[int, str] = {}
+
+    def go(self, watcher: Watcher) -> int | None:
+        """Run until nothing more can be done; return the signal that stopped it before that, if one did."""
+        with _signals(self._wishes):
+            self._start(watcher)
+            while self._engine.running:
+                self._step(watcher, self._minders.wait(_TICK))
+                self._obey()
+            watcher.tick(self._engine)
+        return self._wishes.signal
+
+    def _step(self, watcher: Watcher, news: "list[Answer | Seen]") -> None:
+        """Take in what has arrived, and start what there is room for now."""
+        for one in news:
+            if isinstance(one, Seen):
+                watcher.seen(one)
+            else:
+                self._settle(one, watcher)
+        self._start(watcher)
+        watcher.tick(self._engine)
+
+    def _settle(self, answer: Answer, watcher: Watcher) -> None:
+        start = self._engine.start_of(answer.attempt)
+        task = self._engine.tasks[start.task]
+        end = judged(answer, task, self._files)
+        settled = self._engine.ended(end)
+        self._journal.ended(end, settled)
+        watcher.ended(end, settled)
+
+    def _start(self, watcher: Watcher) -> None:
+        """Let everything start that can; it is written down before it happens."""
+        starts = self._engine.admit()
+        now = time.time()
+        if starts:
+            self._journal.started(starts, now)
+        for settled in self._engine.refused():
+            watcher.ended(Ended(attempt=0, outcome=Outcome.FAILED, hopeless=True), settled)
+        self._journal.commit()
+        orders = []
+        for start in starts:
+            order = self._order(start, watcher)
+            if order is not None:
+                orders.append(order)
+                watcher.started(start, now)
+        self._minders.start(orders)
+        if len(orders) < len(starts):
+            self._start(watcher)  # some could not be started, and others may
+
+    def _order(self, start: Start, watcher: Watcher) -> Order | None:
+        task = self._engine.tasks[start.task]
+        try:
+            folder = self._files.prepare(task, start.attempt)
+            return self._order_in(folder, start, task)
+        except (OSError, TonnageError) as error:
+            note = f"it cannot be prepared: {error}"
+            end = Ended(attempt=start.attempt, outcome=Outcome.FAILED, hopeless=True, ended=time.time(), note=note)
+            settled = self._engine.ended(end)
+            self._journal.ended(end, settled)
+            watcher.ended(end, settled)
+            return None
+
+    def _order_in(self, folder: str, start: Start, task: Task) -> Order:
+        words, program = _program(task.command or "", folder)
+        measured = self._files.measured(start.attempt)
+        given = {one.resource: one.amount for one in start.decisions}
+        limits = {resource: given[resource] for resource in _LIMITED if resource in given}
+        if measured is None:
+            limits.pop(Resource.DISK, None)
+        name = f"{start.attempt}-{_safe(task.name)}"
+        return Order(
+            attempt=start.attempt,
+            words=words,
+            executable=program,
+            folder=folder,
+            environment=self._environment(start, given),
+            limits=limits,
+            measured=measured,
+            stdout=str(self._folder.logs / f"{name}.out"),
+            stderr=str(self._folder.logs / f"{name}.err"),
+        )
+
+    def _environment(self, start: Start, given: Mapping[Resource, float]) -> dict[str, str]:
+        """Return what a task finds in its environment: its mark, and what it was given."""
+        found = {MARK: f"{self._token}:{start.attempt}"}
+        for resource in (Resource.CORES, Resource.MEMORY, Resource.DISK):
+            if resource in given:
+                found[f"TONNAGE_{resource.upper()}"] = f"{given[resource]:.0f}"
+        return found
+
+    def _obey(self) -> None:
+        """Do what the signals say that came: let running tasks finish, or end them."""
+        if self._wishes.finish:
+            self._engine.closed = True
+        if self._wishes.kill:
+            self._wishes.kill = False
+            for attempt in list(self._engine.running):
+                self._minders.stop(attempt)
+
+
+@contextmanager
+def _signals(wishes: _Wishes) -> Iterator[None]:
+    """Turn signals into wishes: the first Ctrl-C lets running tasks finish, the second ends them, as others do."""
+
+    def hear(number: int, _frame: FrameType | None) -> None:
+        wishes.kill = wishes.finish or number != signal.SIGINT
+        wishes.finish = True
+        wishes.signal = number
+
+    before = {number: signal.signal(number, hear) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@cache
+def _found_program(name: str) -> str:
+    return shutil.which(name) or name
+
+
+def _program(command: str, folder: str) -> tuple[tuple[str, ...], str]:
+    """Return the words of a command and the program that it starts; what needs a shell gets one."""
+    words = plain_words(command)
+    if words is None:
+        return ("sh", "-c", command), "/bin/sh"
+    if "/" in words[0]:
+        return tuple(words), os.path.join(folder, words[0])
+    return tuple(words), _found_program(words[0])
+
+
+def _safe(name: str) -> str:
+    """Return a task's name as a file can have it."""
+    kept = "".join(letter if letter.isalnum() or letter in "._+-" else "_" for letter in name[:80])
+    return kept.encode("ascii", "replace").decode().replace("?", "_")
+
+
+def judged(answer: Answer, task: Task, files: Files) -> Ended:
+    """Return how an attempt ended, and put its files where they belong."""
+    end = _ended(answer, task, files)
+    try:
+        if end.outcome is Outcome.DONE:
+            files.accept(task, answer.attempt)
+        else:
+            files.reject(task, answer.attempt, answer.started)
+    except (OSError, TonnageError) as error:
+        return replace(end, outcome=Outcome.FAILED, hopeless=True, note=f"its files cannot be moved: {error}")
+    return end
+
+
+def _ended(answer: Answer, task: Task, files: Files) -> Ended:
+    used = _used(answer, task, files)
+    common = Ended(
+        attempt=answer.attempt,
+        outcome=Outcome.FAILED,
+        used=used,
+        started=answer.started or None,
+        ended=answer.ended or time.time(),
+        memory_method=answer.memory_method,
+        lower_bounds=_lower_bounds(answer, used),
+        stdout=answer.stdout,
+        stderr=answer.stderr,
+    )
+    status = answer.status
+    if status is not None and os.WIFEXITED(status):
+        common = replace(common, exit_status=os.WEXITSTATUS(status))
+    elif status is not None and os.WIFSIGNALED(status):
+        common = replace(common, signal=os.WTERMSIG(status))
+    if answer.lost or answer.stopped_because == "monitor killed":
+        return replace(common, outcome=Outcome.LOST, note="its minder was killed")
+    if answer.error is not None and status is None:
+        return replace(common, hopeless=True, note=answer.error)
+    if answer.stopped_because == "cancelled":
+        return replace(common, outcome=Outcome.CANCELLED)
+    if answer.exceeded and (answer.stopped_because == "limit" or common.exit_status != 0):
+        return _exhausted(common, answer)
+    if common.signal is not None:
+        return _signalled(common)
+    if common.exit_status:
+        hopeless = common.exit_status in _NOT_FOUND
+        return replace(common, hopeless=hopeless, note=f"exit status {common.exit_status}")
+    missing = files.missing_output(task, answer.attempt)
+    if missing is not None:
+        return replace(common, note=f"it succeeded, but did not write {missing}")
+    return replace(common, outcome=Outcome.DONE)
+
+
+def _exhausted(common: Ended, answer: Answer) -> Ended:
+    resource = next(Resource(name) for name in map(str, Resource) if name in answer.exceeded)
+    limit, value = answer.exceeded[resource]
+    note = f"it took {resource.shown(value)} of {resource} and had {resource.shown(limit)}"
+    return replace(common, outcome=Outcome.EXHAUSTED, exhausted=resource, note=note)
+
+
+def _signalled(common: Ended) -> Ended:
+    """Judge a death by a signal: nobody kills himself with SIGKILL, so that was the system or a person."""
+    number = common.signal or 0
+    name = signal.Signals(number).name if number in list(signal.Signals) else str(number)
+    if number == signal.SIGKILL:
+        return replace(common, outcome=Outcome.LOST, killed=True, note="somebody killed it (SIGKILL)")
+    return replace(common, note=f"it died of {name}")
+
+
+def _used(answer: Answer, task: Task, files: Files) -> Amounts:
+    used = answer.used
+    disk = used.get("disk")
+    if disk is None and answer.status is not None:
+        disk = files.disk_of_outputs(task, answer.attempt)
+    processes = used.get("total_processes")
+    return Amounts.of(
+        cores=used.get("cores"),
+        memory=used.get("memory"),
+        disk=disk,
+        wall_time=used.get("wall_time"),
+        cpu_time=used.get("cpu_time"),
+        processes=None if processes is None else int(processes),
+    )
+
+
+def _lower_bounds(answer: Answer, used: Amounts) -> tuple[str, ...]:
+    """Return what may have been more: of disk, only the outputs are known unless it had a folder of its own."""
+    found = [name for name in answer.lower_bounds if name in list(Resource)]
+    if used.disk is not None and "disk" not in answer.used:
+        found.append("disk")
+    return tuple(found)

@@ -1,0 +1,46 @@
+"""Processes of attempts whose engine and minder were killed: found by the mark in their environment, and ended."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+__all__ = ["MARK", "end_orphans"]
+
+MARK = "TONNAGE_ATTEMPT"
+"""The variable that every process of an attempt has: the run's token and the attempt's number."""
+
+_PATIENCE = 5.0
+_PAUSE = 0.01
+
+
+def end_orphans(token: str) -> int:
+    """Kill every process that carries a run's token; return how many there were."""
+    found: set[int] = set()
+    deadline = time.monotonic() + _PATIENCE
+    while living := list(_marked(token)):  # one may have forked while we looked
+        found.update(living)
+        for pid in living:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                continue  # it ended, or has become another user's
+        if time.monotonic() > deadline:
+            break
+        time.sleep(_PAUSE)
+    return len(found)
+
+
+def _marked(token: str) -> Iterator[int]:
+    mark = f"{MARK}={token}:".encode()
+    own = os.getpid()
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or int(name) == own:
+            continue
+        try:
+            with open(f"/proc/{name}/environ", "rb") as file:  # noqa: PTH123 (thousands of them)
+                environment = file.read()
+        except OSError:
+            continue  # another user's, or gone
+        if environment.startswith(mark) or b"\0" + mark in environment:
+            yield int(name)

@@ -1,0 +1,141 @@
+"""What the archive knows about the tasks of a workflow, and what a run adds to it."""
+
+import os
+import pwd
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
+
+from tonnage.archive import Archive, Report, Search, find, histories, import_source
+from tonnage.jobs import Attempt, Decision, History
+from tonnage.logs.sources import Source
+from tonnage.run.folders import RunFolder
+from tonnage.run.journal import Journal, Row
+from tonnage.size.applying import apply
+from tonnage.size.discover import discover, merge
+from tonnage.units import Bytes
+from tonnage.workflow import Workflow
+from tonnage.workflow.shell import executable
+
+__all__ = ["attempts_of", "known_of", "remember", "sized_by_density"]
+
+_MOST = 5_000  # past jobs of a category that a run learns from: the newest
+_MARGIN = 0.05
+# Programs that say nothing about what a task does: it is in what they are given.
+_ANYTHING = frozenset("sh bash dash zsh python python3 perl Rscript R java ruby node env time nice srun mpirun task".split())
+
+
+def known_of(archive: Archive, workflow: Workflow) -> dict[str, History]:
+    """Return what past attempts of each category used: of this very workflow, else of one of its name, else of any.
+
+    A category that never ran is looked up by its program.
+    """
+    wanted = set(workflow.categories)
+    found: dict[str, History] = {}
+    for search in (Search(workflow=workflow.checksum), Search(workflow=_exactly(workflow.name))):
+        if wanted - found.keys():
+            _take(found, wanted, histories(archive, search))
+    for category in wanted - found.keys():
+        _take(found, {category}, histories(archive, Search(category=_exactly(category))))
+    for category in wanted - found.keys():
+        program = _program_of(workflow, category)
+        if program is not None:
+            by_program = histories(archive, Search(executable=_exactly(program)), by="executable")
+            _take(found, {category}, {category: one for one in by_program.values()})
+    return {category: _newest(history) for category, history in found.items()}
+
+
+def _take(found: dict[str, History], wanted: set[str], more: Mapping[str, History]) -> None:
+    for category, history in more.items():
+        if category in wanted and category not in found and history.finished.any():
+            found[category] = history
+
+
+def _exactly(name: str) -> str:
+    """Return a name that is searched for as it is; one with a wildcard would be a pattern, and matches itself too."""
+    return name
+
+
+def _program_of(workflow: Workflow, category: str) -> str | None:
+    """Return the program of a category, where all of its tasks have the same."""
+    programs = {executable(task.command) for task in workflow.tasks if task.category == category}
+    only = programs.pop() if len(programs) == 1 else None
+    return None if only in _ANYTHING else only
+
+
+def _newest(history: History) -> History:
+    if len(history) <= _MOST:
+        return history
+    return replace(
+        history,
+        used={resource: values[-_MOST:] for resource, values in history.used.items()},
+        requested={resource: values[-_MOST:] for resource, values in history.requested.items()},
+        input_bytes=history.input_bytes[-_MOST:],
+        finished=history.finished[-_MOST:],
+        ran_out=history.ran_out[-_MOST:],
+    )
+
+
+def sized_by_density(archive: Archive, workflow: Workflow) -> Workflow:
+    """Return a workflow whose tasks ask for what their cluster of alike past tasks needed (Zhang et al.)."""
+    past = list(find(archive, Search(workflow=workflow.checksum))) or list(find(archive, Search(workflow=workflow.name)))
+    tasks = merge(past)
+    return apply(discover(tasks), workflow, margin=_MARGIN).workflow if tasks else workflow
+
+
+def remember(archive: Archive, journal: Journal, folder: RunFolder, workflow: Workflow, fields: Mapping[str, str]) -> Report:
+    """Store a run's attempts that have ended; what is stored already stays as it is."""
+    entries = attempts_of(journal, folder, workflow)
+    return import_source(archive, Source(str(folder.path), folder.id, "tonnage", entries), fields=fields)
+
+
+def attempts_of(journal: Journal, folder: RunFolder, workflow: Workflow) -> Iterator[Attempt]:
+    """Yield the attempts of a run that have ended."""
+    token = journal.facts().get("token", folder.id)
+    user, host = pwd.getpwuid(os.getuid()).pw_name if _has_name() else str(os.getuid()), socket.gethostname()
+    for row in journal.rows():
+        if row.ended is not None:
+            yield _attempt(row, folder.id, token, workflow, user, host)
+
+
+def _has_name() -> bool:
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        return False  # a container without it
+    return True
+
+
+def _attempt(row: Row, run: str, token: str, workflow: Workflow, user: str, host: str) -> Attempt:
+    number = workflow.index.get(row.task)
+    task = None if number is None else workflow.tasks[number]
+    return Attempt(
+        native_id=f"tonnage:{token}:{row.attempt}",
+        run=run,
+        workflow=workflow.name,
+        workflow_checksum=workflow.checksum,
+        task=row.task,
+        number=row.number,
+        category=row.category,
+        command=task.command if task else None,
+        executable=executable(task.command) if task else None,
+        user=user,
+        host=host,
+        started=row.started,
+        ended=row.ended,
+        outcome=row.outcome,
+        exhausted=row.exhausted,
+        exit_status=row.exit_status,
+        signal=row.signal,
+        **({"requested": task.request, "inputs": task.inputs, "outputs": task.outputs} if task else {}),  # type: ignore[arg-type]
+        allocated=row.allocated,
+        used=row.used,
+        memory_method=row.memory_method,
+        lower_bounds=row.lower_bounds,
+        input_bytes=None if row.input_bytes is None else Bytes(round(row.input_bytes)),
+        raw={"decisions": [_decision(one) for one in row.decisions], **({"note": row.note} if row.note else {})},
+    )
+
+
+def _decision(decision: Decision) -> dict[str, object]:
+    return {**asdict(decision), "resource": decision.resource.value, "ladder": list(decision.ladder)}

@@ -1,0 +1,131 @@
+"""What is known while a run goes on: for views, and for the estimate of its end."""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+
+from tonnage.jobs import Amounts, Outcome, Resource
+from tonnage.run.engine import Ended, Engine, Settled, Start, State
+from tonnage.run.minders import Seen
+from tonnage.workflow import Task
+
+__all__ = ["Category", "Progress", "Running"]
+
+
+@dataclass(slots=True)
+class Running:
+    """An attempt that runs, and what was last seen of it."""
+
+    task: Task
+    number: int
+    since: float
+    allocated: Amounts
+    seen: Seen | None = None
+
+
+@dataclass(slots=True)
+class Category:
+    """How far the tasks of a category are."""
+
+    tasks: int
+    done: int = 0
+    failed: int = 0
+    retries: int = 0
+    seconds: float = 0.0
+    """That attempts which succeeded took together."""
+
+
+@dataclass
+class Progress:
+    """Adds up what happens in a run."""
+
+    tasks: list[Task]
+    begun: float
+    running: dict[int, Running] = field(default_factory=dict)
+    categories: dict[str, Category] = field(default_factory=dict)
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    given: dict[Resource, float] = field(default_factory=lambda: defaultdict(float))
+    used: dict[Resource, float] = field(default_factory=lambda: defaultdict(float))
+    busy: float = 0.0
+    """Seconds of all attempts together."""
+    before: int = 0
+    """Tasks that were done when this began."""
+
+    @classmethod
+    def of(cls, engine: Engine, begun: float) -> "Progress":
+        """Return the progress of an engine that is about to begin."""
+        progress = cls(engine.tasks, begun)
+        for task, state in zip(engine.tasks, engine.states, strict=True):
+            category = progress.categories.setdefault(task.category, Category(0))
+            category.tasks += 1
+            if state == State.DONE:
+                category.done += 1
+                progress.before += 1
+        return progress
+
+    @property
+    def done(self) -> int:
+        """How many tasks are done."""
+        return sum(one.done for one in self.categories.values())
+
+    @property
+    def failed(self) -> int:
+        """How many tasks were given up."""
+        return sum(one.failed for one in self.categories.values())
+
+    @property
+    def retries(self) -> int:
+        """How many attempts had to be repeated."""
+        return sum(one.retries for one in self.categories.values())
+
+    def started(self, start: Start, now: float) -> None:
+        """Take in an attempt that has started."""
+        task = self.tasks[start.task]
+        self.running[start.attempt] = Running(task, start.number, now, start.allocated)
+
+    def seen(self, seen: Seen) -> None:
+        """Take in what was seen of a running attempt."""
+        one = self.running.get(seen.attempt)
+        if one is not None:
+            one.seen = seen
+
+    def ended(self, end: Ended, settled: Settled) -> None:
+        """Take in an attempt that has ended."""
+        task = self.tasks[settled.task]
+        category = self.categories.setdefault(task.category, Category(0))
+        if settled.state is State.FAILED:
+            category.failed += 1
+        ran = self.running.pop(end.attempt, None)
+        if ran is None:
+            return
+        self.outcomes[end.outcome] += 1
+        seconds = max(0.0, (end.ended or ran.since) - ran.since)
+        self.busy += seconds
+        if settled.state is State.READY:
+            category.retries += 1
+        for resource, amount in ran.allocated.known():
+            self.given[resource] += amount * seconds
+        if end.outcome is not Outcome.DONE:
+            return
+        category.done += 1
+        category.seconds += seconds
+        for resource, amount in end.used.known():
+            self.used[resource] += amount * seconds
+
+    def waste(self, resource: Resource) -> float | None:
+        """Return the part of a resource that was given and not used so far."""
+        given = self.given.get(resource, 0.0)
+        return max(0.0, 1 - self.used.get(resource, 0.0) / given) if given else None
+
+    def seconds_left(self, now: float) -> float | None:
+        """Return how long the rest will take, if it goes on as it went; None where nobody can say yet."""
+        finished = self.done - self.before
+        if not finished or not self.busy:
+            return None
+        usual = sum(one.seconds for one in self.categories.values()) / finished
+        left = 0.0
+        for one in self.categories.values():
+            ran = one.done if one.seconds else 0
+            mean = one.seconds / ran if ran else usual
+            left += mean * max(0, one.tasks - one.done - one.failed)
+        at_once = max(1.0, self.busy / max(now - self.begun, 1e-9))
+        return left / at_once

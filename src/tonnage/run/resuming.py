@@ -1,0 +1,114 @@
+"""What is left of a workflow to do, after an engine that ended, was stopped or was killed."""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from tonnage.jobs import Outcome
+from tonnage.run.engine import Carried, Ended, Settled, State
+from tonnage.run.files import Files
+from tonnage.run.folders import RunFolder
+from tonnage.run.journal import Journal, Row
+from tonnage.run.local import judged
+from tonnage.run.minders import Answer, last_words
+from tonnage.run.orphans import end_orphans
+from tonnage.size.learning import climbed
+from tonnage.workflow import Workflow
+
+__all__ = ["Left", "take_over"]
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What an earlier engine has achieved, by the places of tasks in the workflow."""
+
+    done: set[int]
+    carried: dict[int, Carried]
+
+
+def take_over(journal: Journal, files: Files, folder: RunFolder, workflow: Workflow, say: Callable[[str], None]) -> Left:
+    """Settle what a killed engine left open, and return what is done and what is known about the rest.
+
+    Whoever calls this holds the run's lock, so that nobody else works for it any more.
+    """
+    token = journal.facts()["token"]
+    fingerprints = files.fingerprints(workflow)
+    listed = [(task.name, task.category, mark) for task, mark in zip(workflow.tasks, fingerprints, strict=True)]
+    before = journal.take_tasks(listed)
+    done = set(before.done)
+    running = journal.running()
+    if running:
+        orphans = end_orphans(token)
+        if orphans:
+            say(f"ended {orphans} processes that a killed engine had left behind")
+        done |= _settle(running, journal, files, folder, workflow)
+    undone = _changed(workflow, before.changed, done) | files.gone(workflow, sorted(done))
+    if before.changed:
+        say(f"{len(before.changed)} tasks have changed since the run began: they run again, and so does what follows")
+    elif undone:
+        say(f"{len(undone)} tasks run again, because outputs that are still needed are gone")
+    journal.undo(undone)
+    journal.commit()
+    done -= undone
+    carried = {place: _carried(row) for place, row in journal.unfinished().items() if place not in undone}
+    return Left(done, carried | _counted(journal, undone))
+
+
+def _settle(running: dict[int, Row], journal: Journal, files: Files, folder: RunFolder, workflow: Workflow) -> set[int]:
+    """Write down how attempts ended whose end nobody has seen; return the tasks that turn out to be done."""
+    words = last_words(folder.path)
+    done = set()
+    for attempt, row in running.items():
+        place = workflow.index.get(row.task)
+        if place is None:
+            journal.ended(_lost(attempt), Settled(-1, State.STOPPED, "the workflow has no such task any more"))
+            continue
+        answer = words.get(attempt) or Answer.of_lost(attempt, row.started, time.time())
+        end = judged(answer, workflow.tasks[place], files)
+        if end.outcome is Outcome.DONE:
+            done.add(place)
+            journal.ended(end, Settled(place, State.DONE))
+        else:
+            journal.ended(_as_lost(end), Settled(place, State.READY, "it is tried again with as much"))
+    return done
+
+
+def _lost(attempt: int) -> Ended:
+    return Ended(attempt=attempt, outcome=Outcome.LOST, ended=time.time(), note="the engine was killed")
+
+
+def _as_lost(end: Ended) -> Ended:
+    """Return an end as that of an attempt which was stopped because the engine was gone."""
+    if end.outcome is not Outcome.CANCELLED and end.outcome is not Outcome.LOST:
+        return end  # it had ended by itself
+    return replace(end, outcome=Outcome.LOST, note="the engine was killed")
+
+
+def _changed(workflow: Workflow, changed: Iterable[int], done: set[int]) -> set[int]:
+    """Return the tasks that were done and depend on one that has changed."""
+    found: set[int] = set()
+    stack = list(changed)
+    seen = set(stack)
+    while stack:
+        for child in workflow.graph.children_of(stack.pop()).tolist():
+            if child not in seen:
+                seen.add(child)
+                stack.append(child)
+    found.update(seen & done)
+    return found
+
+
+def _carried(row: Row) -> Carried:
+    """Return what a task is to be tried with next, after its last attempt."""
+    if row.outcome is Outcome.EXHAUSTED and row.exhausted is not None:
+        return Carried(row.number, climbed(row.decisions, row.exhausted))
+    if row.outcome in (Outcome.LOST, Outcome.PREEMPTED):
+        return Carried(row.number, row.decisions)
+    return Carried(row.number, None)
+
+
+def _counted(journal: Journal, undone: set[int]) -> dict[int, Carried]:
+    """Return how often tasks were tried that run again although they were done."""
+    if not undone:
+        return {}
+    return {place: Carried(row.number, None) for place, row in journal.unfinished().items() if place in undone}

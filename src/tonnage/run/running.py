@@ -1,0 +1,237 @@
+"""A workflow, run on this machine: found or begun, sized, ranked, executed, remembered."""
+
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tonnage.archive import Archive
+from tonnage.archive.engine import on_network
+from tonnage.errors import InputError, TonnageError
+from tonnage.jobs import Decision, Resource
+from tonnage.rank import rank
+from tonnage.run.engine import Ended, Engine, Rules, Settled, State, places_of
+from tonnage.run.files import Files
+from tonnage.run.folders import Lock, RunFolder, new_run, runs_of
+from tonnage.run.journal import Journal, JournalError, read_facts
+from tonnage.run.local import Local, Watcher
+from tonnage.run.machines import SHARED, Machine, this_machine
+from tonnage.run.minders import Minders
+from tonnage.run.past import known_of, remember, sized_by_density
+from tonnage.run.resuming import take_over
+from tonnage.run.summary import Summary, summarise
+from tonnage.size import Plan
+from tonnage.size.learning import Learner
+from tonnage.workflow import Workflow
+
+__all__ = ["Explained", "Options", "Prepared", "Result"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a workflow is to be run."""
+
+    strategy: str = "auto"
+    rank: str = "prio"
+    machine: Mapping[Resource, float] = field(default_factory=dict)
+    """What the machine has, where the user says so."""
+    rules: Rules = Rules()
+    sandbox: bool = False
+    durable: bool = False
+    new: bool = False
+    fields: Mapping[str, str] = field(default_factory=dict)
+    archive: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of a run."""
+
+    run: RunFolder
+    tasks: int
+    done: int
+    failed: dict[str, str]
+    """The tasks that were given up, and why."""
+    unreachable: int
+    """Tasks that could not run because one that they depend on has failed."""
+    stopped_by: int | None
+    """The signal that ended it before everything was done."""
+    summary: Summary
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """What the tasks of a category are tried with at first."""
+
+    category: str
+    tasks: int
+    decisions: tuple[Decision, ...]
+
+
+class Prepared:
+    """A run that is ready to go on: locked, what is left of an earlier engine cleared away, everything decided."""
+
+    def __init__(self, workflow: Workflow, options: Options, say: Callable[[str], None]) -> None:
+        """Find the run to resume, or begin a new one."""
+        self.workflow = workflow
+        self.options = options
+        self._say = say
+        _check_commands(workflow)
+        self.home = _path(workflow).parent
+        self.machine = this_machine(self.home).with_amounts(options.machine)
+        self.archive = Archive.open(options.archive, create=True)
+        self.folder, self.resumed = self._choose()
+        self.lock = Lock(self.folder)
+        self.folder.make()
+        shared = on_network(self.folder.path)
+        if shared:
+            say("the run's folder is on a network file system: the journal uses no write-ahead log there")
+        self.journal = Journal(self.folder.journal, durable=options.durable, shared_disk=shared)
+        self.files = Files(self.home, self.folder, sandbox=options.sandbox)
+        self.token = self._token()
+        self.failed: dict[int, str] = {}
+        self.engine = self._engine()
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self.journal.close()
+        self.archive.close()
+        self.lock.release()
+
+    def explained(self) -> list[Explained]:
+        """Return what tasks of each category are tried with, at this moment."""
+        first: dict[str, int] = {}
+        for number, task in enumerate(self.workflow.tasks):
+            first.setdefault(task.category, number)
+        learner, tasks = self.engine.learner, self.engine.tasks
+        return [
+            Explained(category, count, learner.decide(category, tasks[first[category]].request))
+            for category, count in self.workflow.categories.items()
+        ]
+
+    def go(self, watcher: Watcher) -> Result:
+        """Run what is left; whatever happens, what was achieved is remembered."""
+        minders = Minders(self.folder.path, [self.lock.descriptor])
+        watch = _Failures(watcher, self.failed)
+        try:
+            signal = Local(self.engine, self.journal, self.files, self.folder, self.token, minders).go(watch)
+        finally:
+            minders.close()
+            warnings = self._remember()
+        done = self.engine.counts[State.DONE]
+        if done == len(self.workflow):
+            self.journal.note({"finished": repr(time.time())})
+        names = {self.workflow.tasks[number].name: reason for number, reason in self.failed.items()}
+        return Result(
+            run=self.folder,
+            tasks=len(self.workflow),
+            done=done,
+            failed=names,
+            unreachable=len(self.engine.unreachable()),
+            stopped_by=signal,
+            summary=summarise(self.journal.rows(), self.machine),
+            warnings=warnings,
+        )
+
+    def _remember(self) -> tuple[str, ...]:
+        try:
+            self.journal.commit()
+            report = remember(self.archive, self.journal, self.folder, self.workflow, self.options.fields)
+        except TonnageError as error:
+            return (f"the archive did not take this run in: {error}",)
+        return tuple(f"the archive skipped attempts: {reason} ({count})" for reason, count in report.reasons.items())
+
+    # Which run
+
+    def _choose(self) -> tuple[RunFolder, bool]:
+        """Return the folder of the newest unfinished run of this workflow, or a new one."""
+        path = _path(self.workflow)
+        for folder in runs_of(self.home):
+            facts = _facts(folder)
+            if facts.get("workflow") != path.name:
+                continue
+            process = folder.process()
+            if process is not None and self.options.new:
+                hint = f"tonnage stop {folder.id} ends it"
+                raise InputError(f"the run {folder.id} of this workflow is under way (process {process})", hint=hint)
+            if not self.options.new and "finished" not in facts:
+                return folder, True
+            break
+        return new_run(path), False
+
+    def _token(self) -> str:
+        token = self.journal.facts().get("token")
+        if token is None:
+            token = secrets.token_hex(8)
+            facts = {
+                "token": token,
+                "workflow": _path(self.workflow).name,
+                "name": self.workflow.name,
+                "checksum": self.workflow.checksum,
+                "begun": repr(time.time()),
+                "strategy": self.options.strategy,
+                "rank": self.options.rank,
+                **{str(resource): repr(amount) for resource, amount in self.machine.amounts().items()},
+            }
+            self.journal.note(facts)
+        return token
+
+    def _engine(self) -> Engine:
+        left = take_over(self.journal, self.files, self.folder, self.workflow, self._say)
+        if self.resumed:
+            remember(self.archive, self.journal, self.folder, self.workflow, self.options.fields)
+        workflow, strategy = self.workflow, self.options.strategy
+        if strategy == "density":
+            workflow, strategy = sized_by_density(self.archive, workflow), "declared"
+        plan = Plan(strategy=strategy, machine=self.machine.amounts(), resources=SHARED)
+        return Engine(
+            workflow.tasks,
+            Learner(plan, known_of(self.archive, workflow)),
+            [self.machine],
+            workflow=workflow,
+            places=places_of(workflow, rank(workflow, self.options.rank).tolist()),
+            rules=self.options.rules,
+            input_bytes=lambda number: self.files.input_bytes(workflow.tasks[number]),
+            done=left.done,
+            carried=left.carried,
+            first_attempt=self.journal.next_attempt(),
+        )
+
+
+class _Failures:
+    """Notes why tasks were given up, and passes everything on."""
+
+    def __init__(self, watcher: Watcher, failed: dict[int, str]) -> None:
+        self._failed = failed
+        self._watcher = watcher
+        self.started, self.seen, self.tick = watcher.started, watcher.seen, watcher.tick
+
+    def ended(self, end: Ended, settled: Settled) -> None:
+        """Note a task that was given up."""
+        if settled.state is State.FAILED:
+            self._failed[settled.task] = end.note or settled.reason
+        self._watcher.ended(end, settled)
+
+
+def _check_commands(workflow: Workflow) -> None:
+    without = [task.name for task in workflow.tasks if not task.command]
+    if without:
+        path = workflow.source.path if workflow.source else None
+        some = f'{len(without):,} of {len(workflow):,} tasks, such as "{without[0]}", say no command'
+        raise InputError(some, path=path, hint="tonnage replay run simulates workflows without commands")
+
+
+def _path(workflow: Workflow) -> Path:
+    if workflow.source is None:
+        raise InputError("a workflow that was made in Python must be written to a file before it can run")
+    return workflow.source.path.absolute()
+
+
+def _facts(folder: RunFolder) -> dict[str, str]:
+    """Return what a run's journal says about the run; nothing where it cannot be read."""
+    try:
+        return read_facts(folder.journal)
+    except JournalError:
+        return {}
