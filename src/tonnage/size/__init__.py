@@ -2,11 +2,13 @@
 
 from tonnage.size.histograms import Histogram, Tally
 from tonnage.size.ladders import Cost, DoesNotFitError, Ladder, cost
+from tonnage.size.learning import Learner, climbed, fits
+from tonnage.size.plans import SIZED, Plan
 from tonnage.size.queues import QueueChoice, compare_queues
 from tonnage.size.records import Records, collect
 from tonnage.size.replay import PROTOCOLS, Protocol, Result, replay
 from tonnage.size.sizers import Sizer, WholeMachineFirst
-from tonnage.size.sizing import SIZED, Plan, Sized, size
+from tonnage.size.sizing import Sized, size
 from tonnage.size.strategies import STRATEGIES, WITH_OBJECTIVE, Objective, Settings, sizer
 
 __all__ = [
@@ -18,6 +20,7 @@ __all__ = [
     "DoesNotFitError",
     "Histogram",
     "Ladder",
+    "Learner",
     "Objective",
     "Plan",
     "Protocol",
@@ -29,9 +32,11 @@ __all__ = [
     "Sizer",
     "Tally",
     "WholeMachineFirst",
+    "climbed",
     "collect",
     "compare_queues",
     "cost",
+    "fits",
     "replay",
     "size",
     "sizer",

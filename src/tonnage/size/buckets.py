@@ -1,12 +1,12 @@
 """The bucketing strategies of Phung et al.: one rung for each of n buckets of past jobs."""
 
-from math import nan
+from math import inf, nan
 
 import numpy as np
 
 from tonnage.errors import InputError
 from tonnage.size.histograms import FloatArray, Histogram, checked
-from tonnage.size.ladders import Ladder, escalated, of_rungs, positive
+from tonnage.size.ladders import Ladder, escalated, of_rungs, positive, stretched
 
 __all__ = ["KMeans", "quantized"]
 
@@ -33,14 +33,17 @@ class KMeans:
     before.
     """
 
-    def __init__(self, capacity: float, *, buckets: int, growth: float = 2.0, aligned: bool = False) -> None:
+    def __init__(
+        self, capacity: float, *, buckets: int, growth: float = 2.0, steps: float = inf, aligned: bool = False
+    ) -> None:
         self._aligned = aligned
         self._capacity = capacity
         self._number = possible(buckets)
         self._growth = growth
+        self._steps = steps
         self._peaks: list[float] = []
         self._buckets: list[FloatArray] = []
-        self._rungs: Ladder = (capacity,)
+        self._answer: Ladder = (capacity,)
         self._swept = 0
         self.samples = 0
 
@@ -54,8 +57,9 @@ class KMeans:
         if self.samples > self._swept:
             self._sweep()
             rungs = tuple(positive(float(bucket.max())) for bucket in self._buckets)
-            self._rungs = rungs if self._aligned else of_rungs(*rungs)
-        return escalated(self._rungs, self._capacity, self._growth)
+            growth = stretched(self._growth, max(self._peaks), self._capacity, self._steps)
+            self._answer = escalated(rungs if self._aligned else of_rungs(*rungs), self._capacity, growth)
+        return self._answer
 
     def _sweep(self) -> None:
         self._swept = self.samples

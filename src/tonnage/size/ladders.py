@@ -10,12 +10,24 @@ from numpy.typing import NDArray
 from tonnage.errors import InputError
 from tonnage.size.histograms import FloatArray, Histogram
 
-__all__ = ["Cost", "DoesNotFitError", "Ladder", "climbing", "cost", "escalated", "grown", "of_rungs", "positive"]
+__all__ = [
+    "Cost",
+    "DoesNotFitError",
+    "Ladder",
+    "climbing",
+    "cost",
+    "escalated",
+    "grown",
+    "of_rungs",
+    "positive",
+    "stretched",
+]
 
 Ladder: TypeAlias = tuple[float, ...]
 """Strictly increasing amounts; the last is the most that a job may get."""
 
 _LEAST = 1.0  # byte, core or second: nobody can be given nothing
+_TINY = 1e-9
 
 
 class DoesNotFitError(InputError):
@@ -113,3 +125,8 @@ def escalated(rungs: Ladder, capacity: float, growth: float) -> Ladder:
         kept.append(step)
         step *= growth
     return (*kept, capacity)
+
+
+def stretched(growth: float, largest: float, capacity: float, steps: float) -> float:
+    """Return a growth that leads from the largest peak to `capacity` in so many steps at most."""
+    return max(growth, float((capacity / max(largest, _TINY)) ** (1 / steps)))

@@ -6,15 +6,16 @@ past gets one more job beyond the largest (`tail`). Models are judged on jobs th
 weighted by how little it would have cost in the past.
 """
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, nan, sqrt
+from math import ceil, inf, nan, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tonnage.size.histograms import ABSURD, HALF_LIVES, FloatArray, Histogram, checked, fading
-from tonnage.size.ladders import Ladder, escalated
+from tonnage.size.ladders import Ladder, escalated, stretched
 from tonnage.size.models import MODELS, Fit, Model, constant
 from tonnage.size.optimal import best_rungs, ladder
 from tonnage.size.tail import RECORD_SHARES, with_record
@@ -75,6 +76,7 @@ class Mixture:
         attempt_cost: float = 0.02,
         half_life: float | None = None,
         growth: float = 2.0,
+        steps: float = inf,
         objective: str = "waste",
     ) -> None:
         """Prepare for the first job, which is given everything.
@@ -87,11 +89,10 @@ class Mixture:
         self._attempt_cost = attempt_cost
         self._half_life = half_life
         self._growth = growth
+        self._steps = steps
         self._models = models
         self._objective = objective
-        self._peaks: list[float] = []
-        self._seconds: list[float] = []
-        self._inputs: list[float] = []
+        self._peaks, self._seconds, self._inputs = array("d"), array("d"), array("d")
         self._largest = 0.0
         self._smallest = 1.0
         self._refit_at = 0
@@ -116,7 +117,16 @@ class Mixture:
             self._fit()
         if not self._voices or not _is_size(input_bytes):
             return self._without_input
-        return self._pooled(input_bytes)
+        return self._climb(self._said(input_bytes))
+
+    def expected(self, input_bytes: float) -> Histogram | None:
+        """Return what a job with this input is taken to need, a record included; None where the input says nothing."""
+        self.ladder()
+        if not self._voices or not _is_size(input_bytes):
+            return None
+        said = self._said(input_bytes)
+        peaks = np.minimum(said.values, self._capacity)
+        return Histogram(peaks, said.jobs, said.seconds, peaks * said.seconds, self._largest)
 
     def weights(self) -> dict[str, float]:
         """Return how much each model counts for a job whose input is known."""
@@ -169,7 +179,8 @@ class Mixture:
         starts = np.concatenate(([0], last + 1))
         return best_rungs(said.values[last], slopes[starts], offsets[starts])[1]
 
-    def _pooled(self, input_bytes: float) -> Ladder:
+    def _said(self, input_bytes: float) -> _Scores:
+        """Return what all models together say about the peak of a job with this input."""
         values, seconds, jobs = [], [], []
         for voice in self._voices:
             values.append(voice.scores.values * voice.fit.at(input_bytes))
@@ -177,7 +188,7 @@ class Mixture:
             jobs.append(voice.scores.jobs * voice.weight)
         pooled = np.concatenate(values)
         order = np.argsort(pooled, kind="stable")
-        return self._climb(_Scores(pooled[order], np.concatenate(seconds)[order], np.concatenate(jobs)[order]))
+        return _Scores(pooled[order], np.concatenate(seconds)[order], np.concatenate(jobs)[order])
 
     def _climb(self, said: _Scores) -> Ladder:
         """Return the best ladder for a job of which this is said about its peak."""
@@ -187,7 +198,8 @@ class Mixture:
             few.values, few.jobs, few.seconds, few.values * few.seconds, max(self._largest, self._smallest)
         )
         rungs = ladder(histogram, attempt_cost=self._attempt_cost, objective=self._objective)
-        return escalated(rungs, self._capacity, self._growth)
+        growth = stretched(self._growth, self._largest, self._capacity, self._steps)
+        return escalated(rungs, self._capacity, growth)
 
 
 def _is_size(input_bytes: float) -> bool:

@@ -5,11 +5,11 @@ Every strategy answers the same two calls, however it works inside: `observe` a 
 """
 
 from collections.abc import Callable
-from math import nan
+from math import inf, nan
 from typing import Protocol, TypeAlias
 
 from tonnage.size.histograms import Histogram, Tally
-from tonnage.size.ladders import Ladder, escalated
+from tonnage.size.ladders import Ladder, escalated, stretched
 
 __all__ = ["FromHistogram", "Same", "Sizer", "Strategy", "WholeMachineFirst"]
 
@@ -57,6 +57,7 @@ class FromHistogram:
         width: float = 0.0,
         half_life: float | None = None,
         growth: float = 2.0,
+        steps: float = inf,
         refit: float = 0.05,
         largest: float | None = None,
     ) -> None:
@@ -68,6 +69,7 @@ class FromHistogram:
         self._strategy = strategy
         self._capacity = capacity
         self._growth = growth
+        self._steps = steps
         self._refit = refit
         self._largest = largest
         self._tally = Tally(width=width, half_life=half_life)
@@ -89,7 +91,8 @@ class FromHistogram:
             histogram = self._tally.histogram()
             if self._largest is not None:
                 histogram = histogram.with_largest(max(self._largest, histogram.largest))
-            self._answer = escalated(self._strategy(histogram), self._capacity, self._growth)
+            growth = stretched(self._growth, self._tally.largest, self._capacity, self._steps)
+            self._answer = escalated(self._strategy(histogram), self._capacity, growth)
         return self._answer
 
 

@@ -1,8 +1,8 @@
 """What to ask for: a decision for each category and each resource, with its reason and what it saves."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from math import floor, inf
+from dataclasses import dataclass, replace
+from math import inf
 from typing import Literal
 
 import numpy as np
@@ -10,52 +10,23 @@ import numpy as np
 from tonnage.errors import InputError
 from tonnage.jobs import Decision, History, Resource
 from tonnage.size.histograms import Histogram, fading
-from tonnage.size.ladders import Cost, Ladder, cost, escalated, of_rungs
+from tonnage.size.ladders import Ladder, cost, escalated, of_rungs
 from tonnage.size.mixture import Mixture
-from tonnage.size.practical import LEAST_BYTES, fair_share, few, rounded_time, rounded_up
+from tonnage.size.plans import Plan, counted, explained, least, new_sizer, possible, practical, strategy_for
+from tonnage.size.practical import fair_share, few, rounded_time
 from tonnage.size.sizers import Sizer
-from tonnage.size.strategies import Objective, Settings, sizer
 from tonnage.size.tail import guarantee
 from tonnage.size.tracking import follows_request
 from tonnage.size.usage import Usage
 
-__all__ = ["SIZED", "Plan", "Sized", "size"]
+__all__ = ["Sized", "size"]
 
-SIZED = (Resource.CORES, Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
-"""The resources that a job can be given."""
 _OPTIMISED = ("auto", "ladder", "min-waste", "max-throughput", "brute-force", "regression")
-_BY_ITSELF = ("auto", "regression")
 _NEEDS_MACHINE = ("whole-machine", "doubling")
 _FEW = 10
-_ATTEMPT = 0.1
-"""What an attempt of `auto` costs beside its amount, as a part of the largest peak: nobody likes to wait twice."""
-_STEPS_BEYOND = 3
-"""In so many steps a job that exceeds all that was seen gets the whole machine."""
 _BEYOND = 2.0
 """Where nobody says how large machines are, the last attempt gets so many times the largest peak."""
 _HALF = 0.5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """How jobs are to be sized."""
-
-    strategy: str = "auto"
-    objective: Objective = "waste"
-    resources: tuple[Resource, ...] = SIZED
-    machine: Mapping[Resource, float] = field(default_factory=dict)
-    """How much the largest machine has, where that is known."""
-    declared: Mapping[Resource, float] = field(default_factory=dict)
-    """What the user says a job needs."""
-    share: float = 0.95
-    buckets: int = 2
-    unit: float = 0.0
-    """What memory and disk are a multiple of; with 0 they are any amount."""
-    half_life: float | None = None
-    attempt_cost: float | None = None
-    """What an attempt is reckoned to cost beside its amount, as a part of the largest peak."""
-    fair_share: bool = True
-    """Whether a job gets more where less would not let one more job, of whatever category, fit on the machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +105,8 @@ def _capacity(category: str, resource: Resource, usage: Usage, plan: Plan) -> fl
                 f"{plan.strategy} must know how much {resource} a machine has", hint=f"--machine {resource}=..."
             )
         declared = plan.declared.get(resource, 0.0) if plan.strategy == "declared" else 0.0
-        return max(_BEYOND * max(largest, _least(resource)), declared, 1.0)
-    if resource is Resource.CORES:
-        capacity = max(1.0, float(floor(capacity)))
+        return max(_BEYOND * max(largest, least(resource)), declared, 1.0)
+    capacity = possible(resource, capacity)
     if usage.ran_out:  # what those need is a guess
         return capacity
     if largest > capacity:
@@ -151,7 +121,6 @@ def _capacity(category: str, resource: Resource, usage: Usage, plan: Plan) -> fl
 def _ladder(resource: Resource, usage: Usage, capacity: float, plan: Plan) -> tuple[str, Ladder, list[str]]:
     """Return by which strategy jobs are sized, what they are tried with, and what their inputs tell."""
     peaks = np.minimum(usage.peaks, capacity)
-    unit = plan.unit if resource.unit == "bytes" else 0.0
     optimised = plan.strategy.startswith(_OPTIMISED)
     if resource is Resource.WALL_TIME and optimised:
         promised = escalated(guarantee(peaks), max(capacity, _BEYOND * float(peaks.max())), _BEYOND)
@@ -160,33 +129,11 @@ def _ladder(resource: Resource, usage: Usage, capacity: float, plan: Plan) -> tu
     if requests is not None and plan.strategy != "declared":
         most = plan.machine.get(resource, max(capacity, requests[-1]))
         return "requested", escalated(of_rungs(*(min(one, most) for one in requests)), most, _BEYOND), []
-    by_itself = plan.strategy in _BY_ITSELF
-    # A job with too few cores is slow; it does not fail, so there is nothing to learn from retries.
-    strategy = "percentile" if by_itself and resource is Resource.CORES else plan.strategy
-    made = sizer(strategy, _settings(resource, float(peaks.max()), capacity, plan))
+    strategy, made = strategy_for(resource, plan), new_sizer(resource, capacity, plan)
     for peak, seconds, inputs in zip(peaks.tolist(), usage.seconds.tolist(), usage.inputs.tolist(), strict=True):
         made.observe(peak, seconds, inputs)
-    ladder = rounded_up(made.ladder(), resource, unit, capacity)
-    return strategy, few(ladder) if by_itself else ladder, _what_inputs_tell(made) if strategy == "auto" else []
-
-
-def _settings(resource: Resource, largest: float, capacity: float, plan: Plan) -> Settings:
-    default = _ATTEMPT if plan.strategy in _BY_ITSELF else 0.0
-    return Settings(
-        capacity=capacity,
-        objective=plan.objective,
-        declared=plan.declared.get(resource),
-        share=plan.share,
-        buckets=plan.buckets,
-        half_life=plan.half_life,
-        least=min(_least(resource), capacity),
-        growth=max(_BEYOND, (capacity / max(largest, 1e-9)) ** (1 / _STEPS_BEYOND)),
-        attempt_cost=default if plan.attempt_cost is None else plan.attempt_cost,
-    )
-
-
-def _least(resource: Resource) -> float:
-    return LEAST_BYTES if resource.unit == "bytes" else 0.0
+    ladder = practical(made.ladder(), resource, capacity, plan)
+    return strategy, ladder, _what_inputs_tell(made) if strategy == "auto" else []
 
 
 def _with_fair_shares(drafts: Sequence[_Draft], plan: Plan) -> list[_Draft]:
@@ -215,20 +162,11 @@ def _sized(draft: _Draft, plan: Plan) -> Sized:
     usage, ladder = draft.usage, draft.ladder
     weights = fading(len(usage), plan.half_life)
     histogram = Histogram.of(np.minimum(usage.peaks, ladder[-1]), usage.seconds, weights=weights)
-    expected = cost(ladder, histogram)
     saved, compared_with = _saved(ladder, usage)
     requested = usage.requested[usage.requested >= 0]
     return Sized(
         category=draft.category,
-        decision=Decision(
-            resource=draft.resource,
-            ladder=ladder,
-            strategy=draft.strategy,
-            samples=len(usage),
-            reason=_reason(draft, expected, histogram),
-            expected_waste=expected.waste_fraction,
-            expected_retries=expected.retried_fraction,
-        ),
+        decision=explained(draft.resource, ladder, draft.strategy, len(usage), histogram),
         largest=float(usage.peaks.max()),
         requested=float(np.median(requested)) if len(requested) else None,
         left_out=usage.left_out,
@@ -237,25 +175,6 @@ def _sized(draft: _Draft, plan: Plan) -> Sized:
         warnings=draft.warnings,
         notes=draft.notes,
     )
-
-
-def _reason(draft: _Draft, expected: Cost, histogram: Histogram) -> str:
-    """Return why: how many jobs the first rung is enough for, what the largest needed, and what that wastes."""
-    shown, before = draft.resource.shown, cost(of_rungs(histogram.largest), histogram)
-    return (
-        f"{draft.strategy} of {_counted(len(draft.usage))}: {_percent(1 - expected.retried_fraction)} stay within "
-        f"{shown(draft.ladder[0])}, the largest needed {shown(histogram.largest)}; "
-        f"{_percent(expected.waste_fraction)} wasted (max-seen: {_percent(before.waste_fraction)})"
-    )
-
-
-def _counted(jobs: int) -> str:
-    return "1 job" if jobs == 1 else f"{jobs:,} jobs"
-
-
-def _percent(fraction: float) -> str:
-    """Print a part; what is not nothing is not printed as nothing, nor what is not all as all."""
-    return f"{fraction:.1%}" if 0 < fraction < 0.005 or 0.995 <= fraction < 1 else f"{fraction:.0%}"
 
 
 def _saved(ladder: Ladder, usage: Usage) -> tuple[float, Literal["requested", "max-seen"]]:
@@ -273,9 +192,9 @@ def _warnings(resource: Resource, usage: Usage, strategy: str, history: History)
     if strategy == "requested":
         yield "use follows the request: these jobs take what they are given, so nothing tells what they need"
     if usage.ran_out:
-        yield f"{_counted(usage.ran_out)} ran out of {resource}: taken to need twice what they had"
+        yield f"{counted(usage.ran_out)} ran out of {resource}: taken to need twice what they had"
     if usage.left_out > len(usage):
-        yield f"only {_counted(len(usage))} of {len(usage) + usage.left_out:,} finished and were measured"
+        yield f"only {counted(len(usage))} of {len(usage) + usage.left_out:,} finished and were measured"
     if resource is Resource.MEMORY and len(history.memory_methods) > 1:
         ways = ", ".join(f"{name} ({count:,})" for name, count in sorted(history.memory_methods.items()))
         yield f"memory was measured in different ways: {ways}"

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from typing import Literal, TypeAlias
 
 from tonnage.errors import InputError
@@ -53,6 +54,8 @@ class Settings:
     """After how many jobs a job counts half as much."""
     growth: float = 2.0
     """How many times more each attempt gets beyond the largest peak."""
+    steps: float = inf
+    """In how many such steps at most a job gets everything: where they are too many, each is larger."""
     attempt_cost: float | None = None
     """What `ladder` and `auto` reckon an attempt to cost beside its amount, as a part of the largest peak."""
     refit: float = 0.05
@@ -76,6 +79,7 @@ def _from_histogram(strategy: Strategy) -> Callable[[Settings], Sizer]:
             width=settings.width,
             half_life=settings.half_life,
             growth=settings.growth,
+            steps=settings.steps,
             refit=settings.refit,
             largest=settings.largest,
         )
@@ -91,6 +95,7 @@ def _mixture(settings: Settings, models: Sequence[Model]) -> Sizer:
         attempt_cost=0.02 if settings.attempt_cost is None else settings.attempt_cost,
         half_life=settings.half_life,
         growth=settings.growth,
+        steps=settings.steps,
         objective=settings.objective,
     )
 
@@ -98,7 +103,13 @@ def _mixture(settings: Settings, models: Sequence[Model]) -> Sizer:
 def _k_means(settings: Settings) -> Sizer:
     if settings.half_life is not None:
         raise InputError("k-means cannot forget: a half-life has no meaning with it")
-    return KMeans(settings.capacity, buckets=settings.buckets, growth=settings.growth, aligned=settings.aligned)
+    return KMeans(
+        settings.capacity,
+        buckets=settings.buckets,
+        growth=settings.growth,
+        steps=settings.steps,
+        aligned=settings.aligned,
+    )
 
 
 def _declared(settings: Settings) -> Sizer:

@@ -1,18 +1,19 @@
 """What is known of a category's use of one resource: which past jobs count, and as what."""
 
 from dataclasses import dataclass
-from math import inf
+from math import ceil, inf
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.jobs import History, Resource
+from tonnage.jobs import Amounts, History, Resource
 from tonnage.size.histograms import FloatArray
 
-__all__ = ["Usage"]
+__all__ = ["Usage", "peak_of"]
 
 _MORE = 2.0
 """A job that ran out of a resource is taken to need so many times what it had: nobody knows how much more."""
+_NO_CORE = 1e-9  # more than some cores by so little is a rounding error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +65,17 @@ def _peaks(history: History, resource: Resource) -> tuple[FloatArray, bool]:
     if averaged:
         seconds, busy = history.used[Resource.WALL_TIME], history.used[Resource.CPU_TIME]
         peaks = np.divide(busy, seconds, out=np.full(len(history), np.nan), where=seconds > 0)
-    return np.maximum(np.ceil(peaks - 1e-9), 1.0), averaged
+    return np.maximum(np.ceil(peaks - _NO_CORE), 1.0), averaged
+
+
+def peak_of(used: Amounts, resource: Resource) -> float | None:
+    """Return what one job used at most, by the same rules; None is unknown."""
+    peak: float | None = getattr(used, resource)
+    if resource is Resource.CORES:
+        if peak is None and used.cpu_time is not None and used.wall_time:
+            peak = used.cpu_time / used.wall_time
+        peak = None if peak is None or not 0 <= peak < inf else max(float(ceil(peak - _NO_CORE)), 1.0)
+    return peak if peak is not None and 0 <= peak < inf else None
 
 
 def _ran_out(history: History, resource: Resource) -> NDArray[np.bool_]:

@@ -1,0 +1,235 @@
+"""Decisions task by task, while tasks run: what each is tried with, learnt from every task that has ended.
+
+The rules are those of `sizing`, which decides once for a whole history. What is new here is the beginning, when nothing
+is known of a category, and that one decision is asked for very often: it stays the same object until there is something
+new to say.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from math import ceil, frexp, inf, ldexp, nan
+from types import MappingProxyType
+from typing import TypeVar
+
+from tonnage.jobs import NOTHING_KNOWN, Amounts, Decision, History, Resource
+from tonnage.size.fixed import declared
+from tonnage.size.histograms import Histogram, Tally
+from tonnage.size.ladders import DoesNotFitError, Ladder, escalated, grown, of_rungs
+from tonnage.size.mixture import Mixture
+from tonnage.size.plans import Plan, explained, least, new_sizer, possible, practical, strategy_for
+from tonnage.size.practical import few
+from tonnage.size.sizers import Same
+from tonnage.size.usage import Usage, peak_of
+from tonnage.units import format_bytes
+
+__all__ = ["Learner", "climbed", "fits"]
+
+_GIVEN = (Resource.CORES, Resource.MEMORY, Resource.DISK)
+_GROWTH = 2.0
+_PARTS = 128
+"""Inputs are rounded up to so many sizes between powers of two: alike tasks share a decision, and it is made fast."""
+_MOST_KEPT = 1024  # decisions of one category, each for another input or request
+_NO_INPUT = 0.0
+_Key = TypeVar("_Key")
+
+
+class Learner:
+    """Decides what each task is tried with, and learns from every task that ends."""
+
+    def __init__(self, plan: Plan, histories: Mapping[str, History] = MappingProxyType({})) -> None:
+        """Prepare for tasks of any category; `histories` are what is known of some, oldest first."""
+        self._plan = plan
+        self._machine = {
+            resource: possible(resource, plan.machine[resource]) for resource in _GIVEN if resource in plan.machine
+        }
+        self._categories: dict[str, _Category] = {}
+        for name, history in histories.items():
+            self._category(name).remember(history)
+
+    def decide(self, category: str, request: Amounts = NOTHING_KNOWN, input_bytes: float = nan) -> tuple[Decision, ...]:
+        """Return what a task is tried with: of cores, memory and disk, and its time where that is limited."""
+        known = self._categories.get(category) or self._category(category)
+        size = _rounded(input_bytes)
+        decisions = tuple([one.decide(getattr(request, one.resource), size) for one in known.resources])
+        return decisions if request.wall_time is None else (*decisions, _time_limit(request.wall_time))
+
+    def observe(self, category: str, used: Amounts, input_bytes: float = nan) -> None:
+        """Take in a task that finished: its peaks, and its run time."""
+        known = self._categories.get(category) or self._category(category)
+        known.observe(used, _rounded(input_bytes))
+
+    def _category(self, name: str) -> "_Category":
+        if name not in self._categories:
+            self._categories[name] = _Category(
+                [_Known(name, resource, self._machine, self._plan) for resource in self._machine]
+            )
+        return self._categories[name]
+
+
+class _Category:
+    """What is known of the tasks of one category."""
+
+    def __init__(self, resources: "Sequence[_Known]") -> None:
+        self.resources = resources
+        self._seconds = 0.0
+        self._timed = 0
+
+    def remember(self, history: History) -> None:
+        """Take in past tasks."""
+        seconds = history.used[Resource.WALL_TIME]
+        timed = seconds[history.finished & (seconds >= 0) & (seconds < inf)]
+        self._seconds += float(timed.sum())
+        self._timed += len(timed)
+        for one in self.resources:
+            usage = Usage.of(history, one.resource)
+            for peak, time, size in zip(
+                usage.peaks.tolist(), usage.seconds.tolist(), usage.inputs.tolist(), strict=True
+            ):
+                one.observe(peak, time, _rounded(size))
+
+    def observe(self, used: Amounts, size: float) -> None:
+        """Take in a task that finished."""
+        seconds = self._counted(used.wall_time)
+        for one in self.resources:
+            peak = peak_of(used, one.resource)
+            if peak is not None:
+                one.observe(peak, seconds, size)
+
+    def _counted(self, seconds: float | None) -> float:
+        """Return a run time; a task whose own is unknown counts like the others."""
+        if seconds is None or not 0 <= seconds < inf:
+            return self._seconds / self._timed if self._timed else 1.0
+        self._seconds += seconds
+        self._timed += 1
+        return seconds
+
+
+class _Known:
+    """What is known of a category's use of one resource, and what follows from it."""
+
+    def __init__(self, category: str, resource: Resource, machine: Mapping[Resource, float], plan: Plan) -> None:
+        self.resource = resource
+        self._category = category
+        self._plan = plan
+        self._capacity = machine[resource]
+        self._share = self._capacity / machine.get(Resource.CORES, 1.0)
+        self._strategy = strategy_for(resource, plan)
+        by_request = self._strategy == "declared"
+        self._sizer = Same((self._capacity,)) if by_request else new_sizer(resource, self._capacity, plan)
+        self._tally = Tally(half_life=plan.half_life)
+        self._histogram: Histogram | None = None
+        self._general: Ladder = ()
+        self._tell_again_at = 0
+        # Decisions by the size of the input, all by their ladder, and before anything is known by the request.
+        self._decisions: dict[float, Decision] = {}
+        self._told: dict[Ladder, Decision] = {}
+        self._at_first: dict[float | None, Decision] = {}
+
+    def observe(self, peak: float, seconds: float, size: float) -> None:
+        """Take in a task that finished."""
+        peak = min(peak, self._capacity)
+        self._sizer.observe(peak, seconds, size)
+        self._tally.observe(peak, seconds)
+
+    def decide(self, request: float | None, size: float) -> Decision:
+        """Return what a task with such a request and such an input is tried with."""
+        if not self._sizer.samples or self._strategy == "declared":
+            decision = self._at_first.get(request)
+            return decision or _kept(self._at_first, request, self._first(request))
+        general = self._sizer.ladder()
+        if general is not self._general or self._sizer.samples >= self._tell_again_at:
+            self._renew(general)
+        return self._decisions.get(size) or _kept(self._decisions, size, self._learnt(size))
+
+    def _renew(self, general: Ladder) -> None:
+        """Decide anew; what was told of a ladder stays, until the tasks are twice as many."""
+        self._general, self._histogram, self._decisions = general, None, {}
+        if self._sizer.samples >= self._tell_again_at:
+            self._tell_again_at = 2 * self._sizer.samples
+            self._told = {}
+
+    def _learnt(self, size: float) -> Decision:
+        ladder = practical(self._sizer.ladder(size), self.resource, self._capacity, self._plan)
+        return self._told.get(ladder) or _kept(self._told, ladder, self._explained(ladder, size))
+
+    def _explained(self, ladder: Ladder, size: float) -> Decision:
+        histogram = self._sizer.expected(size) if isinstance(self._sizer, Mixture) else None
+        about = "" if histogram is None else f", for an input of {format_bytes(size)}"
+        if histogram is None:
+            histogram = self._histogram = self._histogram or self._tally.histogram().timed()
+        return explained(self.resource, ladder, self._strategy, self._sizer.samples, histogram, about)
+
+    def _first(self, request: float | None) -> Decision:
+        """Return what a task is tried with of which only its request is known, if that."""
+        strategy, rungs, reason = self._guess(request)
+        ladder = practical(rungs, self.resource, self._capacity, self._plan)
+        return Decision(self.resource, ladder, strategy, 0, reason)
+
+    def _guess(self, request: float | None) -> tuple[str, Ladder, str]:
+        capacity, unknown = self._capacity, f"nothing is known of {self._category} yet"
+        if request is not None:
+            request = min(request if request > 0 else max(least(self.resource), 1.0), capacity)
+        if self._strategy == "declared":
+            if request is None:
+                return "declared", (capacity,), "nothing is requested: the whole machine"
+            return "declared", declared(request, capacity), "as requested, then the whole machine"
+        if isinstance(self._sizer, Same):
+            return self._strategy, self._sizer.ladder(), f"{self._strategy}: {unknown}"
+        if request is None:
+            return (
+                "share",
+                few(escalated((self._share,), capacity, _GROWTH)),
+                f"{unknown}: a core's share of the machine",
+            )
+        return "requested", few(escalated((request,), capacity, _GROWTH)), f"as requested: {unknown}"
+
+
+def fits(request: Amounts, machine: Mapping[Resource, float]) -> Resource | None:
+    """Return a resource of which more is requested than the machine has; None where all fits."""
+    for resource in _GIVEN:
+        amount: float | None = getattr(request, resource)
+        if amount is not None and resource in machine and amount > possible(resource, machine[resource]):
+            return resource
+    return None
+
+
+def climbed(
+    decisions: Sequence[Decision], exhausted: Resource, *, grow_all: bool = False
+) -> tuple[Decision, ...] | None:
+    """Return what a task is tried with next that ran out of a resource; None where there is no more of it.
+
+    Only what was exhausted grows, or with `grow_all` everything.
+    """
+    ran_out = [one.resource is exhausted for one in decisions]
+    if not any(ran_out):
+        return None
+    try:
+        rungs = grown([one.rung for one in decisions], [one.ladder for one in decisions], ran_out, grow_all=grow_all)
+    except DoesNotFitError:
+        return None
+    return tuple(
+        one if one.rung == rung else replace(one, rung=rung) for one, rung in zip(decisions, rungs, strict=True)
+    )
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def _time_limit(seconds: float) -> Decision:
+    rungs = of_rungs(seconds, 2 * seconds, 4 * seconds)
+    return Decision(Resource.WALL_TIME, rungs, "requested", 0, "time limit of the task, doubled on a retry")
+
+
+def _kept(decisions: dict[_Key, Decision], key: _Key, decision: Decision) -> Decision:
+    """Return a decision, which is kept from now on; those before it are not, where they are too many."""
+    if len(decisions) >= _MOST_KEPT:
+        decisions.clear()
+    decisions[key] = decision
+    return decision
+
+
+def _rounded(input_bytes: float) -> float:
+    """Return the size of an input, rounded up by about a hundredth; of an unknown one, nothing."""
+    if not 0 < input_bytes < inf:
+        return _NO_INPUT
+    part, power = frexp(input_bytes)
+    return ldexp(ceil(part * 2 * _PARTS), power - 1) / _PARTS
