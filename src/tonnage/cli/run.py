@@ -136,7 +136,9 @@ def _go(prepared: "Prepared", *, quiet: bool) -> "Result":
         view = LiveView(progress, log=log) if live else PlainView(progress, quiet=quiet, log=log)
         with view:
             how = "goes on" if prepared.resumed else "begins"
-            view.say(f"the run {prepared.folder.id} {how}: {progress.before:,} of {counted(len(progress.tasks), 'task')} done")
+            view.say(
+                f"the run {prepared.folder.id} {how}: {progress.before:,} of {counted(len(progress.tasks), 'task')} done"
+            )
             return prepared.go(view)
 
 
@@ -180,7 +182,9 @@ def _print(result: "Result") -> None:
         print_table(header, rows, right=header[1:])
     left = result.tasks - result.done
     if left:
-        click.echo(f"{counted(left, 'task')} left: the same command goes on; tonnage status {result.run.id} shows the run")
+        click.echo(
+            f"{counted(left, 'task')} left: the same command goes on; tonnage status {result.run.id} shows the run"
+        )
 
 
 def _facts(result: "Result") -> dict[str, object]:

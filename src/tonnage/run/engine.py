@@ -146,7 +146,7 @@ class Engine:
         *,
         workflow: Workflow | None = None,
         places: "Sequence[int] | np.ndarray | None" = None,
-        rules: Rules = Rules(),
+        rules: Rules | None = None,
         input_bytes: Callable[[int], float] = lambda _: nan,
         done: Iterable[int] = (),
         carried: Mapping[int, Carried] | None = None,
@@ -158,7 +158,7 @@ class Engine:
         `carried` are what an earlier engine has achieved.
         """
         self.tasks = list(tasks)
-        self.rules = rules
+        self.rules = rules or Rules()
         self.learner = learner
         self.closed = False
         """Whether nothing more is to be started."""

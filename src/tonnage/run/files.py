@@ -62,7 +62,9 @@ class Files:
     def gone(self, workflow: Workflow, done: Sequence[int]) -> set[int]:
         """Return the tasks that are done, but whose outputs are gone while one that is not done still reads them."""
         finished = set(done)
-        writer = {_place(workflow.tasks[number], name): number for number in done for name in workflow.tasks[number].outputs}
+        writer = {
+            _place(workflow.tasks[number], name): number for number in done for name in workflow.tasks[number].outputs
+        }
         lacking: set[int] = set()
         waiting = [number for number in range(len(workflow)) if number not in finished]
         for number in waiting:  # grows while it is gone through

@@ -22,7 +22,9 @@ __all__ = ["attempts_of", "known_of", "remember", "sized_by_density"]
 _MOST = 5_000  # past jobs of a category that a run learns from: the newest
 _MARGIN = 0.05
 # Programs that say nothing about what a task does: it is in what they are given.
-_ANYTHING = frozenset("sh bash dash zsh python python3 perl Rscript R java ruby node env time nice srun mpirun task".split())
+_ANYTHING = frozenset(
+    "sh bash dash zsh python python3 perl Rscript R java ruby node env time nice srun mpirun task".split()
+)
 
 
 def known_of(archive: Archive, workflow: Workflow) -> dict[str, History]:
@@ -78,12 +80,16 @@ def _newest(history: History) -> History:
 
 def sized_by_density(archive: Archive, workflow: Workflow) -> Workflow:
     """Return a workflow whose tasks ask for what their cluster of alike past tasks needed (Zhang et al.)."""
-    past = list(find(archive, Search(workflow=workflow.checksum))) or list(find(archive, Search(workflow=workflow.name)))
+    past = list(find(archive, Search(workflow=workflow.checksum))) or list(
+        find(archive, Search(workflow=workflow.name))
+    )
     tasks = merge(past)
     return apply(discover(tasks), workflow, margin=_MARGIN).workflow if tasks else workflow
 
 
-def remember(archive: Archive, journal: Journal, folder: RunFolder, workflow: Workflow, fields: Mapping[str, str]) -> Report:
+def remember(
+    archive: Archive, journal: Journal, folder: RunFolder, workflow: Workflow, fields: Mapping[str, str]
+) -> Report:
     """Store a run's attempts that have ended; what is stored already stays as it is."""
     entries = attempts_of(journal, folder, workflow)
     return import_source(archive, Source(str(folder.path), folder.id, "tonnage", entries), fields=fields)

@@ -26,7 +26,9 @@ class Left:
     carried: dict[int, Carried]
 
 
-def take_over(journal: Journal, files: Files, folder: RunFolder, workflow: Workflow, say: Callable[[str], None]) -> Left:
+def take_over(
+    journal: Journal, files: Files, folder: RunFolder, workflow: Workflow, say: Callable[[str], None]
+) -> Left:
     """Settle what a killed engine left open, and return what is done and what is known about the rest.
 
     Whoever calls this holds the run's lock, so that nobody else works for it any more.

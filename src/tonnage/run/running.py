@@ -36,7 +36,7 @@ class Options:
     rank: str = "prio"
     machine: Mapping[Resource, float] = field(default_factory=dict)
     """What the machine has, where the user says so."""
-    rules: Rules = Rules()
+    rules: Rules = field(default_factory=Rules)
     sandbox: bool = False
     durable: bool = False
     new: bool = False
