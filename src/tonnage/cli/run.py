@@ -109,6 +109,7 @@ def run(
         if explain or dry_run:
             _print_explained(prepared.explained(), to_errors=as_json)
         if dry_run:
+            prepared.discard()
             return 0
         result = _go(prepared, quiet=quiet)
     finally:
@@ -136,9 +137,8 @@ def _go(prepared: "Prepared", *, quiet: bool) -> "Result":
         view = LiveView(progress, log=log) if live else PlainView(progress, quiet=quiet, log=log)
         with view:
             how = "goes on" if prepared.resumed else "begins"
-            view.say(
-                f"the run {prepared.folder.id} {how}: {progress.before:,} of {counted(len(progress.tasks), 'task')} done"
-            )
+            tasks = counted(len(progress.tasks), "task")
+            view.say(f"the run {prepared.folder.id} {how}: {progress.before:,} of {tasks} done")
             return prepared.go(view)
 
 

@@ -256,7 +256,7 @@ class Engine:
         if end.outcome is Outcome.FAILED:
             self._failures[task] += 1
             if end.hopeless or self._failures[task] > self.rules.retries:
-                return self._give_up(task, "it failed")
+                return self._give_up(task, "given up")
             return self._try_again(
                 task, decisions, f"it failed, and is tried again ({self._failures[task]} of {self.rules.retries})"
             )

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from math import nan
 from pathlib import Path
-from posixpath import join, normpath
+from posixpath import isabs, join, normpath
 
 from tonnage.errors import TonnageError
 from tonnage.run.folders import RunFolder
@@ -79,7 +79,7 @@ class Files:
 
     def _state_of(self, place: str) -> bytes:
         try:
-            status = os.stat(self.folder / place)
+            status = (self.folder / place).stat()
         except OSError:
             return b"missing"
         return f"{status.st_size} {status.st_mtime_ns}".encode()
@@ -92,7 +92,7 @@ class Files:
             return nan if task.input_bytes is None else float(task.input_bytes)
         folder = self._home(task)
         try:
-            return float(sum(os.stat(join(folder, name)).st_size for name in task.inputs))
+            return float(sum(Path(folder, name).stat().st_size for name in task.inputs))
         except OSError:
             return nan
 
@@ -106,12 +106,12 @@ class Files:
         for name in (*task.inputs, *_own_program(task)):
             target = inside / name
             source = Path(self._home(task), name)
-            if not os.path.isabs(name) and source.exists() and not os.path.lexists(target):
+            if not isabs(name) and source.exists() and not os.path.lexists(target):
                 _stay_inside(place, target, name)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.symlink_to(source.absolute())
         for name in task.outputs:
-            if not os.path.isabs(name):
+            if not isabs(name):
                 _stay_inside(place, inside / name, name)
                 (inside / name).parent.mkdir(parents=True, exist_ok=True)
         return str(inside)
@@ -133,7 +133,7 @@ class Files:
             return
         folder, home = self._folder_of(task, attempt), self._home(task)
         for name in task.outputs:
-            if not os.path.isabs(name):
+            if not isabs(name):
                 target = Path(home, name)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 if target.is_dir() and not target.is_symlink():
@@ -195,7 +195,7 @@ def _place(task: Task, name: str) -> str:
 def _own_program(task: Task) -> Iterator[str]:
     """Yield the program of a task where it stands beside the workflow: ``./align.sh``."""
     word = (task.command or "").split(None, 1)[:1]
-    if word and "/" in word[0] and not os.path.isabs(word[0]):
+    if word and "/" in word[0] and not isabs(word[0]):
         yield word[0]
 
 

@@ -18,16 +18,18 @@ from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import Amounts, Decision, Outcome, Resource
 from tonnage.run.engine import Ended, Settled, Start, State
 
-__all__ = ["Before", "Journal", "JournalError", "Row", "read_facts"]
+__all__ = ["Before", "Journal", "JournalError", "Reader", "Row"]
 
-_VERSION = "1"
+_VERSION = "1"  # changes with the tables below
 _GIVEN = (Resource.CORES, Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
 _SCHEMA = f"""
 CREATE TABLE run (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
+INSERT INTO run VALUES ('version', '1');
 CREATE TABLE tasks (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, category TEXT NOT NULL,
     fingerprint BLOB NOT NULL, -- of its command and of the files that it reads from outside of the workflow
-    done INTEGER               -- the attempt that made it done
+    done INTEGER,              -- the attempt that made it done
+    dropped INTEGER NOT NULL DEFAULT 0 -- whether the workflow does not have it any more
 );
 CREATE TABLE decisions (
     id INTEGER PRIMARY KEY, resource TEXT NOT NULL, strategy TEXT NOT NULL, samples INTEGER NOT NULL,
@@ -43,7 +45,7 @@ CREATE TABLE attempts (
     note TEXT                  -- what went wrong, and what becomes of the task
 );
 CREATE INDEX attempts_task ON attempts (task);
-"""
+"""  # noqa: S608 (our own names)
 _START_COLUMNS = ["id", "task", "number", "machine", "started", "input_bytes"] + [
     name for one in _GIVEN for name in (str(one), f"{one}_decision")
 ]
@@ -99,7 +101,64 @@ class Row:
     note: str
 
 
-class Journal:
+class Reader:
+    """Reads a journal, also while somebody writes it."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._connection = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, isolation_level=None)
+            version = self.facts().get("version")
+        except sqlite3.Error as error:
+            raise JournalError(f"{path}: the journal cannot be read: {error}") from None
+        if version != _VERSION:
+            raise InputError("is the journal of another version of Tonnage", path=path)
+
+    def close(self) -> None:
+        """Close the file; what was not committed is lost."""
+        self._connection.close()
+
+    def facts(self) -> dict[str, str]:
+        """Return the facts about the run as a whole."""
+        return dict(self._connection.execute("SELECT key, value FROM run"))
+
+    def running(self) -> dict[int, Row]:
+        """Return the attempts whose end nobody has written down, by their numbers."""
+        return {row.attempt: row for _, row in self._select(f"{_ROWS} WHERE a.ended IS NULL ORDER BY a.id")}
+
+    def rows(self) -> Iterator[Row]:
+        """Yield every attempt, oldest first."""
+        for _, row in self._select(f"{_ROWS} ORDER BY a.id"):
+            yield row
+
+    def counts(self) -> tuple[int, int]:
+        """Return how many tasks there are, and how many are done."""
+        chosen = "SELECT count(*), count(done) FROM tasks WHERE NOT dropped"
+        tasks, done = self._connection.execute(chosen).fetchone()
+        return int(tasks), int(done)
+
+    def _select(self, statement: str) -> Iterator[tuple[int, Row]]:
+        """Yield rows of attempts, each with the number that its task has here."""
+        decisions = {row[0]: _decision(row) for row in self._connection.execute("SELECT * FROM decisions")}
+        with closing(self._connection.cursor()) as cursor:
+            cursor.row_factory = sqlite3.Row
+            for row in cursor.execute(statement):
+                yield row["task"], _row(row, decisions)
+
+    def _largest(self, table: str) -> int:
+        return int(self._connection.execute(f"SELECT coalesce(max(id), 0) FROM {table}").fetchone()[0])  # noqa: S608
+
+    def failed(self) -> list[Row]:
+        """Return the last attempts of tasks that were not done, where they failed or needed more than there is."""
+        last = "a.id IN (SELECT max(id) FROM attempts GROUP BY task)"
+        bad = (Outcome.FAILED, Outcome.EXHAUSTED)
+        return [
+            row
+            for _, row in self._select(f"{_ROWS} WHERE t.done IS NULL AND NOT t.dropped AND {last}")
+            if row.outcome in bad
+        ]
+
+
+class Journal(Reader):
     """Writes what happens; `commit` makes everything since the last one certain."""
 
     def __init__(self, path: Path, *, durable: bool = False, shared_disk: bool = False) -> None:
@@ -112,7 +171,6 @@ class Journal:
             run("PRAGMA synchronous = " + ("FULL" if durable or shared_disk else "NORMAL"))
             if not run("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 self._connection.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
-                self.note({"version": _VERSION})
             elif self.facts().get("version") != _VERSION:
                 raise InputError("is the journal of another version of Tonnage", path=path)
         except sqlite3.Error as error:
@@ -122,19 +180,9 @@ class Journal:
         self._decisions: dict[int, tuple[Decision, int]] = {}
         self._next_decision = self._largest("decisions") + 1
 
-    def close(self) -> None:
-        """Close the file; what was not committed is lost."""
-        self._connection.close()
-
-    # Writing
-
     def note(self, facts: Mapping[str, str]) -> None:
         """Note facts about the run as a whole."""
         self._connection.executemany("INSERT OR REPLACE INTO run VALUES (?, ?)", facts.items())
-
-    def facts(self) -> dict[str, str]:
-        """Return the facts about the run as a whole."""
-        return dict(self._connection.execute("SELECT key, value FROM run"))
 
     def take_tasks(self, tasks: Sequence[tuple[str, str, bytes]]) -> Before:
         """Note the tasks of the workflow (name, category, fingerprint); return what was known about them before."""
@@ -150,6 +198,8 @@ class Journal:
             self._ids = range(1, len(tasks) + 1)
             return Before([], [])
         done, changed = [], []
+        dropped = old.keys() - {name for name, _, _ in tasks}
+        self._execute_many("UPDATE tasks SET dropped = 1 WHERE id = ?", [(old[name][0],) for name in dropped])
         new = max(number for number, _, _ in old.values())
         ids: list[int] = []
         for place, (name, category, fingerprint) in enumerate(tasks):
@@ -161,8 +211,10 @@ class Journal:
                 self._execute_many("INSERT INTO tasks (id, name, category, fingerprint) VALUES (?, ?, ?, ?)", [row])
             elif before != fingerprint:
                 changed.append(place)
-                row = (category, fingerprint, number)
-                self._execute_many("UPDATE tasks SET category = ?, fingerprint = ?, done = NULL WHERE id = ?", [row])
+                changes = (category, fingerprint, number)
+                self._execute_many(
+                    "UPDATE tasks SET category = ?, fingerprint = ?, done = NULL, dropped = 0 WHERE id = ?", [changes]
+                )
             elif ended is not None:
                 done.append(place)
             ids.append(number)
@@ -173,7 +225,9 @@ class Journal:
         """Note one more task, which was added while the run goes on."""
         self._begin()
         number = len(self._ids) + 1
-        self._execute_many("INSERT INTO tasks VALUES (?, ?, ?, x'', NULL)", [(number, name, category)])
+        self._execute_many(
+            "INSERT INTO tasks (id, name, category, fingerprint) VALUES (?, ?, ?, x'')", [(number, name, category)]
+        )
         self._ids = range(1, number + 1)
 
     def undo(self, places: Iterable[int]) -> None:
@@ -273,52 +327,15 @@ class Journal:
         self._decisions[id(decision)] = decision, number  # kept, so that nothing else gets its id
         return number
 
-    # Reading
-
     def unfinished(self) -> dict[int, Row]:
         """Return the last attempt of each task that was tried and is not done, by its place in the workflow."""
         place_of = {number: place for place, number in enumerate(self._ids)}
         chosen = f"{_ROWS} WHERE t.done IS NULL ORDER BY a.id"
         return {place_of[number]: row for number, row in self._select(chosen) if number in place_of}
 
-    def running(self) -> dict[int, Row]:
-        """Return the attempts whose end nobody has written down, by their numbers."""
-        return {row.attempt: row for _, row in self._select(f"{_ROWS} WHERE a.ended IS NULL ORDER BY a.id")}
-
     def next_attempt(self) -> int:
         """Return a number that no attempt has yet."""
         return self._largest("attempts") + 1
-
-    def rows(self) -> Iterator[Row]:
-        """Yield every attempt, oldest first."""
-        for _, row in self._select(f"{_ROWS} ORDER BY a.id"):
-            yield row
-
-    def counts(self) -> tuple[int, int]:
-        """Return how many tasks there are, and how many are done."""
-        chosen = "SELECT count(*), count(done) FROM tasks"
-        tasks, done = self._connection.execute(chosen).fetchone()
-        return int(tasks), int(done)
-
-    def _select(self, statement: str) -> Iterator[tuple[int, Row]]:
-        """Yield rows of attempts, each with the number that its task has here."""
-        decisions = {row[0]: _decision(row) for row in self._connection.execute("SELECT * FROM decisions")}
-        with closing(self._connection.cursor()) as cursor:
-            cursor.row_factory = sqlite3.Row
-            for row in cursor.execute(statement):
-                yield row["task"], _row(row, decisions)
-
-    def _largest(self, table: str) -> int:
-        return int(self._connection.execute(f"SELECT coalesce(max(id), 0) FROM {table}").fetchone()[0])  # noqa: S608
-
-
-def read_facts(path: Path) -> dict[str, str]:
-    """Return the facts about a run as a whole, without touching its journal otherwise."""
-    try:
-        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
-            return dict(connection.execute("SELECT key, value FROM run"))
-    except sqlite3.Error as error:
-        raise JournalError(f"{path}: the journal cannot be read: {error}") from None
 
 
 _ROWS = "SELECT a.*, t.name, t.category FROM attempts a JOIN tasks t ON t.id = a.task"
@@ -349,14 +366,14 @@ def _row(row: sqlite3.Row, decisions: Mapping[int, Decision]) -> Row:
         machine=row["machine"],
         started=row["started"],
         input_bytes=row["input_bytes"],
-        allocated=Amounts.of(**{str(one): row[str(one)] for one in _GIVEN}),  # type: ignore[arg-type]
+        allocated=Amounts.of(**{str(one): row[str(one)] for one in _GIVEN}),
         decisions=tuple(decisions[number] for one in _GIVEN if (number := row[f"{one}_decision"]) is not None),
         ended=row["ended"],
         outcome=None if row["outcome"] is None else Outcome(row["outcome"]),
         exhausted=None if row["exhausted"] is None else Resource(row["exhausted"]),
         exit_status=row["exit_status"],
         signal=row["signal"],
-        used=Amounts.of(**used, processes=None if processes is None else int(processes)),  # type: ignore[arg-type]
+        used=Amounts.of(**used, processes=None if processes is None else int(processes)),
         memory_method=row["memory_method"],
         lower_bounds=tuple((row["lower_bounds"] or "").split()),
         stdout=row["stdout"],

@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 __all__ = ["MARK", "end_orphans"]
 
@@ -34,13 +35,10 @@ def end_orphans(token: str) -> int:
 def _marked(token: str) -> Iterator[int]:
     mark = f"{MARK}={token}:".encode()
     own = os.getpid()
-    for name in os.listdir("/proc"):
-        if not name.isdigit() or int(name) == own:
-            continue
+    for folder in Path("/proc").glob("[0-9]*"):
         try:
-            with open(f"/proc/{name}/environ", "rb") as file:  # noqa: PTH123 (thousands of them)
-                environment = file.read()
+            environment = (folder / "environ").read_bytes()
         except OSError:
             continue  # another user's, or gone
-        if environment.startswith(mark) or b"\0" + mark in environment:
-            yield int(name)
+        if int(folder.name) != own and (environment.startswith(mark) or b"\0" + mark in environment):
+            yield int(folder.name)

@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import re
 import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
@@ -22,9 +23,7 @@ __all__ = ["attempts_of", "known_of", "remember", "sized_by_density"]
 _MOST = 5_000  # past jobs of a category that a run learns from: the newest
 _MARGIN = 0.05
 # Programs that say nothing about what a task does: it is in what they are given.
-_ANYTHING = frozenset(
-    "sh bash dash zsh python python3 perl Rscript R java ruby node env time nice srun mpirun task".split()
-)
+_ANYTHING = re.compile(r"(ba|da|z)?sh|env|nice|time|python[\d.]*|perl|ruby|node|R|Rscript|java|srun|mpirun")
 
 
 def known_of(archive: Archive, workflow: Workflow) -> dict[str, History]:
@@ -34,16 +33,17 @@ def known_of(archive: Archive, workflow: Workflow) -> dict[str, History]:
     """
     wanted = set(workflow.categories)
     found: dict[str, History] = {}
-    for search in (Search(workflow=workflow.checksum), Search(workflow=_exactly(workflow.name))):
+    for search in (Search(workflow=workflow.checksum), Search(workflow=workflow.name)):
         if wanted - found.keys():
             _take(found, wanted, histories(archive, search))
     for category in wanted - found.keys():
-        _take(found, {category}, histories(archive, Search(category=_exactly(category))))
+        _take(found, {category}, histories(archive, Search(category=category)))
     for category in wanted - found.keys():
         program = _program_of(workflow, category)
         if program is not None:
-            by_program = histories(archive, Search(executable=_exactly(program)), by="executable")
-            _take(found, {category}, {category: one for one in by_program.values()})
+            of_program = histories(archive, Search(executable=program), by="executable")
+            if program in of_program:
+                _take(found, {category}, {category: of_program[program]})
     return {category: _newest(history) for category, history in found.items()}
 
 
@@ -53,16 +53,11 @@ def _take(found: dict[str, History], wanted: set[str], more: Mapping[str, Histor
             found[category] = history
 
 
-def _exactly(name: str) -> str:
-    """Return a name that is searched for as it is; one with a wildcard would be a pattern, and matches itself too."""
-    return name
-
-
 def _program_of(workflow: Workflow, category: str) -> str | None:
     """Return the program of a category, where all of its tasks have the same."""
     programs = {executable(task.command) for task in workflow.tasks if task.category == category}
     only = programs.pop() if len(programs) == 1 else None
-    return None if only in _ANYTHING else only
+    return None if only is None or _ANYTHING.fullmatch(only) else only
 
 
 def _newest(history: History) -> History:

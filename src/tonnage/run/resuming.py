@@ -9,7 +9,7 @@ from tonnage.run.engine import Carried, Ended, Settled, State
 from tonnage.run.files import Files
 from tonnage.run.folders import RunFolder
 from tonnage.run.journal import Journal, Row
-from tonnage.run.local import judged
+from tonnage.run.judging import judged
 from tonnage.run.minders import Answer, last_words
 from tonnage.run.orphans import end_orphans
 from tonnage.size.learning import climbed
@@ -65,7 +65,7 @@ def _settle(running: dict[int, Row], journal: Journal, files: Files, folder: Run
         if place is None:
             journal.ended(_lost(attempt), Settled(-1, State.STOPPED, "the workflow has no such task any more"))
             continue
-        answer = words.get(attempt) or Answer.of_lost(attempt, row.started, time.time())
+        answer = words.get(attempt) or Answer(attempt, started=row.started, ended=time.time(), lost=True)
         end = judged(answer, workflow.tasks[place], files)
         if end.outcome is Outcome.DONE:
             done.add(place)

@@ -1,8 +1,10 @@
 """A workflow, run on this machine: found or begun, sized, ranked, executed, remembered."""
 
 import secrets
+import shutil
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,9 +16,9 @@ from tonnage.rank import rank
 from tonnage.run.engine import Ended, Engine, Rules, Settled, State, places_of
 from tonnage.run.files import Files
 from tonnage.run.folders import Lock, RunFolder, new_run, runs_of
-from tonnage.run.journal import Journal, JournalError, read_facts
+from tonnage.run.journal import Journal, Reader
 from tonnage.run.local import Local, Watcher
-from tonnage.run.machines import SHARED, Machine, this_machine
+from tonnage.run.machines import SHARED, this_machine
 from tonnage.run.minders import Minders
 from tonnage.run.past import known_of, remember, sized_by_density
 from tonnage.run.resuming import take_over
@@ -93,6 +95,11 @@ class Prepared:
         self.token = self._token()
         self.failed: dict[int, str] = {}
         self.engine = self._engine()
+
+    def discard(self) -> None:
+        """Forget a run that was only looked at."""
+        if not self.resumed:
+            shutil.rmtree(self.folder.path, ignore_errors=True)
 
     def close(self) -> None:
         """Let go of everything."""
@@ -232,6 +239,7 @@ def _path(workflow: Workflow) -> Path:
 def _facts(folder: RunFolder) -> dict[str, str]:
     """Return what a run's journal says about the run; nothing where it cannot be read."""
     try:
-        return read_facts(folder.journal)
-    except JournalError:
+        with closing(Reader(folder.journal)) as reader:
+            return reader.facts()
+    except TonnageError:
         return {}

@@ -10,10 +10,10 @@ _NUMBER_SUFFIX = re.compile(r"(?:[_.-]?ID)?[_.-]?\d+$")
 
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+:,./^-][A-Za-z0-9_@%+:,./^= -]*", re.ASCII)
 # Words with which a shell does something itself, or does it differently from the program of the same name.
-_OF_THE_SHELL = frozenset(
-    ". : alias bg break case cd command continue echo eval exec exit export fc fg for function getopts hash if jobs let "
-    "local printf pwd read readonly return select set shift source test time times trap type ulimit umask unalias "
-    "unset until wait while".split()
+_OF_THE_SHELL = re.compile(
+    r"[.:]|alias|bg|break|case|cd|command|continue|echo|eval|exec|exit|export|fc|fg|for|function|getopts|hash|if|jobs|let"
+    r"|local|printf|pwd|read|readonly|return|select|set|shift|source|test|time|times|trap|type|ulimit|umask|unalias|unset"
+    r"|until|wait|while"
 )
 
 _PACKED = re.compile(r"""eval "\$\(printf %b '([^']*)'\)"$""")
@@ -33,7 +33,7 @@ def plain_words(command: str) -> list[str] | None:
     if not _PLAIN.fullmatch(command):
         return None
     words = command.split()
-    return None if "=" in words[0] or words[0] in _OF_THE_SHELL else words
+    return None if "=" in words[0] or _OF_THE_SHELL.fullmatch(words[0]) else words
 
 
 def without_number(name: str) -> str:

@@ -1,0 +1,102 @@
+"""``tonnage status``: how far a run is."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from tonnage.cli.options import json_option, print_json, printable
+from tonnage.cli.tables import counted, print_table
+from tonnage.units import format_bytes, format_cores, format_seconds
+
+if TYPE_CHECKING:
+    from tonnage.run.journal import Row
+    from tonnage.run.state import RunState
+
+__all__ = ["status"]
+
+_SHOWN = 20
+
+
+@click.command()
+@click.argument("text", metavar="[RUN]", default="last")
+@json_option
+def status(text: str, as_json: bool) -> None:
+    """Say how far RUN is: its id, its folder, or last for the newest one here.
+
+    \b
+    Example: tonnage status
+             tonnage status .tonnage/runs/analysis-20261116-140411 --json
+    """
+    from tonnage.run.folders import find_run
+    from tonnage.run.state import state_of
+
+    found = state_of(find_run(text))
+    if as_json:
+        print_json(_facts(found))
+    else:
+        _print(found)
+
+
+def _print(found: "RunState") -> None:
+    click.echo(f"{found.folder.id}: {_how(found)}")
+    notes = [
+        f"{found.done:,} of {counted(found.tasks, 'task')} done",
+        f"{len(found.running):,} running" if found.process is not None else "",
+        f"{len(found.failed):,} failed" if found.failed else "",
+        counted(found.summary.attempts, "attempt"),
+        f"{found.summary.retried:,} retried",
+        f"{format_seconds(found.summary.seconds)} of work" if found.summary.seconds else "",
+    ]
+    click.echo("  " + ", ".join(note for note in notes if note))
+    if found.process is not None and found.running:
+        rows = [_cells(row, found.now) for row in found.running[:_SHOWN]]
+        header = ["running", "attempt", "since", "memory", "cores"]
+        print_table(header, rows, right=header[1:])
+        if len(found.running) > _SHOWN:
+            click.echo(f"and {len(found.running) - _SHOWN:,} more")
+    for row in found.failed[:_SHOWN]:
+        where = f" (see {row.stderr})" if row.stderr else ""
+        click.echo(printable(f"failed: {row.task}: {row.note}{where}"))
+    if len(found.failed) > _SHOWN:
+        click.echo(f"and {len(found.failed) - _SHOWN:,} more failed")
+
+
+def _how(found: "RunState") -> str:
+    if found.process is not None:
+        return f"is under way (process {found.process})"
+    return "is finished" if found.finished else "is not finished, and nobody executes it"
+
+
+def _cells(row: "Row", now: float) -> list[str]:
+    given = row.allocated
+    return [
+        printable(row.task),
+        str(row.number),
+        format_seconds(max(0, round(now - row.started))),
+        "" if given.memory is None else format_bytes(given.memory),
+        "" if given.cores is None else format_cores(given.cores),
+    ]
+
+
+def _facts(found: "RunState") -> dict[str, object]:
+    return {
+        "run": found.folder.id,
+        "folder": str(found.folder.path),
+        "process": found.process,
+        "finished": found.finished,
+        "tasks": found.tasks,
+        "done": found.done,
+        "failed": [{"task": row.task, "note": row.note, "stderr": row.stderr} for row in found.failed],
+        "running": [
+            {
+                "task": row.task,
+                "attempt": row.number,
+                "started": row.started,
+                "allocated": {str(resource): amount for resource, amount in row.allocated.known()},
+            }
+            for row in (found.running if found.process is not None else [])
+        ],
+        "attempts": found.summary.attempts,
+        "retried": found.summary.retried,
+        "makespan_seconds": found.summary.seconds,
+    }

@@ -1,0 +1,43 @@
+"""``tonnage stop``: end a run, so that it can go on later."""
+
+import os
+import signal
+import time
+
+import click
+
+from tonnage.errors import InputError, TonnageError
+
+__all__ = ["stop"]
+
+_PAUSE = 0.05
+
+
+@click.command()
+@click.argument("text", metavar="[RUN]", default="last")
+@click.option("--now", is_flag=True, help="End running tasks at once, instead of letting them finish.")
+@click.option("--wait/--no-wait", default=True, help="Wait until the run has stopped.  [default: wait]")
+def stop(text: str, now: bool, wait: bool) -> None:
+    """Stop RUN: nothing more is started; running tasks finish first. Running the workflow again goes on.
+
+    \b
+    Example: tonnage stop last
+             tonnage stop analysis-20261116-140411 --now
+    """
+    from tonnage.run.folders import find_run
+
+    folder = find_run(text)
+    process = folder.process()
+    if process is None:
+        raise InputError(f"the run {folder.id} is not under way: there is nothing to stop")
+    try:
+        os.kill(process, signal.SIGTERM if now else signal.SIGINT)
+    except ProcessLookupError:
+        raise TonnageError(
+            f"the run {folder.id} is executed by process {process} on another machine, or ends"
+        ) from None
+    except PermissionError:
+        raise TonnageError(f"the run {folder.id} belongs to another user (process {process})") from None
+    while wait and folder.process() == process:
+        time.sleep(_PAUSE)
+    click.echo(f"{folder.id}: {'stopped' if wait else 'is being stopped'}; running its workflow again goes on with it")

@@ -1,0 +1,113 @@
+"""How an attempt ended: done, failed, exhausted, lost or cancelled; and what becomes of the files that it wrote."""
+
+import os
+import signal
+import time
+from dataclasses import replace
+
+from tonnage.errors import TonnageError
+from tonnage.jobs import Amounts, Outcome, Resource
+from tonnage.run.engine import Ended
+from tonnage.run.files import Files
+from tonnage.run.minders import Answer
+from tonnage.workflow import Task
+
+__all__ = ["judged"]
+
+_NOT_FOUND = (126, 127)  # as shells have it: no such program, or it cannot be run
+
+
+def judged(answer: Answer, task: Task, files: Files) -> Ended:
+    """Return how an attempt ended, and put its files where they belong."""
+    end = _ended(answer, task, files)
+    try:
+        if end.outcome is Outcome.DONE:
+            files.accept(task, answer.attempt)
+        else:
+            files.reject(task, answer.attempt, answer.started or 0.0)
+    except (OSError, TonnageError) as error:
+        return replace(end, outcome=Outcome.FAILED, hopeless=True, note=f"its files cannot be moved: {error}")
+    return end
+
+
+def _ended(answer: Answer, task: Task, files: Files) -> Ended:
+    used = _used(answer, task, files)
+    common = Ended(
+        attempt=answer.attempt,
+        outcome=Outcome.FAILED,
+        used=used,
+        started=answer.started,
+        ended=answer.ended or time.time(),
+        memory_method=answer.memory_method,
+        lower_bounds=_lower_bounds(answer, used),
+        stdout=answer.stdout,
+        stderr=answer.stderr,
+        note="; ".join(answer.notes),
+    )
+    status = answer.status
+    if status is not None and os.WIFEXITED(status):
+        common = replace(common, exit_status=os.WEXITSTATUS(status))
+    elif status is not None and os.WIFSIGNALED(status):
+        common = replace(common, signal=os.WTERMSIG(status))
+    if answer.lost:
+        return replace(common, outcome=Outcome.LOST, note="its minder was killed")
+    if answer.error is not None and status is None:
+        return replace(common, hopeless=True, note=answer.error)
+    if answer.stopped_because == "cancelled":
+        return replace(common, outcome=Outcome.CANCELLED)
+    if answer.exceeded and (answer.stopped_because == "limit" or common.exit_status != 0):
+        return _exhausted(common, answer)
+    return _as_it_ended(common, task, files)
+
+
+def _as_it_ended(common: Ended, task: Task, files: Files) -> Ended:
+    """Judge an attempt that nobody stopped."""
+    if common.signal is not None:
+        return _signalled(common)
+    if common.exit_status:
+        hopeless = common.exit_status in _NOT_FOUND
+        return replace(common, hopeless=hopeless, note=f"exit status {common.exit_status}")
+    missing = files.missing_output(task, common.attempt)
+    if missing is not None:
+        return replace(common, note=f"it succeeded, but did not write {missing}")
+    return replace(common, outcome=Outcome.DONE)
+
+
+def _exhausted(common: Ended, answer: Answer) -> Ended:
+    resource = next(Resource(name) for name in map(str, Resource) if name in answer.exceeded)
+    limit, value = answer.exceeded[resource]
+    note = f"it took {resource.shown(value)} of {resource} and had {resource.shown(limit)}"
+    return replace(common, outcome=Outcome.EXHAUSTED, exhausted=resource, note=note)
+
+
+def _signalled(common: Ended) -> Ended:
+    """Judge a death by a signal: nobody kills himself with SIGKILL, so that was the system or a person."""
+    number = common.signal or 0
+    name = signal.Signals(number).name if number in list(signal.Signals) else str(number)
+    if number == signal.SIGKILL:
+        return replace(common, outcome=Outcome.LOST, killed=True, note="somebody killed it (SIGKILL)")
+    return replace(common, note=f"it died of {name}")
+
+
+def _used(answer: Answer, task: Task, files: Files) -> Amounts:
+    used = answer.used
+    disk = used.get("disk")
+    if disk is None and answer.status is not None:
+        disk = files.disk_of_outputs(task, answer.attempt)
+    processes = used.get("total_processes")
+    return Amounts.of(
+        cores=used.get("cores"),
+        memory=used.get("memory"),
+        disk=disk,
+        wall_time=used.get("wall_time"),
+        cpu_time=used.get("cpu_time"),
+        processes=None if processes is None else int(processes),
+    )
+
+
+def _lower_bounds(answer: Answer, used: Amounts) -> tuple[str, ...]:
+    """Return what may have been more: of disk, only the outputs are known unless it had a folder of its own."""
+    found = [name for name in answer.lower_bounds if name in list(Resource)]
+    if used.disk is not None and "disk" not in answer.used:
+        found.append("disk")
+    return tuple(found)
