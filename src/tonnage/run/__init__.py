@@ -1,0 +1,1 @@
+"""The engine: runs the tasks of a workflow on this machine."""
