@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tonnage.watch.proc import Process
 
-__all__ = ["Disk"]
+__all__ = ["Disk", "NoDisk"]
 
 _BLOCK = 512  # st_blocks counts these, whatever the file system's own blocks are
 _BEFORE_START = 0.010  # seconds of scanning that may delay the command
@@ -30,22 +30,39 @@ _PRICE = 200  # without a sign of change, a scan costs at most this part of the 
 _NOT_ON_DISK = ("/memfd:", "/dev/shm/", "/SYSV", "/dev/zero")  # noqa: S108 (names of memory, not of temporary files)
 
 
-class Disk:
-    """Follows the disk use of one command; what is not known is None."""
+class NoDisk:
+    """Knows nothing about disk use, and costs nothing; what is not known is None."""
+
+    now: "int | None" = None
+    peak: "int | None" = None
+    peak_at: "float | None" = None
+    files: "int | None" = None  # the most files and folders below the folder
+    files_at: "float | None" = None
+    open_files: "int | None" = None
+    open_files_at: "float | None" = None
+    at_start: "int | None" = None
+    exact = False
+
+    @property
+    def scanning(self) -> bool:
+        """Whether a scan has begun and not ended."""
+        return False
+
+    def see(self, at: float, processes: "list[Process]") -> None:
+        """Look again where there may be something new."""
+
+    def see_the_end(self, at: float) -> None:
+        """Look once more, after the last process."""
+
+
+class Disk(NoDisk):
+    """Follows the disk use of one command."""
 
     def __init__(self, folder: str, *, at_once: bool = True) -> None:
         """Note what is in the folder before the command starts; `at_once` keeps it waiting for a moment only.
 
         Where there is no time to see all of it, what has changed since the start counts as added: `exact` is false.
         """
-        self.now: int | None = None
-        self.peak: int | None = None
-        self.peak_at: float | None = None
-        self.files: int | None = None  # the most files and folders below the folder
-        self.files_at: float | None = None
-        self.open_files: int | None = None
-        self.open_files_at: float | None = None
-        self.at_start: int | None = None
         self._folder = folder
         self._start = time()
         self._credit = Credit(0.05, 0.02)

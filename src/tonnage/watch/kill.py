@@ -9,29 +9,30 @@ from tonnage.watch.tree import descendants
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
 
 __all__ = ["ask_tree_to_end", "kill_tree", "signal_tree"]
 
 _GIVE_UP = 10.0  # seconds without progress: a process of another user, or stuck in the kernel
 
 
-def kill_tree(reap: "Callable[[], bool]") -> int:
+def kill_tree(reap: "Callable[[], bool]", *, spare: "Container[int]" = (), patience: float = _GIVE_UP) -> int:
     """Kill every descendant of this process; return how many could not be killed.
 
-    `reap` waits for children that ended and tells whether any are left.
+    `reap` waits for children that ended and tells whether any are left. Children to `spare` live on, with all that is
+    below them. After so many seconds of `patience` without progress, what is left is given up.
     """
     left, since, pause = -1, monotonic(), 0.0005
     with_priority = _raise_priority()
     while True:
-        stopped = _stop_all()
+        stopped = _stop_all(spare)
         for pid in stopped:
             _signal(pid, SIGKILL)
         if not reap():
             break
         if len(stopped) != left:
             left, since = len(stopped), monotonic()
-        elif monotonic() - since > _GIVE_UP:
+        elif monotonic() - since > patience:
             break
         sleep(pause)
         pause = min(0.02, 2 * pause)
@@ -62,14 +63,14 @@ def signal_tree(number: int) -> None:
         _signal(process.pid, number)
 
 
-def _stop_all() -> "list[int]":
-    """Stop every living process; return them.
+def _stop_all(spare: "Container[int]") -> "list[int]":
+    """Stop every living process but those to spare; return them.
 
     Each is told to stop before its children are listed, so that hardly any can be started behind our back: one way
     through the tree finds nearly all, however fast it grows.
     """
     stopped = []
-    waiting = children(os.getpid())
+    waiting = [pid for pid in children(os.getpid()) if pid not in spare]
     for pid in waiting:  # grows while it is gone through
         _signal(pid, SIGSTOP)
         process = Process.of(pid)

@@ -8,10 +8,10 @@ from time import time
 from tonnage.errors import TonnageError
 from tonnage.watch.cgroup import Cgroup
 from tonnage.watch.guard import Verdict, end_as, guard
+from tonnage.watch.inherited import fill_standard_streams, forget_coerced_locale
 from tonnage.watch.job import Job
 from tonnage.watch.minder import CannotStartError, Minder, Outcome
 from tonnage.watch.options import Request, parse
-from tonnage.watch.proc import read
 from tonnage.watch.reporting import Reporting, say
 
 __all__ = ["find_program", "main"]
@@ -25,8 +25,8 @@ def main(arguments: "list[str]") -> "int | None":
     if problem is not None:
         say(problem)
         return _OWN_FAILURE
-    _fill_standard_streams()
-    _forget_coerced_locale()
+    fill_standard_streams()
+    forget_coerced_locale()
     try:
         request = parse(arguments)
         if request is None:
@@ -101,20 +101,6 @@ def _unfit_system() -> "str | None":
     if not os.path.exists(f"/proc/self/task/{own}/children"):
         return "this kernel does not tell the children of a process (CONFIG_PROC_CHILDREN)"
     return None
-
-
-def _fill_standard_streams() -> None:
-    """Let no file of ours get the number of a standard stream that was closed; the command still finds it closed."""
-    descriptor = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    while descriptor <= 2:
-        descriptor = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    os.close(descriptor)
-
-
-def _forget_coerced_locale() -> None:
-    """Take back the variable that Python sets where it finds the C locale: the command should not see it."""
-    if os.environ.get("LC_CTYPE") == "C.UTF-8" and b"LC_CTYPE=" not in (read("/proc/self/environ") or b""):
-        del os.environ["LC_CTYPE"]
 
 
 class _CannotRunError(TonnageError):

@@ -4,7 +4,7 @@ import os
 from time import monotonic, process_time
 
 from tonnage.watch.births import Births
-from tonnage.watch.disk import Disk
+from tonnage.watch.disk import Disk, NoDisk
 from tonnage.watch.job import Job
 from tonnage.watch.limits import Exceeded
 from tonnage.watch.memory import Memory
@@ -36,7 +36,7 @@ class Measurement:
         self.stopped_by_kernel = False
         self.sample: Sample | None = None
         self.memory = Memory(job.limits.get("memory"))
-        self.disk = Disk(job.folder, at_once="disk" not in job.limits)
+        self.disk = NoDisk() if job.folder is None else Disk(job.folder, at_once="disk" not in job.limits)
         self.cores = _Cores(job.cores_window)
         self.moved: dict[str, float] = {}  # bytes read and written until now, where samples are taken closely
         self.largest_reaped = 0

@@ -19,6 +19,10 @@ from tonnage.watch.proc import Process
 from tonnage.watch.signals import SIGNALS, Heard, would_have_ended
 from tonnage.watch.system import adopt_orphans, be_readable
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["CannotStartError", "Minder", "Observer", "Outcome"]
 
 _FIRST_LOOK = 0.010  # short commands cost nothing
@@ -123,19 +127,40 @@ class Minder:
 
     def spawn(self, job: Job) -> int:
         """Start the command of a job."""
+        if job.start_in is None:
+            return self._start(job)
+        home = os.open(".", os.O_PATH | os.O_CLOEXEC)
         try:
-            return self._spawn(job.executable, job.command)
+            os.chdir(job.start_in)  # ours for a moment: a fork, to change it in the child only, takes far longer
+            return self._start(job)
+        except OSError as error:
+            raise CannotStartError(f"{job.start_in}: {error.strerror}") from None
+        finally:
+            os.fchdir(home)
+            os.close(home)
+
+    def _start(self, job: Job) -> int:
+        try:
+            return self._spawn(job, job.executable, job.command)
         except OSError as error:
             if error.errno != ENOEXEC:
                 raise CannotStartError(f"{job.command[0]}: {error.strerror}") from None
         if self.births is not None:
             self.births.restart()
         # A script without "#!": shells run it, so we do.
-        return self._spawn("/bin/sh", ["sh", job.executable, *job.command[1:]])
+        return self._spawn(job, "/bin/sh", ["sh", job.executable, *job.command[1:]])
 
-    def _spawn(self, program: str, command: "list[str]") -> int:
-        ignored = (SIGPIPE, SIGXFSZ)  # by Python, and so by us
-        return os.posix_spawn(program, command, os.environ, setsigmask=self._mask, setsigdef=ignored)
+    def _spawn(self, job: Job, program: str, command: "list[str]") -> int:
+        own_group: dict[str, Any] = {"setpgroup": 0} if job.own_group else {}
+        return os.posix_spawn(
+            program,
+            command,
+            os.environ if job.environment is None else job.environment,
+            file_actions=[(os.POSIX_SPAWN_DUP2, stream, number) for number, stream in enumerate(job.streams)],
+            setsigmask=self._mask,
+            setsigdef=(SIGPIPE, SIGXFSZ),  # ignored by Python, and so by us
+            **own_group,
+        )
 
     def resident_floor(self) -> int:
         """Return the bytes up to which a child's highest resident memory may be this process's, inherited."""
@@ -144,14 +169,13 @@ class Minder:
         own = Process.of(os.getpid())
         return own.resident + _LITTLE if own else 0
 
-    @property
-    def abandoned(self) -> bool:
-        """Whether the keeper is gone."""
-        return self.keeper is not None and os.getppid() != self.keeper
+    def why_stop(self) -> "str | None":
+        """Return why the command must not go on, asked again and again while it runs."""
+        return "monitor killed" if self.keeper is not None and os.getppid() != self.keeper else None
 
     def tell_keeper(self, number: int) -> None:
         """Let the keeper stop or go on, as the command did."""
-        if self.keeper is not None and not self.abandoned:
+        if self.keeper is not None and os.getppid() == self.keeper:
             os.kill(self.keeper, number)
 
 
@@ -203,8 +227,8 @@ class _Minding:
     def _watch(self) -> None:
         while self._reap():
             self._take_signal()
-            if self._minder.abandoned and not self._killing:
-                self._kill("monitor killed")
+            if not self._killing and (reason := self._minder.why_stop()) is not None:
+                self._kill(reason)
             for number in self._heard.settle():
                 if self._command is not None and would_have_ended(self._command, number):
                     self._deliver(number)
