@@ -14,7 +14,9 @@ from tonnage.cli.tables import HOURS, counted, print_table
 from tonnage.units import format_seconds
 
 if TYPE_CHECKING:
+    from tonnage.jobs import Resource
     from tonnage.run.running import Explained, Prepared, Result
+    from tonnage.run.summary import Account
 
 __all__ = ["run"]
 
@@ -170,21 +172,23 @@ def _print(result: "Result") -> None:
         f"{result.done:,} of {counted(result.tasks, 'task')} done in {format_seconds(summary.seconds)}, "
         f"{counted(summary.attempts, 'attempt')}, {summary.retried:,} retried"
     )
-    header = ["", "given", "used", "wasted", "whole machines", "largest of its kind for all"]
-    rows = []
-    for resource, account in summary.accounts.items():
-        factor, unit = HOURS[resource.unit]
-        cells = [account.given, account.used, account.whole_machine, account.max_seen]
-        given, used, whole, most = (f"{cell / factor:.3g} {unit}" for cell in cells)
-        waste = account.waste_fraction
-        rows.append([str(resource), given, used, "" if waste is None else f"{waste:.0%}", whole, most])
+    rows = [_row(resource, account) for resource, account in summary.accounts.items()]
     if rows:
+        header = ["", "given", "wasted", "saved: whole machines", "max-seen"]
         print_table(header, rows, right=header[1:])
     left = result.tasks - result.done
     if left:
         click.echo(
             f"{counted(left, 'task')} left: the same command goes on; tonnage status {result.run.id} shows the run"
         )
+
+
+def _row(resource: "Resource", account: "Account") -> list[str]:
+    """Return what was given and wasted of a resource, and saved against two simple ways to size."""
+    factor, unit = HOURS[resource.unit]
+    waste = account.waste_fraction
+    saved = [f"{1 - account.given / other:.0%}" if other else "" for other in (account.whole_machine, account.max_seen)]
+    return [str(resource), f"{account.given / factor:.3g} {unit}", "" if waste is None else f"{waste:.0%}", *saved]
 
 
 def _facts(result: "Result") -> dict[str, object]:
