@@ -93,7 +93,7 @@ def run(
              tonnage run analysis.dag --machine cores=4,memory=8GB --explain
     """
     from tonnage.run.engine import Rules
-    from tonnage.run.running import Options, Prepared
+    from tonnage.run.running import Options, Prepared, preview
 
     options = Options(
         strategy=strategy,
@@ -106,13 +106,14 @@ def run(
         fields=pairs(fields, "--field"),
         archive=url,
     )
-    prepared = Prepared(read_workflow(path, source_format), options, _say)
+    workflow = read_workflow(path, source_format)
+    if dry_run:
+        _print_explained(preview(workflow, options), to_errors=as_json)
+        return 0
+    prepared = Prepared(workflow, options, _say)
     try:
-        if explain or dry_run:
+        if explain:
             _print_explained(prepared.explained(), to_errors=as_json)
-        if dry_run:
-            prepared.discard()
-            return 0
         result = _go(prepared, quiet=quiet)
     finally:
         prepared.close()

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ __all__ = ["RUNS", "Lock", "RunFolder", "find_run", "new_run", "runs_of"]
 RUNS = Path(".tonnage", "runs")
 _PATIENCE = 10.0  # seconds in which whatever is left of a killed engine has ended
 _PAUSE = 0.02
+_NAME = re.compile(r"-(\d{8}-\d{6})(?:-(\d+))?$", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +139,10 @@ def runs_of(folder: Path) -> Iterator[RunFolder]:
     yield from sorted(found, key=_begun, reverse=True)
 
 
-def _begun(run: RunFolder) -> tuple[float, str]:
-    """Return when a run began; its lock is made first."""
-    try:
-        return run.path.stat().st_ctime_ns if not run.logs.exists() else run.logs.stat().st_ctime_ns, run.id
-    except OSError:
-        return 0, run.id
+def _begun(run: RunFolder) -> tuple[str, int]:
+    """Return when a run began, as its name says."""
+    found = _NAME.search(run.id)
+    return (found[1], int(found[2] or 1)) if found else ("", 0)
 
 
 def find_run(text: str) -> RunFolder:

@@ -99,6 +99,11 @@ class Local:
 
     def _start(self, watcher: Watcher) -> None:
         """Let everything start that can; it is written down before it happens."""
+        while not self._start_some(watcher):
+            pass  # some could not be prepared, and in their place others may start
+
+    def _start_some(self, watcher: Watcher) -> bool:
+        """Start what there is room for; whether all of it could be started."""
         starts = self._engine.admit()
         now = time.time()
         if starts:
@@ -113,8 +118,7 @@ class Local:
                 orders.append(order)
                 watcher.started(start, now)
         self._minders.start(orders)
-        if len(orders) < len(starts):
-            self._start(watcher)  # some could not be started, and others may
+        return len(orders) == len(starts)
 
     def _order(self, start: Start, watcher: Watcher) -> Order | None:
         task = self._engine.tasks[start.task]

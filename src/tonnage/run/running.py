@@ -1,9 +1,9 @@
 """A workflow, run on this machine: found or begun, sized, ranked, executed, remembered."""
 
 import secrets
-import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,16 +18,16 @@ from tonnage.run.files import Files
 from tonnage.run.folders import Lock, RunFolder, new_run, runs_of
 from tonnage.run.journal import Journal, Reader
 from tonnage.run.local import Local, Watcher
-from tonnage.run.machines import SHARED, this_machine
+from tonnage.run.machines import SHARED, Machine, this_machine
 from tonnage.run.minders import Minders
 from tonnage.run.past import known_of, remember, sized_by_density
 from tonnage.run.resuming import take_over
 from tonnage.run.summary import Summary, summarise
 from tonnage.size import Plan
 from tonnage.size.learning import Learner
-from tonnage.workflow import Workflow
+from tonnage.workflow import Task, Workflow
 
-__all__ = ["Explained", "Options", "Prepared", "Result"]
+__all__ = ["Explained", "Options", "Prepared", "Result", "preview"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,11 +96,6 @@ class Prepared:
         self.failed: dict[int, str] = {}
         self.engine = self._engine()
 
-    def discard(self) -> None:
-        """Forget a run that was only looked at."""
-        if not self.resumed:
-            shutil.rmtree(self.folder.path, ignore_errors=True)
-
     def close(self) -> None:
         """Let go of everything."""
         self.journal.close()
@@ -109,14 +104,7 @@ class Prepared:
 
     def explained(self) -> list[Explained]:
         """Return what tasks of each category are tried with, at this moment."""
-        first: dict[str, int] = {}
-        for number, task in enumerate(self.workflow.tasks):
-            first.setdefault(task.category, number)
-        learner, tasks = self.engine.learner, self.engine.tasks
-        return [
-            Explained(category, count, learner.decide(category, tasks[first[category]].request))
-            for category, count in self.workflow.categories.items()
-        ]
+        return _explained(self.engine.learner, self.engine.tasks)
 
     def go(self, watcher: Watcher) -> Result:
         """Run what is left; whatever happens, what was achieved is remembered."""
@@ -189,13 +177,10 @@ class Prepared:
         left = take_over(self.journal, self.files, self.folder, self.workflow, self._say)
         if self.resumed:
             remember(self.archive, self.journal, self.folder, self.workflow, self.options.fields)
-        workflow, strategy = self.workflow, self.options.strategy
-        if strategy == "density":
-            workflow, strategy = sized_by_density(self.archive, workflow), "declared"
-        plan = Plan(strategy=strategy, machine=self.machine.amounts(), resources=SHARED)
+        workflow, learner = _sized(self.workflow, self.options.strategy, self.machine, self.archive)
         return Engine(
             workflow.tasks,
-            Learner(plan, known_of(self.archive, workflow)),
+            learner,
             [self.machine],
             workflow=workflow,
             places=places_of(workflow, rank(workflow, self.options.rank).tolist()),
@@ -205,6 +190,34 @@ class Prepared:
             carried=left.carried,
             first_attempt=self.journal.next_attempt(),
         )
+
+
+def preview(workflow: Workflow, options: Options) -> list[Explained]:
+    """Return what tasks of each category would be tried with, without touching any run."""
+    _check_commands(workflow)
+    machine = this_machine(_path(workflow).parent).with_amounts(options.machine)
+    with Archive.open(options.archive, create=True) as archive:
+        sized, learner = _sized(workflow, options.strategy, machine, archive)
+    return _explained(learner, sized.tasks)
+
+
+def _sized(workflow: Workflow, strategy: str, machine: Machine, archive: Archive) -> tuple[Workflow, Learner]:
+    """Return what decides how much tasks get, and the workflow with requests where those decide."""
+    if strategy == "density":
+        workflow, strategy = sized_by_density(archive, workflow), "declared"
+    plan = Plan(strategy=strategy, machine=machine.amounts(), resources=SHARED)
+    return workflow, Learner(plan, known_of(archive, workflow))
+
+
+def _explained(learner: Learner, tasks: Sequence[Task]) -> list[Explained]:
+    count = Counter(task.category for task in tasks)
+    first: dict[str, Task] = {}
+    for task in tasks:
+        first.setdefault(task.category, task)
+    return [
+        Explained(category, number, learner.decide(category, first[category].request))
+        for category, number in count.most_common()
+    ]
 
 
 class _Failures:
