@@ -188,8 +188,14 @@ def _row(resource: "Resource", account: "Account") -> list[str]:
     """Return what was given and wasted of a resource, and saved against two simple ways to size."""
     factor, unit = HOURS[resource.unit]
     waste = account.waste_fraction
-    saved = [f"{1 - account.given / other:.0%}" if other else "" for other in (account.whole_machine, account.max_seen)]
+    saved = [_saved(account.given, other) for other in (account.whole_machine, account.max_seen)]
     return [str(resource), f"{account.given / factor:.3g} {unit}", "" if waste is None else f"{waste:.0%}", *saved]
+
+
+def _saved(given: float, other: float) -> str:
+    if not other:
+        return ""
+    return f"{1 - given / other:.0%}" if given <= other else f"took {given / other:.3g} times as much"
 
 
 def _facts(result: "Result") -> dict[str, object]:
