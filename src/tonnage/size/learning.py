@@ -27,7 +27,7 @@ __all__ = ["Learner", "climbed", "fits"]
 
 _GIVEN = (Resource.CORES, Resource.MEMORY, Resource.DISK)
 _GROWTH = 2.0
-_PARTS = 128
+_PARTS = 32
 """Inputs are rounded up to so many sizes between powers of two: alike tasks share a decision, and it is made fast."""
 _MOST_KEPT = 1024  # decisions of one category, each for another input or request
 _NO_INPUT = 0.0
@@ -228,7 +228,7 @@ def _kept(decisions: dict[_Key, Decision], key: _Key, decision: Decision) -> Dec
 
 
 def _rounded(input_bytes: float) -> float:
-    """Return the size of an input, rounded up by about a hundredth; of an unknown one, nothing."""
+    """Return the size of an input, rounded up by a few hundredths at most; of an unknown one, nothing."""
     if not 0 < input_bytes < inf:
         return _NO_INPUT
     part, power = frexp(input_bytes)
