@@ -156,7 +156,9 @@ class Mixture:
         kept = (
             len(self._peaks) if self._half_life is None else min(len(self._peaks), ceil(HALF_LIVES * self._half_life))
         )
-        peaks, seconds, inputs = (np.array(memoryview(part)[-kept:]) for part in (self._peaks, self._seconds, self._inputs))
+        peaks, seconds, inputs = (
+            np.array(memoryview(part)[-kept:]) for part in (self._peaks, self._seconds, self._inputs)
+        )
         if not seconds.any():
             seconds = np.ones(kept)  # without run times, all jobs count alike
         weights = fading(kept, self._half_life)
