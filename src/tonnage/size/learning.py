@@ -27,7 +27,7 @@ __all__ = ["Learner", "climbed", "fits"]
 
 _GIVEN = (Resource.CORES, Resource.MEMORY, Resource.DISK)
 _GROWTH = 2.0
-_PARTS = 128
+_PARTS = 32
 """Inputs are rounded up to so many sizes between powers of two: alike tasks share a decision, and it is made fast."""
 _MOST_KEPT = 1024  # decisions of one category, each for another input or request
 _NO_INPUT = 0.0
@@ -44,27 +44,29 @@ class Learner:
             resource: possible(resource, plan.machine[resource]) for resource in _GIVEN if resource in plan.machine
         }
         self._categories: dict[str, _Category] = {}
+        self._new("")  # a plan that nobody can keep to is an error before the first task
         for name, history in histories.items():
             self._category(name).remember(history)
 
     def decide(self, category: str, request: Amounts = NOTHING_KNOWN, input_bytes: float = nan) -> tuple[Decision, ...]:
         """Return what a task is tried with: of cores, memory and disk, and its time where that is limited."""
-        known = self._categories.get(category) or self._category(category)
         size = _rounded(input_bytes)
-        decisions = tuple([one.decide(getattr(request, one.resource), size) for one in known.resources])
+        known = self._category(category).resources
+        decisions = tuple([one.decide(getattr(request, one.resource), size) for one in known])
         return decisions if request.wall_time is None else (*decisions, _time_limit(request.wall_time))
 
     def observe(self, category: str, used: Amounts, input_bytes: float = nan) -> None:
         """Take in a task that finished: its peaks, and its run time."""
-        known = self._categories.get(category) or self._category(category)
-        known.observe(used, _rounded(input_bytes))
+        self._category(category).observe(used, _rounded(input_bytes))
 
     def _category(self, name: str) -> "_Category":
-        if name not in self._categories:
-            self._categories[name] = _Category(
-                [_Known(name, resource, self._machine, self._plan) for resource in self._machine]
-            )
-        return self._categories[name]
+        known = self._categories.get(name)
+        if known is None:
+            known = self._categories[name] = self._new(name)
+        return known
+
+    def _new(self, name: str) -> "_Category":
+        return _Category([_Known(name, resource, self._machine, self._plan) for resource in self._machine])
 
 
 class _Category:
@@ -228,7 +230,7 @@ def _kept(decisions: dict[_Key, Decision], key: _Key, decision: Decision) -> Dec
 
 
 def _rounded(input_bytes: float) -> float:
-    """Return the size of an input, rounded up by about a hundredth; of an unknown one, nothing."""
+    """Return the size of an input, rounded up by a few hundredths at most; of an unknown one, nothing."""
     if not 0 < input_bytes < inf:
         return _NO_INPUT
     part, power = frexp(input_bytes)
