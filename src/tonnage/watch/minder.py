@@ -16,7 +16,7 @@ from tonnage.watch.kill import ask_tree_to_end, kill_tree, signal_tree
 from tonnage.watch.limits import Exceeded
 from tonnage.watch.measure import Measurement
 from tonnage.watch.own import Own
-from tonnage.watch.signals import SIGNALS, Heard, would_have_ended
+from tonnage.watch.signals import OWN_SIGNALS, SIGNALS, Heard, would_have_ended
 from tonnage.watch.system import adopt_orphans, be_readable
 
 TYPE_CHECKING = False
@@ -230,6 +230,8 @@ class _Minding:
             self._take_signal()
             if not self._reap():
                 return
+            if self._minder.births is not None and self._minder.births.count():
+                self._next_look = min(self._next_look, self._measurement.soon())
             if (reason := self._minder.why_stop()) is not None:
                 self._kill(reason)
             for number in self._heard.settle():
@@ -245,9 +247,9 @@ class _Minding:
         """Wait for a signal, for the time of the next look, or for news of births."""
         until = min(self._next_look, self._deadline or self._next_look, self._heard.next)
         signal = sigtimedwait(SIGNALS, max(0.0, min(until - monotonic(), self._listen)))
-        if self._minder.births is not None and self._minder.births.count():
-            self._next_look = min(self._next_look, self._measurement.soon())
-        number = self._heard.take(signal, apart=self._apart()) if signal is not None else None
+        if signal is None or signal.si_signo in OWN_SIGNALS:
+            return
+        number = self._heard.take(signal, apart=self._apart())
         if number is not None:
             self._deliver(number)
 
