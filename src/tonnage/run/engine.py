@@ -394,7 +394,7 @@ class Engine:
                 self._missing[child] -= 1
         for task, known in carried.items():
             self._attempts[task] = known.attempts
-            if known.decisions is not None:
+            if known.decisions is not None and self._room.fits_an_empty_machine(_need(known.decisions)):
                 self._again[task] = known.decisions
         for task, state in enumerate(self.states):
             if state == State.WAITING and not self._missing[task]:

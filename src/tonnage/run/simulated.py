@@ -79,7 +79,7 @@ class Load:
 
     def known_beforehand(self) -> "Load":
         """Return the same tasks, each of which asks for exactly what it needs."""
-        needs = [np.ceil(np.nan_to_num(self.need[one], nan=0.0)).tolist() for one in SHARED]
+        needs = [np.fmax(self.need[one], 1.0).tolist() for one in SHARED]  # nobody can be given nothing
         own = (_amounts(*amounts) for amounts in zip(*needs, strict=True))
         tasks = tuple(replace(task, request=asked) for task, asked in zip(self.tasks, own, strict=True))
         return replace(self, tasks=tasks)

@@ -79,5 +79,5 @@ def _first(
     place = np.clip(np.searchsorted(edges, simulation.start[first], side="right") - 1, 0, spans - 1)
     place = place * many + category[first]
     total, count = (np.bincount(place, weights, minlength=spans * many) for weights in (given[first], None))
-    mean = np.divide(total, count, out=np.full(spans * many, np.nan), where=count > 0)
+    mean: FloatArray = np.divide(total, count, out=np.full(spans * many, np.nan), where=count > 0)
     return mean.reshape(spans, many)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from tonnage.jobs import Resource
     from tonnage.run.machines import Machine
-    from tonnage.run.simulated import Load
     from tonnage.run.replay import Result
+    from tonnage.run.simulated import Load
 
 __all__ = ["command"]
 
