@@ -1,0 +1,121 @@
+"""Whatever is killed, and when: each task is recorded as done exactly once, and nothing is incomplete or forgotten."""
+
+import os
+import time
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from subprocess import DEVNULL, Popen, TimeoutExpired
+
+import pytest
+
+from run.helping import Place, kill, marked
+from tonnage.run.journal import Reader
+from tonnage.watch.proc import children
+
+SOAK = bool(os.environ.get("TONNAGE_SOAK"))
+
+
+def random_makeflow(tasks: int, random: Random) -> str:
+    """Return a workflow whose tasks fail unless what they read is complete, and write in two steps."""
+    lines = ["CORES=1", "MEMORY=100", "DISK=10"]
+    for number in range(tasks):
+        parents = random.sample(range(max(0, number - 30), number), min(number, random.choice([0, 1, 1, 2, 3])))
+        inputs = [f"out/{parent}" for parent in parents]
+        steps = [f"grep -q end {name}" for name in inputs]
+        steps += [
+            f"echo begin > out/{number}",
+            f"sleep {random.choice([0, 0, 0.02, 0.05, 0.3])}",
+            f"echo end >> out/{number}",
+        ]
+        lines += [f"out/{number}: {' '.join(inputs)}", "\t" + " && ".join(steps)]
+    return "\n".join(lines) + "\n"
+
+
+@dataclass
+class Chaos:
+    """Runs a workflow to its end, in spite of everything."""
+
+    place: Place
+    name: str
+    random: Random
+    killed: dict[str, int] = field(default_factory=lambda: {"engine": 0, "keeper": 0, "minder": 0, "task": 0})
+    lives: int = 0
+
+    def go(self, engine_kills: int, options: tuple[str, ...] = (), seconds: float = 25) -> None:
+        deadline = time.monotonic() + seconds
+        while True:
+            assert time.monotonic() < deadline, "it does not come to its end"
+            self.lives += 1
+            arguments = ("run", self.name, "--quiet", *options)
+            log = (self.place.folder / "chaos.log").open("a")
+            with log, self.place.begin(*arguments, stdout=DEVNULL, stderr=log) as engine:
+                left = self._moment(engine) if self.killed["engine"] < engine_kills else 600
+                if self._harass(engine, time.monotonic() + left):
+                    assert engine.returncode == 0, (self.place.folder / "chaos.log").read_text()
+                    return
+                kill(engine.pid)
+                self.killed["engine"] += 1
+
+    def _moment(self, engine: "Popen[str]") -> float:
+        """Return for how long an engine lives: some die while they prepare, most when they have begun."""
+        if self.random.random() < 0.2:
+            return self.random.uniform(0.05, 1.5)
+        while engine.poll() is None and not children(engine.pid):
+            time.sleep(0.01)
+        return self.random.uniform(0, 0.8)
+
+    def _harass(self, engine: "Popen[str]", until: float) -> bool:
+        """Kill this and that below an engine for a while; whether it came to its end by itself."""
+        while time.monotonic() < until:
+            try:
+                engine.wait(self.random.uniform(0.01, 0.3))
+            except TimeoutExpired:
+                self._kill_something(engine.pid)
+            else:
+                return True
+        return False
+
+    def _kill_something(self, engine: int) -> None:
+        keepers = children(engine)
+        minders = [pid for keeper in keepers for pid in children(keeper)]
+        tasks = [pid for minder in minders for pid in children(minder)]
+        kind = self.random.choices(["keeper", "minder", "task"], [1, 4, 6])[0]
+        there = {"keeper": keepers, "minder": minders, "task": tasks}[kind]
+        if there:
+            kill(self.random.choice(there))
+            self.killed[kind] += 1
+
+
+def unleash(folder: Path, tasks: int, engine_kills: int, seed: int, options: tuple[str, ...], seconds: float) -> Chaos:
+    """Run a random workflow under fire, and check everything that can be checked afterwards."""
+    random = Random(seed)
+    place = Place(folder)
+    (folder / "out").mkdir(parents=True)
+    place.write("w.makeflow", random_makeflow(tasks, random))
+    chaos = Chaos(place, "w.makeflow", random)
+    chaos.go(engine_kills, options, seconds)
+    assert len(place.runs()) == 1
+    place.check("w.makeflow")
+    for number in range(tasks):
+        assert (folder / "out" / str(number)).read_text() == "begin\nend\n"
+    with closing(Reader(place.runs()[0].journal)) as reader:
+        assert marked(reader.facts()["token"]) == []
+    return chaos
+
+
+@pytest.mark.parametrize("options", [(), ("--sandbox",)], ids=["in place", "sandbox"])
+def test_every_task_is_done_exactly_once_whatever_is_killed(options: tuple[str, ...], tmp_path: Path) -> None:
+    chaos = unleash(tmp_path / "w", 60, 5, 7, options, 40)
+    assert chaos.killed["engine"] == 5
+
+
+@pytest.mark.skipif(not SOAK, reason="takes minutes: make soak")
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("options", [(), ("--sandbox",)], ids=["in place", "sandbox"])
+def test_five_hundred_tasks_survive_a_hundred_kills_of_the_engine(
+    seed: int, options: tuple[str, ...], tmp_path: Path
+) -> None:
+    chaos = unleash(tmp_path / "w", 500, 100, seed, options, 1500)
+    assert chaos.killed["engine"] == 100
