@@ -51,10 +51,10 @@ class Chaos:
             arguments = ("run", self.name, "--quiet", *options)
             log = (self.place.folder / "chaos.log").open("a")
             with log, self.place.begin(*arguments, stdout=DEVNULL, stderr=log) as engine:
-                left = self._moment(engine) if self.killed["engine"] < engine_kills else 600
-                if self._harass(engine, time.monotonic() + left):
-                    assert engine.returncode == 0, (self.place.folder / "chaos.log").read_text()
+                if self.killed["engine"] == engine_kills:
+                    assert engine.wait(seconds) == 0, (self.place.folder / "chaos.log").read_text()
                     return
+                assert not self._harass(engine, time.monotonic() + self._moment(engine)), "it ended too early"
                 kill(engine.pid)
                 self.killed["engine"] += 1
 
@@ -67,7 +67,7 @@ class Chaos:
         return self.random.uniform(0, 0.8)
 
     def _harass(self, engine: "Popen[str]", until: float) -> bool:
-        """Kill this and that below an engine for a while; whether it came to its end by itself."""
+        """Kill this and that below an engine for a while; whether it came to its end before."""
         while time.monotonic() < until:
             try:
                 engine.wait(self.random.uniform(0.01, 0.3))
