@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -153,10 +153,8 @@ def check_archive(path: Path, run: RunFolder) -> None:
 
 def kill(pid: int) -> None:
     """Kill a process, if it is there."""
-    try:
+    with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 def marked(token: str) -> list[int]:
