@@ -6,11 +6,12 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from subprocess import DEVNULL, Popen, TimeoutExpired
+from subprocess import DEVNULL, Popen
 
 import pytest
 
 from run.helping import Place, kill, marked
+from tonnage.errors import TonnageError
 from tonnage.run.journal import Reader
 from tonnage.watch.proc import children
 
@@ -54,30 +55,36 @@ class Chaos:
                 if self.killed["engine"] == engine_kills:
                     assert engine.wait(seconds) == 0, (self.place.folder / "chaos.log").read_text()
                     return
-                assert not self._harass(engine, time.monotonic() + self._moment(engine)), "it ended too early"
+                self._harass(engine)
+                assert engine.poll() is None, "it ended too early"
                 kill(engine.pid)
                 self.killed["engine"] += 1
 
-    def _moment(self, engine: "Popen[str]") -> float:
-        """Return for how long an engine lives: some die while they prepare, most when they have begun."""
-        if self.random.random() < 0.2:
-            return self.random.uniform(0.05, 1.5)
-        while engine.poll() is None and not children(engine.pid):
-            time.sleep(0.01)
-        return self.random.uniform(0, 0.8)
+    def _harass(self, engine: "Popen[str]") -> None:
+        """Let an engine live for a while, and kill this and that below it.
 
-    def _harass(self, engine: "Popen[str]", until: float) -> bool:
-        """Kill this and that below an engine for a while; whether it came to its end before."""
-        while time.monotonic() < until:
-            try:
-                engine.wait(self.random.uniform(0.01, 0.3))
-            except TimeoutExpired:
-                self._kill_something(engine.pid)
-            else:
-                return True
-        return False
+        Some die while they prepare, most when a few attempts have ended: how long that takes depends on the machine.
+        """
+        if self.random.random() < 0.15:
+            time.sleep(self.random.uniform(0.05, 1.5))
+            return
+        enough = self._ended() + self.random.randint(0, 9)
+        kills = self.random.randint(0, 4)
+        while engine.poll() is None and (not children(engine.pid) or self._ended() < enough):
+            time.sleep(self.random.uniform(0.02, 0.2))
+            if kills and self._kill_something(engine.pid):
+                kills -= 1
+        time.sleep(self.random.uniform(0, 0.1))
 
-    def _kill_something(self, engine: int) -> None:
+    def _ended(self) -> int:
+        """Return how many attempts have ended so far."""
+        try:
+            return sum(row.ended is not None for row in self.place.rows())
+        except (IndexError, TonnageError):
+            return 0  # there is no journal yet
+
+    def _kill_something(self, engine: int) -> bool:
+        """Kill a process below an engine; whether there was one."""
         keepers = children(engine)
         minders = [pid for keeper in keepers for pid in children(keeper)]
         tasks = [pid for minder in minders for pid in children(minder)]
@@ -86,6 +93,7 @@ class Chaos:
         if there:
             kill(self.random.choice(there))
             self.killed[kind] += 1
+        return bool(there)
 
 
 def unleash(

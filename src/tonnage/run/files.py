@@ -100,7 +100,7 @@ class Files:
         """Return the folder in which an attempt runs, made ready; raises TonnageError where it lacks an input."""
         home = self._home(task)
         for name in task.inputs:
-            if _is_file(name) and not os.path.exists(join(home, name)):
+            if _is_file(name) and not Path(home, name).exists():
                 raise TonnageError(f'its input "{name}" is not there')
         if not self._sandbox:
             return self._home(task)
