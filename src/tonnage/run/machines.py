@@ -52,6 +52,7 @@ class Room:
         self._cores = [machine.cores for machine in machines]
         self._memory = [machine.memory for machine in machines]
         self._disk = [machine.disk for machine in machines]
+        self._running = [0] * len(self.machines)
 
     def find(self, need: Need) -> int | None:
         """Return the fullest machine on which there is room, or None."""
@@ -64,11 +65,17 @@ class Room:
 
     def take(self, machine: int, need: Need) -> None:
         """Note that an attempt has started."""
+        self._running[machine] += 1
         self._change(machine, need, -1)
 
     def give_back(self, machine: int, need: Need) -> None:
         """Note that an attempt has ended."""
+        self._running[machine] -= 1
         self._change(machine, need, 1)
+        if not self._running[machine]:
+            # Sums of fractions go astray, and who needs a whole machine would wait for the last bit of it for ever.
+            whole = self.machines[machine]
+            self._cores[machine], self._memory[machine], self._disk[machine] = whole.cores, whole.memory, whole.disk
 
     def _change(self, machine: int, need: Need, sign: int) -> None:
         self._cores[machine] += sign * need[0]
