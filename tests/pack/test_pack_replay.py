@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -162,9 +163,17 @@ def test_other_parameters_are_refused_and_the_file_stays(tmp_path: Path) -> None
             saved(path, other)
     with pytest.raises(InputError, match="other workflows"):
         Saved(path, {"cybershake": WORKS["cybershake"]}, WORKLOAD, EXPERIMENT)
+    halves = {name: replace(work, shares=(work.seconds * 0 + 500,) * 2) for name, work in WORKS.items()}
+    with pytest.raises(InputError, match="other workflows"):
+        Saved(path, halves, WORKLOAD, EXPERIMENT)
     with pytest.raises(InputError, match="other log"):
         Saved(path, WORKS, WORKLOAD.head(50), EXPERIMENT)
     assert path.read_bytes() == data
+
+
+def test_a_folder_is_no_file_to_keep_parts_in(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read"):
+        saved(tmp_path)
 
 
 @pytest.mark.parametrize("text", ["hello\nworld", "no line", "[1]\n", '{"kind": "other"}\n{'])
