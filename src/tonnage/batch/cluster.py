@@ -277,7 +277,7 @@ class Cluster:
             return -1
         if user not in self._users:
             own = np.full((2, len(self._times)), plan.FOREVER, np.int64)
-            own[0, 0], own[1] = self.now, self._max_running
+            own[0, 0], own[1] = self.now, min(self._max_running, plan.FOREVER)
             self._limits = np.concatenate([self._limits, own[np.newaxis]])
             self._users[user] = len(self._users)
         return self._users[user]
