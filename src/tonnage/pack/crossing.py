@@ -285,7 +285,7 @@ class _Crossing:
 
     def _count_done(self, done: IntArray, carried: Carried) -> None:
         self._undone -= len(done)
-        carried.busy = int(self._true.seconds[done].sum())
+        carried.busy = self._true.use(done)
         if self._ready is not None:
             self._free_children(done.tolist())
 

@@ -84,6 +84,13 @@ class Work:
         kernel(*self._rows(tasks), *self._needs(tasks), nodes, ready, found)
         return found
 
+    def use(self, tasks: IntArray) -> int:
+        """Return for how many node-seconds these tasks keep nodes busy: shared ones, with what they have less of."""
+        seconds = self.seconds[tasks]
+        if self.shares is None:
+            return int(seconds.sum())
+        return max(int(seconds @ share[tasks]) // WHOLE for share in self.shares)
+
     def _needs(self, tasks: IntArray) -> tuple[IntArray, ...]:
         return () if self.shares is None else tuple(share[tasks] for share in self.shares)
 
@@ -179,9 +186,9 @@ class Left:
         return int(np.bincount(self.work.graph.level[self.tasks(first, last)]).max())
 
     def load(self, first: int, last: int) -> tuple[int, int]:
-        """Return how many tasks some levels have, and their run times in all."""
+        """Return how many tasks some levels have, and for how many node-seconds they keep nodes busy."""
         tasks = self.tasks(first, last)
-        return len(tasks), int(self.work.seconds[tasks].sum())
+        return len(tasks), self.work.use(tasks)
 
     def run_times(self, first: int, last: int, nodes: int) -> IntArray:
         """Return how long some levels take on 1, 2, ... nodes: as many as are of use, and as there are."""
