@@ -15,6 +15,7 @@ from tonnage.workflow import write
 from tonnage.workflow.families import FAMILIES
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
+ROOT = Path(__file__).parents[2]
 TASKS = len(FAMILIES["epigenomics"].generate(60))
 
 
@@ -181,6 +182,19 @@ def test_numbers_beyond_all_measure_do_no_harm(run: Run, tmp_path: Path) -> None
     run("w.json", "--max-running", "9" * 30, "--max-submitted", "9" * 30)
     (tmp_path / "huge.swf").write_text(swf(busy_jobs(), nodes=10**18))
     assert "10,000,000 nodes" in run("w.json", "--contiguous", log="huge.swf", status=2).stderr
+
+
+def test_the_documentation_shows_what_is_printed(run: Run, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "pack.md").read_text()
+    write(FAMILIES["epigenomics"].generate(120), tmp_path / "epigenomics.json")
+    log = str(ROOT / "examples" / "queue.swf")
+    words = next(line for line in page.splitlines() if line.startswith("$ tonnage pack")).split("queue.swf ")[1]
+    said = run("epigenomics.json", *words.split(), log=log).stdout
+    printed = page.split("```\n\n    ")[1].split("\n\nBelow")[0].replace("\n    ", "\n")
+    assert printed in said
+    facts = json.loads(run("epigenomics.json", *words.split(), "--json", log=log).stdout)
+    for name in ("makespan_seconds", "estimated_makespan_seconds", "node_hours_idle", "at_seconds"):
+        assert f'"{name}": {facts[name]}' in page
 
 
 def test_a_real_workflow_on_a_real_queue(run: Run, data: Path) -> None:

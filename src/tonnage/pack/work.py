@@ -54,7 +54,7 @@ class Work:
         if len(unknown):
             name = workflow.tasks[int(unknown[0])].name
             problem = f'the run times of {len(unknown):,} of {len(workflow):,} tasks are unknown ("{name}")'
-            raise InputError(problem, hint="packing needs them: from a WfFormat or DAX file, or an archive")
+            raise InputError(problem, hint="packing needs them: WfFormat and DAX files can hold them")
         seconds = np.clip(np.ceil(workflow.seconds), 1, _LONGEST).astype(np.int64)
         shares = None if node is None else _shares(workflow, node)
         return cls(workflow.graph, seconds, _keys(workflow, seconds, order), shares)
