@@ -176,6 +176,14 @@ def test_a_folder_is_no_file_to_keep_parts_in(tmp_path: Path) -> None:
         saved(tmp_path)
 
 
+def test_parts_of_another_version_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "done"
+    saved(path)
+    monkeypatch.setattr("tonnage.pack.saved.__version__", "99.9")
+    with pytest.raises(InputError, match="other version"):
+        saved(path)
+
+
 @pytest.mark.parametrize("text", ["hello\nworld", "no line", "[1]\n", '{"kind": "other"}\n{'])
 def test_a_file_of_something_else_is_left_alone(text: str, tmp_path: Path) -> None:
     path = tmp_path / "notes"

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tonnage import __version__
 from tonnage.batch import Workload
 from tonnage.errors import InputError
 from tonnage.pack.replay import Chunk, Crossings, Experiment
@@ -67,7 +68,7 @@ class Saved:
             raise InputError(
                 f"holds a replay with other {', '.join(other)}",
                 path=self._path,
-                hint="give the options that it was begun with, or another file",
+                hint="call it as it was begun, or name another file",
             )
 
     def _take(self, line: bytes, number: int, strategies: int) -> None:
@@ -99,6 +100,7 @@ def _facts(works: Mapping[str, Work], workload: Workload, experiment: Experiment
     """Return all that the results depend on."""
     arrays = (workload.submit, workload.nodes, workload.run, workload.request)
     return {
+        "version": __version__,
         "workflows": {
             name: _digest(work.graph.child_start, work.graph.child, work.seconds, work.key, *(work.shares or ()))
             for name, work in works.items()
