@@ -362,3 +362,20 @@ def test_a_cluster_after_a_snapshot_keeps_what_was_promised_and_counts_its_own_j
     assert (after.start_of(first), after.start_of(second)) == (0, 50)
     assert after.room() == 0
     assert after.snapshot().earliest(2, 10) == 100
+
+
+def test_what_is_expected_is_the_past_again_and_nobody_knows_how_long_running_jobs_take() -> None:
+    hour = 3600
+    cluster = Cluster(NODES, workload([(0, 1, 5, 5), (100, 1, 20, 50), (2 * hour - 9, 1, 20, 50)]), requests="real")
+    cluster.advance(2 * hour)
+    found = cluster.expected(7 * 24 * hour, 3 * hour)
+    assert found.submit.tolist() == [2 * hour + 100, 4 * hour - 9, 4 * hour + 100, 6 * hour - 9]
+    assert found.request.tolist() == [50] * 4
+    assert found.run.tolist() == [20, 50] * 2
+    assert cluster.expected(hour, hour).submit.tolist() == [3 * hour - 9, 4 * hour - 9]
+
+
+def test_a_moment_of_the_past_says_nothing_about_days_to_come() -> None:
+    cluster = Cluster(NODES, workload([(0, 1, 5, 5), (1, 1, 5, 5), (9000, 1, 5, 5)]))
+    cluster.advance(1)
+    assert len(cluster.expected(7 * 86_400, 4 * 86_400)) == 0

@@ -15,6 +15,7 @@ from tonnage.workflow import write
 from tonnage.workflow.families import FAMILIES
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
+ROOT = Path(__file__).parents[2]
 TASKS = len(FAMILIES["epigenomics"].generate(60))
 
 
@@ -146,6 +147,9 @@ def test_a_workflow_without_run_times_is_refused_by_name(run: Run, tmp_path: Pat
         ("w.json", "--fudge", "0.5"),
         ("w.json", "--fudge", "nan"),
         ("w.json", "--nodes", "0"),
+        ("w.json", "--node", ""),
+        ("w.json", "--node", "disk=5GB"),
+        ("w.json", "--node", "cores=4,disk=5GB"),
         ("absent.dag",),
     ],
 )
@@ -158,6 +162,39 @@ def test_what_is_no_log_is_refused(run: Run, tmp_path: Path, text: str) -> None:
     (tmp_path / "odd.swf").write_text(text)
     assert run("w.json", log="odd.swf", status=2).stderr.startswith("tonnage: ")
     run("w.json", log="absent.swf", status=2)
+
+
+def test_a_log_without_a_job_that_can_be_used_is_named_and_says_why(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "wide.swf").write_text(swf([(0, NODES + 1, 10, 10), (5, NODES + 1, 10, 10)]))
+    said = "tonnage: wide.swf: no job can be used (2 lines: wider than the machine)\n"
+    assert run("w.json", log="wide.swf", status=2).stderr == said
+    (tmp_path / "bare.swf").write_text(swf([]))
+    assert run("w.json", log="bare.swf", status=2).stderr == "tonnage: bare.swf: no job can be used\n"
+
+
+@pytest.mark.parametrize("start", [10**18, 4 * 10**11])
+def test_a_date_that_no_calendar_has_is_not_printed(run: Run, tmp_path: Path, start: int) -> None:
+    (tmp_path / "odd.swf").write_text(swf(busy_jobs(), start=start))
+    assert "UTC" not in run("w.json", log="odd.swf").stdout
+
+
+def test_numbers_beyond_all_measure_do_no_harm(run: Run, tmp_path: Path) -> None:
+    run("w.json", "--max-running", "9" * 30, "--max-submitted", "9" * 30)
+    (tmp_path / "huge.swf").write_text(swf(busy_jobs(), nodes=10**18))
+    assert "10,000,000 nodes" in run("w.json", "--contiguous", log="huge.swf", status=2).stderr
+
+
+def test_the_documentation_shows_what_is_printed(run: Run, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "pack.md").read_text()
+    write(FAMILIES["epigenomics"].generate(120), tmp_path / "epigenomics.json")
+    log = str(ROOT / "examples" / "queue.swf")
+    words = next(line for line in page.splitlines() if line.startswith("$ tonnage pack")).split("queue.swf ")[1]
+    said = run("epigenomics.json", *words.split(), log=log).stdout
+    printed = page.split("```\n\n    ")[1].split("\n\nBelow")[0].replace("\n    ", "\n")
+    assert printed in said
+    facts = json.loads(run("epigenomics.json", *words.split(), "--json", log=log).stdout)
+    for name in ("makespan_seconds", "estimated_makespan_seconds", "node_hours_idle", "at_seconds"):
+        assert f'"{name}": {facts[name]}' in page
 
 
 def test_a_real_workflow_on_a_real_queue(run: Run, data: Path) -> None:

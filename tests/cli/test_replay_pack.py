@@ -69,6 +69,8 @@ def test_the_baseline_is_played_also_where_it_is_not_named(run: Run) -> None:
     said = run(*words).stdout
     assert "shorter than one-job" in said
     assert "wins/losses beyond 5%" in said
+    assert "\n\ncybershake: 7 submissions" in said
+    assert "\\" not in said
 
 
 def test_moments_are_spread_over_the_log(run: Run) -> None:

@@ -11,7 +11,7 @@ from tonnage.batch import Cluster, Snapshot
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts
 from tonnage.pack import PACKERS, Settings, Situation, Work, cross
-from tonnage.pack.allocations import best_nodes
+from tonnage.pack.allocations import best_nodes, on_nodes
 from tonnage.pack.decisions import requested
 from tonnage.pack.plain import split_level
 from tonnage.pack.work import actual_times
@@ -83,8 +83,28 @@ def test_a_task_larger_than_a_node_is_refused() -> None:
 def test_no_batch_job_is_used_less_than_the_floor_says(made: Workflow, floor: float) -> None:
     work = Work.of(made)
     situation = Situation(work.everything(), empty())
-    found = best_nodes(situation, Settings(min_utilisation=floor), 0, 0, situation.left.last)
-    assert work.seconds.sum() >= floor * found.nodes * found.run * (1 - 1e-9)
+    settings = Settings(min_utilisation=floor)
+    best = best_nodes(situation, settings, 0, 0, situation.left.last)
+    widest = on_nodes(situation, settings, 0, situation.left.last)
+    for found in (best, widest):
+        assert work.seconds.sum() >= floor * found.nodes * found.run * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("strategy", [name for name in PACKERS if name != "per-task"])
+def test_every_strategy_keeps_to_the_floor(strategy: str) -> None:
+    work = Work.of(bag((1000, 1, 1), (400, 1, 1), (400, 1, 1)))
+    free, floored = (cross(work, Cluster(8), strategy, Settings(min_utilisation=floor)) for floor in (0.0, 1.0))
+    assert free.idle > floored.idle == 0
+
+
+def test_a_shared_node_is_used_as_far_as_the_scarcer_of_its_cores_and_memory() -> None:
+    work = Work.of(bag((100, 1, 500), (100, 1, 500), (100, 2, 250)), node=NODE)
+    assert [work.use(np.array(tasks, int)) for tasks in ([], [0], [0, 1], [2], [0, 1, 2])] == [0, 50, 100, 50, 125]
+    outcome = cross(work, Cluster(1), "one-job", Settings(fudge=1.0))
+    (job,) = outcome.carried
+    assert (outcome.makespan, job.busy, job.idle) == (200, 125, 75)
+    floored = Settings(min_utilisation=0.9)
+    assert best_nodes(Situation(work.everything(), empty()), floored, 0, 0, 0).nodes == 1
 
 
 @pytest.mark.parametrize(("tasks", "nodes"), [(1, 1), (8, 8), (40, 4), (200, 50)])

@@ -1,6 +1,7 @@
 """Workflows on their way through a simulated queue: what is promised whatever happens, and small cases by hand."""
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -172,7 +173,9 @@ def moody(random: np.random.Generator) -> Packer:
         runs = left.run_times(0, last, situation.queue.nodes)
         nodes = int(random.integers(1, len(runs) + 1))
         run = int(runs[nodes - 1])
-        seconds = max(1, int(run * settings.fudge * random.choice([0.5, 0.9, 1.0]) + random.choice([0, 0, 3000])))
+        seconds = max(
+            1, int(run * settings.fudge * settings.more * random.choice([0.5, 0.9, 1.0]) + random.choice([0, 0, 3000]))
+        )
         levels = (int(left.levels[0]), int(left.levels[last]))
         return Packed((Submission(left.tasks(0, last), levels, nodes, seconds, 0, run),), "for fun")
 
@@ -352,7 +355,7 @@ def test_a_job_that_started_too_early_and_expires_leaves_the_one_before_it_alone
     steps = scripted(job(A, seconds=900), job(B, seconds=300), job(B, seconds=1200))
 
     def noted(situation: Situation, settings: Settings) -> Packed:
-        asked.append(settings.fudge)
+        asked.append(settings.more)
         return steps(situation, settings)
 
     found = crossed(chain(900, 100), 2, [], packer(noted))
@@ -398,6 +401,15 @@ def test_tasks_that_take_no_time_are_done_at_once() -> None:
     for strategy in PACKERS:
         found = crossed(made, 2, [], strategy, actual=[0, 0, 0])
         assert {(start, end) for _, _, start, end in found} == {(0, 0)}
+
+
+@pytest.mark.parametrize("strategy", PACKERS)
+@pytest.mark.parametrize("variation", [0, 0.3, 1])
+def test_a_task_that_expired_gets_more_time_whatever_run_times_vary_by(strategy: str, variation: float) -> None:
+    settings = Settings(variation=variation)
+    outcome = cross(Work.of(workflow([6000])), Cluster(1), strategy, settings, actual=np.array([60_000]))
+    asked = [one.job.seconds for one in outcome.carried]
+    assert all(more >= 1.5 * one - 60 for one, more in pairwise(asked))
 
 
 @pytest.mark.parametrize("strategy", PACKERS)

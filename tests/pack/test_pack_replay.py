@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -162,9 +163,25 @@ def test_other_parameters_are_refused_and_the_file_stays(tmp_path: Path) -> None
             saved(path, other)
     with pytest.raises(InputError, match="other workflows"):
         Saved(path, {"cybershake": WORKS["cybershake"]}, WORKLOAD, EXPERIMENT)
+    halves = {name: replace(work, shares=(work.seconds * 0 + 500,) * 2) for name, work in WORKS.items()}
+    with pytest.raises(InputError, match="other workflows"):
+        Saved(path, halves, WORKLOAD, EXPERIMENT)
     with pytest.raises(InputError, match="other log"):
         Saved(path, WORKS, WORKLOAD.head(50), EXPERIMENT)
     assert path.read_bytes() == data
+
+
+def test_a_folder_is_no_file_to_keep_parts_in(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read"):
+        saved(tmp_path)
+
+
+def test_parts_of_another_version_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "done"
+    saved(path)
+    monkeypatch.setattr("tonnage.pack.saved.__version__", "99.9")
+    with pytest.raises(InputError, match="other version"):
+        saved(path)
 
 
 @pytest.mark.parametrize("text", ["hello\nworld", "no line", "[1]\n", '{"kind": "other"}\n{'])

@@ -32,6 +32,7 @@ _EFFORT = 20
 """A job takes about as long as so many tasks of other kernels."""
 _ROOM = 64  # for jobs in the system, at first
 _LONGEST = 2**40  # seconds of a job
+_KNOWN = 3600  # seconds of the past from which on it says something about what comes
 _ENDLESS = plan.FOREVER - 1
 _NO_LOG = np.empty((4, 0), np.int64)
 _NO_STARTS = np.empty(0, np.int64)
@@ -132,12 +133,13 @@ class Cluster:
     def expected(self, window: int, horizon: int) -> Workload:
         """Return what arrives from now on if the last `window` seconds happen again and again, for `horizon` seconds.
 
-        How long a job takes that has not ended is not known yet: as long as it requests.
+        How long a job takes that has not ended is not known yet: as long as it requests. Nothing is expected where less
+        than an hour is known: a burst in the log's first seconds would come again thousands of times.
         """
         now, arrived = self.now, int(self._state[plan.NEXT])
         log = self._log[:, :arrived]
         window = min(window, now - int(log[plan.SUBMIT, 0])) if arrived else 0
-        if window <= 0:
+        if window < _KNOWN:
             return Workload.of(self.nodes, np.empty((4, 0), np.int64))
         first = int(np.searchsorted(log[plan.SUBMIT], now - window, side="right"))
         recent = log[:, first:].copy()
@@ -277,7 +279,7 @@ class Cluster:
             return -1
         if user not in self._users:
             own = np.full((2, len(self._times)), plan.FOREVER, np.int64)
-            own[0, 0], own[1] = self.now, self._max_running
+            own[0, 0], own[1] = self.now, min(self._max_running, plan.FOREVER)
             self._limits = np.concatenate([self._limits, own[np.newaxis]])
             self._users[user] = len(self._users)
         return self._users[user]

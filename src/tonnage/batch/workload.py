@@ -36,6 +36,7 @@ _SIZES = ("MaxProcs", "MaxNodes")  # the first that is there: jobs are counted i
 _START = "UnixStartTime"
 _NOBODY = -1
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_MOST_NODES = 10_000_000
 _LONGEST = 2**40  # seconds; sums of many jobs still fit into 63 bits
 
 
@@ -90,6 +91,8 @@ class Workload:
         total = nodes or next((int(size) for name in _SIZES if (size := sizes.get(name))), 0)
         if total < 1:
             raise log.error(f"does not say how large the machine is ({' or '.join(_SIZES)})", hint="say it: --nodes")
+        if total > _MOST_NODES:
+            raise log.error(f"tells of {total:,} nodes: at most {_MOST_NODES:,} nodes", hint="say it: --nodes")
         return _sorted(jobs, total, left_out, unix_start=int(sizes.get(_START) or 0) or None)
 
     def head(self, jobs: int) -> "Workload":

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tonnage.batch import Workload
+    from tonnage.jobs import Amounts
     from tonnage.pack import Carried, Work
     from tonnage.pack.replay import Experiment
     from tonnage.pack.trial import Queue, Trial
@@ -28,6 +29,7 @@ _SHOWN = 20
 _BARS = 40
 _WIDE = 100  # characters of the chart, where nobody's terminal sets a limit
 _HOUR = 3600
+_SHARED = ("cores", "memory")
 
 
 class QueueOptions(NamedTuple):
@@ -46,10 +48,14 @@ class QueueOptions(NamedTuple):
     variation: float
 
     def workload(self) -> "Workload":
-        """Read the log."""
+        """Read the log, which must have a job."""
         from tonnage.batch import Workload
 
-        return Workload.load(self.log, nodes=self.nodes)
+        workload = Workload.load(self.log, nodes=self.nodes)
+        if not len(workload):
+            reasons = ", ".join(f"{counted(count, 'line')}: {why}" for why, count in workload.left_out.items())
+            raise InputError(f"no job can be used{f' ({reasons})' if reasons else ''}", path=self.log)
+        return workload
 
     def experiment(self, times: tuple[int, ...], strategies: tuple[str, ...], caps: tuple[int, ...]) -> "Experiment":
         """Return what to simulate; without caps it is 16, or none where there is one on running jobs."""
@@ -206,15 +212,24 @@ def pack(
 
 def work_of(path: Path, source_format: str | None, queue: QueueOptions) -> "Work":
     """Read a workflow for packing; what is wrong with it is said with the file's name."""
-    from tonnage.jobs import Amounts
     from tonnage.pack import Work
 
-    node = Amounts.of(**amounts([queue.node], "--node")) if queue.node else None  # type: ignore[arg-type]
+    node = None if queue.node is None else _node(queue.node)
     workflow = read_workflow(path, source_format)
     try:
         return Work.of(workflow, queue.order, node)
     except InputError as error:
         raise InputError(error.message, path=path, hint=error.hint) from None
+
+
+def _node(text: str) -> "Amounts":
+    """Return what a node has by which tasks can share it."""
+    from tonnage.jobs import Amounts
+
+    found = amounts([text], "--node")
+    if not found or not found.keys() <= set(_SHARED):
+        raise InputError(f'--node: "{text}" is not what tasks share', hint=f"say {' and '.join(_SHARED)}: cores=16")
+    return Amounts.of(**found)  # type: ignore[arg-type]
 
 
 def print_left_out(path: Path, workload: "Workload") -> None:
@@ -241,7 +256,11 @@ def _date(workload: "Workload", moment: int) -> str | None:
 
     if workload.unix_start is None:
         return None
-    return f"{datetime.fromtimestamp(workload.unix_start + moment, UTC):%Y-%m-%d %H:%M} UTC"
+    try:
+        date = datetime.fromtimestamp(workload.unix_start + moment, UTC)
+    except (ValueError, OverflowError, OSError):  # beyond the year 9999: somebody mistyped it
+        return None
+    return f"{date:%Y-%m-%d %H:%M} UTC"
 
 
 def log_facts(queue: QueueOptions, workload: "Workload") -> dict[str, object]:

@@ -3,11 +3,21 @@
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tonnage.pack.decisions import Settings, Situation, Submission, requested
+from tonnage.pack.decisions import IntArray, Settings, Situation, Submission, requested
 from tonnage.pack.work import NEVER
 
-__all__ = ["Allocation", "best_allocation", "best_leeway", "best_nodes", "on_nodes", "submission", "wait_with"]
+__all__ = [
+    "Allocation",
+    "best_allocation",
+    "best_leeway",
+    "best_nodes",
+    "on_nodes",
+    "submission",
+    "too_idle",
+    "wait_with",
+]
 
 
 class Allocation(NamedTuple):
@@ -36,22 +46,29 @@ def best_nodes(situation: Situation, settings: Settings, delay: int, first: int,
     queue = situation.queue
     runs = situation.left.run_times(first, last, queue.nodes)
     nodes = np.arange(1, len(runs) + 1)
-    tasks, total = situation.left.load(first, last)
+    tasks, use = situation.left.load(first, last)
     waits = queue.earliest_many(nodes, requested(runs, settings, tasks, nodes)) - queue.now
     ends = np.maximum(delay, waits) + runs
-    if settings.min_utilisation:
-        # One node is always in use, so there is one that will do.
-        ends[total < settings.min_utilisation * nodes * runs] = NEVER
+    ends[too_idle(use, runs, settings)] = NEVER
     best = int(np.argmin(ends))
     return Allocation(first, last, best + 1, int(runs[best]), 0, int(waits[best]))
 
 
 def on_nodes(situation: Situation, settings: Settings, first: int, last: int) -> Allocation:
-    """Return the allocation of some levels on as many nodes as they are wide, without a leeway."""
-    queue = situation.queue
-    runs = situation.left.run_times(first, last, queue.nodes)
-    widest = Allocation(first, last, len(runs), int(runs[-1]), 0, 0)
+    """Return the allocation of some levels on as many nodes as they are wide and keep in use, without a leeway."""
+    runs = situation.left.run_times(first, last, situation.queue.nodes)
+    _, use = situation.left.load(first, last)
+    most = int(np.flatnonzero(~too_idle(use, runs, settings)).max(initial=0))
+    widest = Allocation(first, last, most + 1, int(runs[most]), 0, 0)
     return widest._replace(wait=wait_with(situation, settings, widest, 0))
+
+
+def too_idle(use: int, runs: IntArray, settings: Settings) -> NDArray[np.bool_]:
+    """Return on which of 1, 2, ... nodes tasks that use so many node-seconds would leave too much idle.
+
+    Tasks that share nodes may do so even on one; it is taken all the same, since there is nothing less.
+    """
+    return use < settings.min_utilisation * np.arange(1, len(runs) + 1) * runs
 
 
 def best_leeway(situation: Situation, settings: Settings, delay: int, chosen: Allocation) -> Allocation:

@@ -281,11 +281,11 @@ class _Crossing:
             self._expired = True
             self._give_back(carried)
             if int(self._can_start(tasks, started, self._end).max()) == started:
-                self._settings = replace(self._settings, fudge=_more_time(self._settings.fudge))
+                self._settings = replace(self._settings, more=_more_time(self._settings.more, self._settings.fudge))
 
     def _count_done(self, done: IntArray, carried: Carried) -> None:
         self._undone -= len(done)
-        carried.busy = int(self._true.seconds[done].sum())
+        carried.busy = self._true.use(done)
         if self._ready is not None:
             self._free_children(done.tolist())
 
@@ -354,11 +354,12 @@ class _Crossing:
             self._end[task] = self._cluster.now
             self._count_done(carried.job.tasks, carried)
             return
-        self._more[task] = _more_time(self._settings.fudge * self._more[task]) / self._settings.fudge
+        self._more[task] = _more_time(self._more[task], self._settings.fudge * self._settings.more)
         self._give_back(carried)
 
 
-def _more_time(fudge: float) -> float:
-    if fudge * _MORE_TIME > _MOST_TIME:
+def _more_time(more: float, fudge: float) -> float:
+    """Return how many times more to ask for after so many times more, on top of a margin, were not enough."""
+    if fudge * more * _MORE_TIME > _MOST_TIME:
         raise InputError(f"tasks take more than {_MOST_TIME} times as long as expected")
-    return fudge * _MORE_TIME
+    return more * _MORE_TIME

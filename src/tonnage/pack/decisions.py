@@ -34,6 +34,8 @@ class Settings:
     best_nodes: bool = True
     true_leeway: bool = True
     """The three parts of zhang-improved: each can be left out."""
+    more: float = 1.0
+    """How many times more batch jobs ask for since others have expired."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.fudge <= 100:
@@ -113,5 +115,5 @@ def requested(
         out = np.sqrt(2 * np.log(20 * np.asarray(nodes, np.float64)))
         factor = np.maximum(factor, 1 + out * settings.variation / np.sqrt(chain))
     # 3000 times 1.1 is 3300.0000000000005: that must not become a minute more.
-    minutes = np.ceil(np.round(np.asarray(run) * factor / _MINUTE, 9)).astype(np.int64)
+    minutes = np.ceil(np.round(np.asarray(run) * factor * settings.more / _MINUTE, 9)).astype(np.int64)
     return np.maximum(minutes, 1) * _MINUTE

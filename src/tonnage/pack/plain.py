@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tonnage.pack.allocations import best_allocation, submission
+from tonnage.pack.allocations import best_allocation, submission, too_idle
 from tonnage.pack.decisions import Packed, Settings, Situation, Submission, requested
 from tonnage.pack.work import NEVER
 from tonnage.units import format_seconds
@@ -83,7 +83,7 @@ def _dealt(situation: Situation, settings: Settings, parts: int) -> tuple[Submis
         seconds = requested(runs, settings, len(own), nodes)
         waits = queue.earliest_many(nodes, seconds) - queue.now
         ends = waits + runs
-        ends[work.seconds[own].sum() < settings.min_utilisation * nodes * runs] = NEVER
+        ends[too_idle(work.use(own), runs, settings)] = NEVER
         best = int(np.argmin(ends))
         jobs.append(Submission(own, (level, level), best + 1, int(seconds[best]), int(waits[best]), int(runs[best])))
         queue = queue.with_job(best + 1, int(seconds[best]))

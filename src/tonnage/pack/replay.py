@@ -138,7 +138,8 @@ def submission_times(workload: Workload, *, every: int, days: float, warmup: int
     last = end - warmup if spread else first + (count - 1) * every
     if not first <= last <= end:
         span = format_seconds(end - int(workload.submit[0]))
-        raise InputError(f"the log is too short for these submissions: {span}", hint="ask for fewer --days")
+        hint = "ask for fewer --days or a shorter --warmup"
+        raise InputError(f"the log is too short for these submissions: {span}", hint=hint)
     return tuple(np.linspace(first, last, count).astype(np.int64).tolist())
 
 

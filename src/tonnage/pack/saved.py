@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tonnage import __version__
 from tonnage.batch import Workload
 from tonnage.errors import InputError
 from tonnage.pack.replay import Chunk, Crossings, Experiment
@@ -33,11 +34,11 @@ class Saved:
         self._path = path
         self.done: dict[Chunk, Crossings] = {}
         header = {"kind": _KIND, **_facts(works, workload, experiment)}
-        if not path.exists() or not path.stat().st_size:
+        data = _read(path)
+        if not data:
             with WholeFile(path) as file:
                 file.write(_line(header))
             return
-        data = path.read_bytes()
         first, *others = data.splitlines(keepends=True)
         self._check(first, header)
         if others and not others[-1].endswith(b"\n"):
@@ -67,7 +68,7 @@ class Saved:
             raise InputError(
                 f"holds a replay with other {', '.join(other)}",
                 path=self._path,
-                hint="give the options that it was begun with, or another file",
+                hint="call it as it was begun, or name another file",
             )
 
     def _take(self, line: bytes, number: int, strategies: int) -> None:
@@ -83,6 +84,14 @@ class Saved:
         self.done[chunk] = found
 
 
+def _read(path: Path) -> bytes:
+    """Return what is in a file; nothing where there is none."""
+    try:
+        return path.read_bytes() if path.exists() else b""
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", path=path) from None
+
+
 def _line(facts: Mapping[str, object]) -> bytes:
     return json.dumps(facts).encode() + b"\n"
 
@@ -91,8 +100,9 @@ def _facts(works: Mapping[str, Work], workload: Workload, experiment: Experiment
     """Return all that the results depend on."""
     arrays = (workload.submit, workload.nodes, workload.run, workload.request)
     return {
+        "version": __version__,
         "workflows": {
-            name: _digest(work.graph.child_start, work.graph.child, work.seconds, work.key)
+            name: _digest(work.graph.child_start, work.graph.child, work.seconds, work.key, *(work.shares or ()))
             for name, work in works.items()
         },
         "log": [workload.machine_nodes, _digest(*arrays)],

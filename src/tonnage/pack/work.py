@@ -54,7 +54,7 @@ class Work:
         if len(unknown):
             name = workflow.tasks[int(unknown[0])].name
             problem = f'the run times of {len(unknown):,} of {len(workflow):,} tasks are unknown ("{name}")'
-            raise InputError(problem, hint="packing needs them: from a WfFormat or DAX file, or an archive")
+            raise InputError(problem, hint="packing needs them: WfFormat and DAX files can hold them")
         seconds = np.clip(np.ceil(workflow.seconds), 1, _LONGEST).astype(np.int64)
         shares = None if node is None else _shares(workflow, node)
         return cls(workflow.graph, seconds, _keys(workflow, seconds, order), shares)
@@ -83,6 +83,13 @@ class Work:
         kernel = self._kernel(schedule if self.shares is None else shared_schedule)
         kernel(*self._rows(tasks), *self._needs(tasks), nodes, ready, found)
         return found
+
+    def use(self, tasks: IntArray) -> int:
+        """Return for how many node-seconds these tasks keep nodes busy: shared ones, with what they have less of."""
+        seconds = self.seconds[tasks]
+        if self.shares is None:
+            return int(seconds.sum())
+        return max(int(seconds @ share[tasks]) // WHOLE for share in self.shares)
 
     def _needs(self, tasks: IntArray) -> tuple[IntArray, ...]:
         return () if self.shares is None else tuple(share[tasks] for share in self.shares)
@@ -179,9 +186,9 @@ class Left:
         return int(np.bincount(self.work.graph.level[self.tasks(first, last)]).max())
 
     def load(self, first: int, last: int) -> tuple[int, int]:
-        """Return how many tasks some levels have, and their run times in all."""
+        """Return how many tasks some levels have, and for how many node-seconds they keep nodes busy."""
         tasks = self.tasks(first, last)
-        return len(tasks), int(self.work.seconds[tasks].sum())
+        return len(tasks), self.work.use(tasks)
 
     def run_times(self, first: int, last: int, nodes: int) -> IntArray:
         """Return how long some levels take on 1, 2, ... nodes: as many as are of use, and as there are."""

@@ -172,7 +172,8 @@ def _print_results(found: "Sequence[Result]", baseline: str, cap: str) -> None:
     for workflow in dict.fromkeys(one.workflow for one in found):
         rows = [one for one in found if one.workflow == workflow]
         submissions = counted(rows[0].submissions, "submission")
-        click.echo(printable(f"\n{workflow}: {submissions}, {cap}"))
+        click.echo()
+        click.echo(printable(f"{workflow}: {submissions}, {cap}"))
         header = ["strategy", "makespan (h)", f"shorter than {baseline}", "expired", "idle node*h"]
         cells = [
             [
