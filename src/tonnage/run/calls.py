@@ -34,7 +34,7 @@ def pickled(function: Callable[..., object], arguments: tuple[object, ...], name
     except Exception as error:
         message = f"{category_of(function)} cannot be sent to another process: {error}"
         raise InputError(message, hint="a function and its arguments must be picklable") from error
-    return pickle.dumps([place or str(Path.cwd()) for place in sys.path]) + body
+    return pickle.dumps([str(Path(place).absolute()) for place in sys.path]) + body
 
 
 @dataclass(frozen=True, slots=True)
