@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run.holding import taking
 
 import tonnage
+from run.holding import taking
 from tonnage.errors import InputError
 from tonnage.jobs import NOTHING_KNOWN, Outcome, Resource
 from tonnage.run.calls import category_of
@@ -459,6 +460,23 @@ def test_a_program_that_is_killed_leaves_no_processes(tmp_path: Path, number: in
     process.communicate(timeout=60)
     (run,) = runs_of(tmp_path)
     until(lambda: not processes_of(run.path))
+
+
+def test_the_steering_example_finds_the_best_and_wastes_less_the_second_time(tmp_path: Path) -> None:
+    example = Path(__file__).parents[2] / "examples" / "steering.py"
+    wasted = []
+    for _ in range(2):
+        process = program(tmp_path, example.read_text())
+        out, errors = process.communicate(timeout=300)
+        assert errors == ""
+        assert "round 3: 24 simulated, the best is 6.5" in out
+        found = re.search(r"simulate: given (\d+) MB .* (\d+)% wasted", out)
+        assert found is not None
+        wasted.append((int(found[1]), int(found[2])))
+    first, second = wasted
+    assert first[0] == 500  # a core's share of the machine
+    assert second[0] < 200
+    assert second[1] < first[1]
 
 
 def test_what_functions_are_called() -> None:

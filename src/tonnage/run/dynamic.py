@@ -147,9 +147,10 @@ class DynamicRun:
 
     def _more(self) -> bool:
         """Do what was wished for; whether there may be more."""
-        may_come = not self._closed  # asked first: what came before the door was closed is in the queue
         with suppress(BlockingIOError):
             os.eventfd_read(self._bell)
+        # In this order: who closes the door after the bell fell silent rings again, and what came before is in the queue.
+        may_come = not self._closed
         while self._wishes:
             self._wishes.popleft()()
         return may_come
