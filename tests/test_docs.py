@@ -15,6 +15,7 @@ from tonnage.cli import VERBS, tonnage
 TOP = Path(__file__).resolve().parents[1]
 PAGES = [*sorted((TOP / "docs").glob("*.md"))]
 _BLOCK = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_PROGRAM = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 def commands(page: Path) -> list[str]:
@@ -25,16 +26,30 @@ def commands(page: Path) -> list[str]:
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.name)
 def test_the_commands_of_a_page_work_one_after_the_other(page: Path, tmp_path: Path) -> None:
     shutil.copytree(TOP / "examples", tmp_path / "examples")
+    for command in commands(page):
+        run(["bash", "-c", command], tmp_path)
+
+
+PROGRAMS = [
+    (page.name, number, text) for page in PAGES for number, text in enumerate(_PROGRAM.findall(page.read_text()))
+]
+
+
+@pytest.mark.parametrize("text", [text for *_, text in PROGRAMS], ids=[f"{name}-{k}" for name, k, _ in PROGRAMS])
+def test_the_programs_of_a_page_work(text: str, tmp_path: Path) -> None:
+    shutil.copytree(TOP / "examples", tmp_path / "examples")
+    (tmp_path / "program.py").write_text(text)
+    run([sys.executable, "program.py"], tmp_path)
+
+
+def run(command: list[str], folder: Path) -> None:
     environment = {
         **os.environ,
-        "TONNAGE_ARCHIVE": str(tmp_path / "archive.db"),
+        "TONNAGE_ARCHIVE": str(folder / "archive.db"),
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
     }
-    for command in commands(page):
-        result = subprocess.run(
-            ["bash", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-        )
-        assert result.returncode == 0, f"{command}\n{result.stderr}"
+    result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, f"{command[-1]}\n{result.stderr}"
 
 
 def verbs(command: click.Command, name: str) -> list[tuple[str, click.Command]]:

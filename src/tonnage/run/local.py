@@ -3,7 +3,7 @@
 import shutil
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
@@ -72,12 +72,22 @@ class Local:
     def go(self, watcher: Watcher) -> int | None:
         """Run until nothing more can be done; return the signal that stopped it before that, if one did."""
         with _signals(self._wishes):
-            self._start(watcher)
-            while self._engine.running:
-                self._step(watcher, self._minders.wait(_TICK))
-                self._obey()
-            watcher.tick(self._engine)
+            self.drive(watcher)
         return self._wishes.signal
+
+    def drive(self, watcher: Watcher, more: Callable[[], bool] = lambda: False) -> None:
+        """Go on while something runs or may still be added: `more` adds it, and tells whether there may be more.
+
+        It is asked whenever something has happened. Signals are left alone, so that any thread may do this.
+        """
+        waiting = more()
+        self._start(watcher)
+        while waiting or self._engine.running:
+            news = self._minders.wait(_TICK if self._engine.running else None)
+            waiting = more()
+            self._step(watcher, news)
+            self._obey()
+        watcher.tick(self._engine)
 
     def _step(self, watcher: Watcher, news: "list[Answer | Seen]") -> None:
         """Take in what has arrived, and start what there is room for now."""

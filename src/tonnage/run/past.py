@@ -15,10 +15,10 @@ from tonnage.run.journal import Journal, Row
 from tonnage.size.applying import apply
 from tonnage.size.discover import discover, merge
 from tonnage.units import Bytes
-from tonnage.workflow import Workflow
+from tonnage.workflow import Task, Workflow
 from tonnage.workflow.shell import executable
 
-__all__ = ["attempts_of", "known_of", "remember", "sized_by_density"]
+__all__ = ["attempts_of", "known_of", "known_of_task", "remember", "sized_by_density"]
 
 _MOST = 5_000  # past jobs of a category that a run learns from: the newest
 _MARGIN = 0.05
@@ -39,12 +39,22 @@ def known_of(archive: Archive, workflow: Workflow) -> dict[str, History]:
     for category in wanted - found.keys():
         _take(found, {category}, histories(archive, Search(category=category)))
     for category in wanted - found.keys():
-        program = _program_of(workflow, category)
-        if program is not None:
-            of_program = histories(archive, Search(executable=program), by="executable")
-            if program in of_program:
-                _take(found, {category}, {category: of_program[program]})
+        _take_program(found, archive, category, _program_of(workflow, category))
     return {category: _newest(history) for category, history in found.items()}
+
+
+def known_of_task(archive: Archive, workflow: str, task: Task) -> History | None:
+    """Return what past attempts of a task's category used: in workflows of this name, else in any.
+
+    A category that never ran is looked up by its program.
+    """
+    category, found = task.category, dict[str, History]()
+    for search in (Search(workflow=workflow, category=category), Search(category=category)):
+        if not found:
+            _take(found, {category}, histories(archive, search))
+    if not found:
+        _take_program(found, archive, category, _telling(executable(task.command)))
+    return _newest(found[category]) if found else None
 
 
 def _take(found: dict[str, History], wanted: set[str], more: Mapping[str, History]) -> None:
@@ -53,11 +63,23 @@ def _take(found: dict[str, History], wanted: set[str], more: Mapping[str, Histor
             found[category] = history
 
 
+def _take_program(found: dict[str, History], archive: Archive, category: str, program: str | None) -> None:
+    """Let a category be known by what its program used."""
+    if program is not None:
+        of_program = histories(archive, Search(executable=program), by="executable")
+        if program in of_program:
+            _take(found, {category}, {category: of_program[program]})
+
+
 def _program_of(workflow: Workflow, category: str) -> str | None:
     """Return the program of a category, where all of its tasks have the same."""
     programs = {executable(task.command) for task in workflow.tasks if task.category == category}
-    only = programs.pop() if len(programs) == 1 else None
-    return None if only is None or _ANYTHING.fullmatch(only) else only
+    return _telling(programs.pop()) if len(programs) == 1 else None
+
+
+def _telling(program: str | None) -> str | None:
+    """Return a program, where its name says something about what a task does."""
+    return None if program is None or _ANYTHING.fullmatch(program) else program
 
 
 def _newest(history: History) -> History:

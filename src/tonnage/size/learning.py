@@ -46,7 +46,11 @@ class Learner:
         self._categories: dict[str, _Category] = {}
         self._new("")  # a plan that nobody can keep to is an error before the first task
         for name, history in histories.items():
-            self._category(name).remember(history)
+            self.remember(name, history)
+
+    def remember(self, category: str, history: History) -> None:
+        """Take in what past tasks of a category used, oldest first."""
+        self._category(category).remember(history)
 
     def decide(self, category: str, request: Amounts = NOTHING_KNOWN, input_bytes: float = nan) -> tuple[Decision, ...]:
         """Return what a task is tried with: of cores, memory and disk, and its time where that is limited."""
