@@ -212,6 +212,23 @@ def test_nobody_climbs_what_is_not_decided() -> None:
     assert climbed((), Resource.MEMORY) is None
 
 
+def test_tasks_that_ran_out_in_the_past_are_taken_to_need_twice_as_much() -> None:
+    past = history([Amounts.of(memory=2e9, wall_time=1), Amounts.of(memory=4e9, wall_time=1)])
+    past.finished[1] = False
+    past.ran_out[1] = list(Resource).index(Resource.MEMORY)
+    assert Learner(plan("max-seen"), {"align": past}).decide("align")[1].amount == 8e9
+
+
+@pytest.mark.parametrize("strategy", ["auto", "ladder", "k-means"])
+def test_peaks_that_rise_and_rise_do_not_slow_it_down(strategy: str) -> None:
+    learner, decided = Learner(plan(strategy)), set()
+    for number in range(1, 2001):
+        learner.observe("align", Amounts.of(memory=number * 1e7, wall_time=60))
+        decided.add(learner.decide("align")[1])
+    assert len(decided) < 500
+    assert learner.decide("align")[1].ladder[-2] >= 19e9
+
+
 def test_a_strategy_must_be_known() -> None:
     with pytest.raises(InputError, match="not a strategy"):
-        Learner(plan("luck")).decide("align")
+        Learner(plan("luck"))

@@ -1,5 +1,6 @@
 """The bucketing strategies of Phung et al.: one rung for each of n buckets of past jobs."""
 
+from array import array
 from math import inf, nan
 
 import numpy as np
@@ -29,19 +30,28 @@ class KMeans:
     """Divides the past jobs into buckets around their means; a rung is the largest peak of a bucket.
 
     The buckets start out even. With each job, every past one goes through the buckets from the first on, as long as the
-    next one's mean is nearer. A bucket that nobody is left in counts as if its only job had the largest peak of the one
-    before.
+    next one's mean is nearer; with `patience` only when the jobs are more by that part. A bucket that nobody is left in
+    counts as if its only job had the largest peak of the one before.
     """
 
     def __init__(
-        self, capacity: float, *, buckets: int, growth: float = 2.0, steps: float = inf, aligned: bool = False
+        self,
+        capacity: float,
+        *,
+        buckets: int,
+        growth: float = 2.0,
+        steps: float = inf,
+        patience: float = 0.0,
+        aligned: bool = False,
     ) -> None:
         self._aligned = aligned
         self._capacity = capacity
         self._number = possible(buckets)
         self._growth = growth
         self._steps = steps
-        self._peaks: list[float] = []
+        self._patience = patience
+        self._peaks = array("d")
+        self._largest = 0.0
         self._buckets: list[FloatArray] = []
         self._answer: Ladder = (capacity,)
         self._swept = 0
@@ -50,14 +60,15 @@ class KMeans:
     def observe(self, peak: float, seconds: float, input_bytes: float = nan) -> None:  # noqa: ARG002
         """Take in a job that finished."""
         self._peaks.append(checked(peak, seconds)[0])
+        self._largest = max(self._largest, peak)
         self.samples += 1
 
     def ladder(self, input_bytes: float = nan) -> Ladder:  # noqa: ARG002
         """Return what the next job is to be tried with."""
-        if self.samples > self._swept:
+        if self.samples > self._swept * (1 + self._patience):
             self._sweep()
             rungs = tuple(positive(float(bucket.max())) for bucket in self._buckets)
-            growth = stretched(self._growth, max(self._peaks), self._capacity, self._steps)
+            growth = stretched(self._growth, self._largest, self._capacity, self._steps)
             self._answer = escalated(rungs if self._aligned else of_rungs(*rungs), self._capacity, growth)
         return self._answer
 

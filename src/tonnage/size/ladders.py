@@ -28,6 +28,7 @@ Ladder: TypeAlias = tuple[float, ...]
 
 _LEAST = 1.0  # byte, core or second: nobody can be given nothing
 _TINY = 1e-9
+_SAME = 1e-9  # amounts that differ by such a part only differ by rounding
 
 
 class DoesNotFitError(InputError):
@@ -121,7 +122,7 @@ def escalated(rungs: Ladder, capacity: float, growth: float) -> Ladder:
     """Return a ladder that goes on to `capacity`, each step beyond its last rung `growth` times the one before."""
     kept = [rung for rung in rungs if rung < capacity]
     step = rungs[-1] * growth
-    while step < capacity and rungs[-1] < capacity:
+    while step < capacity * (1 - _SAME) and rungs[-1] < capacity:
         kept.append(step)
         step *= growth
     return (*kept, capacity)

@@ -27,7 +27,7 @@ __all__ = ["Learner", "climbed", "fits"]
 
 _GIVEN = (Resource.CORES, Resource.MEMORY, Resource.DISK)
 _GROWTH = 2.0
-_PARTS = 128
+_PARTS = 32
 """Inputs are rounded up to so many sizes between powers of two: alike tasks share a decision, and it is made fast."""
 _MOST_KEPT = 1024  # decisions of one category, each for another input or request
 _NO_INPUT = 0.0
@@ -44,27 +44,34 @@ class Learner:
             resource: possible(resource, plan.machine[resource]) for resource in _GIVEN if resource in plan.machine
         }
         self._categories: dict[str, _Category] = {}
+        self._new("")  # a plan that nobody can keep to is an error before the first task
         for name, history in histories.items():
             self._category(name).remember(history)
 
     def decide(self, category: str, request: Amounts = NOTHING_KNOWN, input_bytes: float = nan) -> tuple[Decision, ...]:
         """Return what a task is tried with: of cores, memory and disk, and its time where that is limited."""
-        known = self._categories.get(category) or self._category(category)
         size = _rounded(input_bytes)
-        decisions = tuple([one.decide(getattr(request, one.resource), size) for one in known.resources])
+        known = self._category(category).resources
+        decisions = tuple([one.decide(getattr(request, one.resource), size) for one in known])
         return decisions if request.wall_time is None else (*decisions, _time_limit(request.wall_time))
+
+    def edition(self, category: str) -> int:
+        """Return how often decisions of a category were renewed: while this is the same, they are."""
+        known = self._categories.get(category) or self._category(category)
+        return sum([one.edition() for one in known.resources])
 
     def observe(self, category: str, used: Amounts, input_bytes: float = nan) -> None:
         """Take in a task that finished: its peaks, and its run time."""
-        known = self._categories.get(category) or self._category(category)
-        known.observe(used, _rounded(input_bytes))
+        self._category(category).observe(used, _rounded(input_bytes))
 
     def _category(self, name: str) -> "_Category":
-        if name not in self._categories:
-            self._categories[name] = _Category(
-                [_Known(name, resource, self._machine, self._plan) for resource in self._machine]
-            )
-        return self._categories[name]
+        known = self._categories.get(name)
+        if known is None:
+            known = self._categories[name] = self._new(name)
+        return known
+
+    def _new(self, name: str) -> "_Category":
+        return _Category([_Known(name, resource, self._machine, self._plan) for resource in self._machine])
 
 
 class _Category:
@@ -121,6 +128,7 @@ class _Known:
         self._histogram: Histogram | None = None
         self._general: Ladder = ()
         self._tell_again_at = 0
+        self._edition = 0
         # Decisions by the size of the input, all by their ladder, and before anything is known by the request.
         self._decisions: dict[float, Decision] = {}
         self._told: dict[Ladder, Decision] = {}
@@ -134,16 +142,22 @@ class _Known:
 
     def decide(self, request: float | None, size: float) -> Decision:
         """Return what a task with such a request and such an input is tried with."""
-        if not self._sizer.samples or self._strategy == "declared":
+        if not self.edition():
             decision = self._at_first.get(request)
             return decision or _kept(self._at_first, request, self._first(request))
-        general = self._sizer.ladder()
-        if general is not self._general or self._sizer.samples >= self._tell_again_at:
-            self._renew(general)
         return self._decisions.get(size) or _kept(self._decisions, size, self._learnt(size))
+
+    def edition(self) -> int:
+        """Return how often decisions were renewed, after a look at whether they must be; 0 where nothing is learnt."""
+        if self._sizer.samples and self._strategy != "declared":
+            general = self._sizer.ladder()
+            if general is not self._general or self._sizer.samples >= self._tell_again_at:
+                self._renew(general)
+        return self._edition
 
     def _renew(self, general: Ladder) -> None:
         """Decide anew; what was told of a ladder stays, until the tasks are twice as many."""
+        self._edition += 1
         self._general, self._histogram, self._decisions = general, None, {}
         if self._sizer.samples >= self._tell_again_at:
             self._tell_again_at = 2 * self._sizer.samples
@@ -228,7 +242,7 @@ def _kept(decisions: dict[_Key, Decision], key: _Key, decision: Decision) -> Dec
 
 
 def _rounded(input_bytes: float) -> float:
-    """Return the size of an input, rounded up by about a hundredth; of an unknown one, nothing."""
+    """Return the size of an input, rounded up by a few hundredths at most; of an unknown one, nothing."""
     if not 0 < input_bytes < inf:
         return _NO_INPUT
     part, power = frexp(input_bytes)

@@ -77,12 +77,14 @@ class Mixture:
         half_life: float | None = None,
         growth: float = 2.0,
         steps: float = inf,
+        patience: float = 0.0,
         objective: str = "waste",
     ) -> None:
         """Prepare for the first job, which is given everything.
 
         Amounts are not below `floor`. An attempt is reckoned to cost `attempt_cost` of the largest peak beside its
-        amount. With a `half_life`, a job counts half as much after so many others.
+        amount. With a `half_life`, a job counts half as much after so many others. A new largest peak is
+        looked at when jobs are more by the part `patience`.
         """
         self._capacity = capacity
         self._floor = floor
@@ -90,14 +92,18 @@ class Mixture:
         self._half_life = half_life
         self._growth = growth
         self._steps = steps
+        self._patience = patience
         self._models = models
         self._objective = objective
         self._peaks, self._seconds, self._inputs = array("d"), array("d"), array("d")
         self._largest = 0.0
         self._smallest = 1.0
         self._refit_at = 0
+        self._fitted = 0
         self._voices: list[_Voice] = []
         self._without_input: Ladder = (capacity,)
+        self._said_of = nan  # who asks for a job's ladder may ask next what is expected of it
+        self._last_said: _Scores
         self.samples = 0
 
     def observe(self, peak: float, seconds: float, input_bytes: float = nan) -> None:
@@ -109,7 +115,7 @@ class Mixture:
         self.samples += 1
         if peak > self._largest:
             self._largest = peak
-            self._refit_at = 0
+            self._refit_at = min(self._refit_at, self._fitted + int(self._fitted * self._patience))
 
     def ladder(self, input_bytes: float = nan) -> Ladder:
         """Return what a job with this input is to be tried with."""
@@ -134,6 +140,7 @@ class Mixture:
         return {voice.name: voice.weight for voice in self._voices}
 
     def _fit(self) -> None:
+        self._fitted, self._said_of = self.samples, nan
         self._refit_at = int(self.samples * _REFIT) + 1
         past = self._past()
         self._largest = float(past.peaks.max())
@@ -149,7 +156,9 @@ class Mixture:
         kept = (
             len(self._peaks) if self._half_life is None else min(len(self._peaks), ceil(HALF_LIVES * self._half_life))
         )
-        peaks, seconds, inputs = (np.array(part[-kept:]) for part in (self._peaks, self._seconds, self._inputs))
+        peaks, seconds, inputs = (
+            np.array(memoryview(part)[-kept:]) for part in (self._peaks, self._seconds, self._inputs)
+        )
         if not seconds.any():
             seconds = np.ones(kept)  # without run times, all jobs count alike
         weights = fading(kept, self._half_life)
@@ -181,6 +190,11 @@ class Mixture:
 
     def _said(self, input_bytes: float) -> _Scores:
         """Return what all models together say about the peak of a job with this input."""
+        if input_bytes != self._said_of:
+            self._said_of, self._last_said = input_bytes, self._pooled(input_bytes)
+        return self._last_said
+
+    def _pooled(self, input_bytes: float) -> _Scores:
         values, seconds, jobs = [], [], []
         for voice in self._voices:
             values.append(voice.scores.values * voice.fit.at(input_bytes))

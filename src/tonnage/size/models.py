@@ -72,14 +72,19 @@ def neighbours(inputs: FloatArray, peaks: FloatArray, seconds: FloatArray) -> Fi
     expected = np.empty(len(peaks))
     expected[order] = np.median(values[_nearest_others(places, count)], axis=1)
 
-    known = list(zip(places.tolist(), values.tolist(), strict=True))  # a few of them are sorted fastest as plain lists
+    where, what = places.tolist(), values.tolist()  # a few of them are found fastest in plain lists
 
     def at(x: float) -> float:
         place = log(x)
-        near = bisect(known, (place, 0.0))
-        window = known[max(0, near - count) : near + count]
-        closest = sorted(window, key=lambda one: abs(one[0] - place))[:count]
-        return float(median(peak for _, peak in closest))
+        near = bisect(where, place)
+        low, high = max(0, near - count), min(near, len(where) - count)
+        while low < high:  # those that are nearest stand side by side: where do they begin?
+            middle = (low + high) // 2
+            if place - where[middle] > where[middle + count] - place:
+                low = middle + 1
+            else:
+                high = middle
+        return float(median(what[low : low + count]))
 
     return Fit(expected, at)
 

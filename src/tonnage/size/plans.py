@@ -24,6 +24,8 @@ _ATTEMPT = 0.1
 """What an attempt of `auto` costs beside its amount, as a part of the largest peak: nobody likes to wait twice."""
 _STEPS_BEYOND = 3
 """In so many steps a job that exceeds all that was seen gets the whole machine."""
+_PATIENCE = 1 / 64
+"""Of thousands of jobs, each larger than all before it, not every one is worth a look at all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +78,7 @@ def new_sizer(resource: Resource, capacity: float, plan: Plan) -> Sizer:
         half_life=plan.half_life,
         least=min(least(resource), capacity),
         steps=_STEPS_BEYOND,
+        patience=_PATIENCE,
         attempt_cost=attempt_cost if plan.attempt_cost is None else plan.attempt_cost,
     )
     return sizer(strategy_for(resource, plan), settings)

@@ -59,34 +59,39 @@ class FromHistogram:
         growth: float = 2.0,
         steps: float = inf,
         refit: float = 0.05,
+        patience: float = 0.0,
         largest: float | None = None,
     ) -> None:
         """Prepare for the first job, which is given everything.
 
-        The strategy is asked again when a peak is the largest, or when the jobs are more by the part `refit`. `largest`
-        is what a job gets that exceeds all that was seen, where that is not simply the largest peak.
+        The strategy is asked again when the jobs are more by the part `refit`; when a peak is the largest, already when
+        they are more by the part `patience`. `largest` is what a job gets that exceeds all that was seen, where that is
+        not simply the largest peak.
         """
         self._strategy = strategy
         self._capacity = capacity
         self._growth = growth
         self._steps = steps
         self._refit = refit
+        self._patience = patience
         self._largest = largest
         self._tally = Tally(width=width, half_life=half_life)
         self._ask_at = 1
+        self._asked = 0
         self._answer: Ladder = (capacity,)
         self.samples = 0
 
     def observe(self, peak: float, seconds: float, input_bytes: float = nan) -> None:  # noqa: ARG002
         """Take in a job that finished."""
         if peak > self._tally.largest:
-            self._ask_at = 0
+            self._ask_at = min(self._ask_at, self._asked + int(self._asked * self._patience))
         self._tally.observe(peak, seconds)
         self.samples += 1
 
     def ladder(self, input_bytes: float = nan) -> Ladder:  # noqa: ARG002
         """Return what the next job is to be tried with."""
         if self.samples and self.samples >= self._ask_at:
+            self._asked = self.samples
             self._ask_at = self.samples + max(1, int(self.samples * self._refit))
             histogram = self._tally.histogram()
             if self._largest is not None:

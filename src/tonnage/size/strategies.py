@@ -60,6 +60,8 @@ class Settings:
     """What `ladder` and `auto` reckon an attempt to cost beside its amount, as a part of the largest peak."""
     refit: float = 0.05
     """By which part the jobs must have become more before a strategy looks at its histogram again."""
+    patience: float = 0.0
+    """By which part they must be more before even a new largest peak is looked at: where peaks rise and rise."""
 
     def __post_init__(self) -> None:
         if not 0 < self.capacity < ABSURD:
@@ -81,6 +83,7 @@ def _from_histogram(strategy: Strategy) -> Callable[[Settings], Sizer]:
             growth=settings.growth,
             steps=settings.steps,
             refit=settings.refit,
+            patience=settings.patience,
             largest=settings.largest,
         )
 
@@ -96,6 +99,7 @@ def _mixture(settings: Settings, models: Sequence[Model]) -> Sizer:
         half_life=settings.half_life,
         growth=settings.growth,
         steps=settings.steps,
+        patience=settings.patience,
         objective=settings.objective,
     )
 
@@ -108,6 +112,7 @@ def _k_means(settings: Settings) -> Sizer:
         buckets=settings.buckets,
         growth=settings.growth,
         steps=settings.steps,
+        patience=settings.patience,
         aligned=settings.aligned,
     )
 
