@@ -54,28 +54,28 @@ def steps(fields: int, draw: Random) -> Iterator[Step]:
         for number in range(IMAGES):
             name = f"{field:02}.{number}"
             size = around(400, 0.8)  # kilobytes
-            yield Step("fetch", f"{name}.raw", around(12, 0.2), around(0.25, 0.8), size)
+            yield Step("fetch", f"{name}.raw", around(12, 0.2), around(0.3, 0.8), size)
             # What calibration and its time take follows from the size of the image, though not exactly.
-            per_image = (10 + 0.25 * size) * around(1, 0.1), around(0.08, 0.3) + 0.0004 * size
+            per_image = (10 + 0.25 * size) * around(1, 0.1), around(0.1, 0.3) + 0.0005 * size
             yield Step("calibrate", f"{name}.cal", *per_image, size / 2, (f"{name}.raw",))
             for band in "br"[:SEARCHES]:
                 # One search in six meets a crowded field, which nothing tells before.
                 megabytes = around(380, 0.25) if draw.random() < 1 / 6 else around(50, 0.25)
                 output = f"{name}.{band}"
-                yield Step("search", output, megabytes, around(0.3, 0.7), around(20, 0.5), (f"{name}.cal",))
+                yield Step("search", output, megabytes, around(0.36, 0.7), around(20, 0.5), (f"{name}.cal",))
                 found.append(output)
         fits = []
         for number in range(FITS):
             some = tuple(found[number::FITS])
             fits.append(f"{field:02}.fit{number}")
-            yield Step("fit", fits[-1], around(70, 0.6), around(0.35, 0.8), 5, some)
-        yield Step("merge", f"{field:02}.all", around(90, 0.15), around(0.2, 0.3), 20, tuple(fits))
+            yield Step("fit", fits[-1], around(70, 0.6), around(0.42, 0.8), 5, some)
+        yield Step("merge", f"{field:02}.all", around(90, 0.15), around(0.25, 0.3), 20, tuple(fits))
         plots.append(f"{field:02}.plot")
-        yield Step("plot", plots[-1], around(120, 0.05), around(0.15, 0.3), 50, (f"{field:02}.all",))
+        yield Step("plot", plots[-1], around(120, 0.05), around(0.2, 0.3), 50, (f"{field:02}.all",))
     yield Step("report", "report", 30, 0.2, 100, tuple(plots))
 
 
-def make(folder: Path, *, fields: int = 10, speed: float = 1.0, seed: int = 1) -> Path:
+def make(folder: Path, *, fields: int = 8, speed: float = 1.0, seed: int = 1) -> Path:
     """Write the workflow and its program into a folder; return the workflow's path."""
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(HERE / "work.py", folder)
@@ -89,7 +89,7 @@ def main() -> None:
     """Write a survey as the command line says."""
     parser = argparse.ArgumentParser(description="Write a workflow of real processes: survey.mf and work.py.")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--fields", type=int, default=10, help="fields of the sky, of 25 tasks each (10)")
+    parser.add_argument("--fields", type=int, default=8, help="fields of the sky, of 25 tasks each (8)")
     parser.add_argument("--speed", type=float, default=1.0, help="how many times faster tasks are (1)")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()

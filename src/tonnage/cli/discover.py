@@ -185,6 +185,12 @@ def _print_done(applied: "Applied | None", output: Path | None, written: int | N
         click.echo(f"{output}: {counted(len(applied.workflow), 'task')}, sizes found {ways or 'for none'}")
         if applied.found_by.get("nothing"):
             click.echo(f"  {counted(applied.found_by['nothing'], 'task')} stay as they were: nothing like them has run")
+        both = applied.before, applied.after
+        rows = [
+            [str(resource), *(resource.shown(asked[resource]) if resource in asked else "" for asked in both)]
+            for resource in applied.after
+        ]
+        print_table(["all tasks ask for", "before", "after"], rows, right=["before", "after"])
     if written is not None:
         click.echo(f"{counted(written, 'job')} labelled; tonnage size --by label uses it")
 
@@ -210,7 +216,11 @@ def _facts(found: "Discovery", margin: float, applied: "Applied | None", written
         "savings_against": found.compared_with,
     }
     if applied is not None:
-        facts["applied"] = {"tasks": len(applied.workflow), "found_by": dict(applied.found_by)}
+        before, after = (
+            {str(one): amount for one, amount in asked.items()} for asked in (applied.before, applied.after)
+        )
+        found_by = dict(applied.found_by)
+        facts["applied"] = {"tasks": len(applied.workflow), "found_by": found_by, "before": before, "after": after}
     if written is not None:
         facts["labelled"] = written
     return facts

@@ -16,7 +16,7 @@ from tonnage.units import format_seconds
 if TYPE_CHECKING:
     from tonnage.jobs import Resource
     from tonnage.run.running import Explained, Prepared, Result
-    from tonnage.run.summary import Account
+    from tonnage.run.summary import Account, Summary
 
 __all__ = ["run"]
 
@@ -178,6 +178,8 @@ def _print(result: "Result") -> None:
     if rows:
         header = ["", "given", "wasted", "saved: whole machines", "max-seen"]
         print_table(header, rows, right=header[1:])
+    if result.before is not None and result.done == result.tasks:
+        _print_compared(result.before, summary)
     left = result.tasks - result.done
     if left:
         click.echo(
@@ -197,6 +199,25 @@ def _saved(given: float, other: float) -> str:
     if not other:
         return ""
     return f"{1 - given / other:.0%}" if given <= other else f"took {given / other:.3g} times as much"
+
+
+def _print_compared(before: "Summary", now: "Summary") -> None:
+    """Print the last run of the same workflow beside this one."""
+    rows = [
+        ["makespan", *(format_seconds(one.seconds) for one in (before, now))],
+        ["attempts", *(f"{one.attempts:,}" for one in (before, now))],
+        ["tasks retried", *(f"{one.retried:,}" for one in (before, now))],
+    ]
+    for resource in now.accounts:
+        accounts = [one.accounts.get(resource) for one in (before, now)]
+        factor, unit = HOURS[resource.unit]
+        rows.append(
+            [f"{resource} given", *("" if one is None else f"{one.given / factor:.3g} {unit}" for one in accounts)]
+        )
+        wastes = [None if one is None else one.waste_fraction for one in accounts]
+        rows.append([f"{resource} wasted", *("" if one is None else f"{one:.0%}" for one in wastes)])
+    click.echo()
+    print_table(["the same workflow", "last time", "now"], rows, right=["last time", "now"])
 
 
 def _facts(result: "Result") -> dict[str, object]:
@@ -219,4 +240,15 @@ def _facts(result: "Result") -> dict[str, object]:
         "whole_machine": {str(resource): one.whole_machine for resource, one in summary.accounts.items()},
         "max_seen": {str(resource): one.max_seen for resource, one in summary.accounts.items()},
         "stopped_by": result.stopped_by,
+        "before": None if result.before is None else _compared(result.before),
+    }
+
+
+def _compared(before: "Summary") -> dict[str, object]:
+    return {
+        "attempts": before.attempts,
+        "retried": before.retried,
+        "makespan_seconds": before.seconds,
+        "waste_fraction": {str(resource): one.waste_fraction for resource, one in before.accounts.items()},
+        "given": {str(resource): one.given for resource, one in before.accounts.items()},
     }

@@ -24,6 +24,7 @@ from tonnage.run.machines import SHARED, Machine, this_machine
 from tonnage.run.minders import Minders
 from tonnage.run.past import known_of, remember, sized_by_density
 from tonnage.run.resuming import finals, take_over
+from tonnage.run.state import state_of
 from tonnage.run.summary import Summary, summarise
 from tonnage.size import Plan
 from tonnage.size.learning import Learner
@@ -63,6 +64,8 @@ class Result:
     """The signal that ended it before everything was done."""
     summary: Summary
     warnings: tuple[str, ...]
+    before: Summary | None = None
+    """What the last run of the same workflow that was finished added up to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +141,7 @@ class Prepared:
             stopped_by=signal,
             summary=summarise(self.journal.rows(), self.machine),
             warnings=warnings,
+            before=self._before(),
         )
 
     def _go_last(self, local: Local, watcher: Watcher) -> int | None:
@@ -158,6 +162,14 @@ class Prepared:
         except TonnageError as error:
             return (f"the archive did not take this run in: {error}",)
         return tuple(f"the archive skipped attempts: {reason} ({count})" for reason, count in report.reasons.items())
+
+    def _before(self) -> Summary | None:
+        """Return what the last finished run of this very workflow added up to."""
+        for folder in runs_of(self.home):
+            facts = _facts(folder)
+            if folder != self.folder and "finished" in facts and facts.get("checksum") == self.workflow.checksum:
+                return state_of(folder).summary
+        return None
 
     # Which run
 

@@ -12,6 +12,7 @@ from tonnage.workflow.shell import executable
 __all__ = ["Applied", "apply"]
 
 _OUTLIERS = 0.05
+_SIZED = (Resource.CORES, Resource.MEMORY, Resource.DISK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,9 @@ class Applied:
     workflow: Workflow
     found_by: Mapping[str, int]
     """How many tasks found their cluster by identity, category, program or level, and how many found none."""
+    before: Mapping[Resource, float]
+    """What all tasks together asked for; a resource for which none did is left out."""
+    after: Mapping[Resource, float]
 
 
 def apply(discovery: Discovery, workflow: Workflow, *, margin: float) -> Applied:
@@ -48,7 +52,19 @@ def apply(discovery: Discovery, workflow: Workflow, *, margin: float) -> Applied
         found_by["level" if clusters else "nothing"] += 1
         if clusters:
             requests[workflow.tasks[number].name] = _most(discovery.clusters, clusters, margin)
-    return Applied(workflow.with_requests(requests), dict(found_by))
+    sized = workflow.with_requests(requests)
+    return Applied(sized, dict(found_by), before=_asked(workflow), after=_asked(sized))
+
+
+def _asked(workflow: Workflow) -> dict[Resource, float]:
+    """Return what all tasks together ask for."""
+    found: dict[Resource, float] = defaultdict(float)
+    for task in workflow.tasks:
+        for resource in _SIZED:
+            amount = getattr(task.request, resource)
+            if amount is not None:
+                found[resource] += amount
+    return dict(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +108,6 @@ def _usual(clusters: Counter[int]) -> frozenset[int]:
 def _most(clusters: Sequence[Cluster], chosen: frozenset[int], margin: float) -> Amounts:
     """Return the most of each resource that one of some clusters needs."""
     amounts = [clusters[number].allocation(margin) for number in sorted(chosen)]
-    columns = (
-        [getattr(one, resource) for one in amounts] for resource in (Resource.CORES, Resource.MEMORY, Resource.DISK)
-    )
+    columns = ([getattr(one, resource) for one in amounts] for resource in _SIZED)
     cores, memory, disk = (max((value for value in column if value is not None), default=None) for column in columns)
     return Amounts.of(cores=cores, memory=memory, disk=disk)
