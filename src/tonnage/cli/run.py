@@ -135,7 +135,8 @@ def _go(prepared: "Prepared", *, quiet: bool) -> "Result":
     from tonnage.run.progress import Progress
 
     progress = Progress.of(prepared.engine, time())
-    with (prepared.folder.path / "run.log").open("a", encoding="utf-8", errors="replace") as log:
+    # By line, so that it tells the last words of an engine that is killed.
+    with (prepared.folder.path / "run.log").open("a", buffering=1, encoding="utf-8", errors="replace") as log:
         live = on_terminal() and not quiet
         view = LiveView(progress, log=log) if live else PlainView(progress, quiet=quiet, log=log)
         with view:

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tonnage.logs.log import Entry, Hints
     from tonnage.logs.sources import Source
     from tonnage.size import Records
+    from tonnage.workflow import Workflow
 
 __all__ = ["Reading", "amounts", "named", "pairs", "part", "parts", "source_options"]
 
@@ -129,6 +130,27 @@ class Reading:
             click.echo(printable(f"tonnage: {source.name}: skipped {counted(count, 'row')}: {reason}"), err=True)
         if len(skipped) > _SHOWN:
             click.echo(f"tonnage: {source.name}: and more, for {len(skipped) - _SHOWN} other reasons", err=True)
+
+    def workflow(self, texts: Sequence[str]) -> "Workflow | None":
+        """Return the workflow with run times that the only argument names; None where it names jobs."""
+        from pathlib import Path
+
+        from tonnage.archive.url import is_archive
+        from tonnage.logs.formats import recognise
+        from tonnage.logs.log import Log
+        from tonnage.logs.workflows import workflow_of
+
+        if len(texts) != 1 or self.columns or is_archive(texts[0]) or not Path(texts[0]).is_file():
+            return None
+        with closing(Log.open(Path(texts[0]))) as log:
+            if (self.format or recognise(log)) != "workflow":
+                return None
+            if self.where:
+                raise InputError("--where has no meaning with a workflow", hint="its tasks wait for each other")
+            workflow = workflow_of(log, self._hints())
+        for warning in workflow.source.warnings if workflow.source else ():
+            click.echo(printable(f"tonnage: {texts[0]}: warning: {warning}"), err=True)
+        return workflow
 
     def records(self, texts: Sequence[str], by: str) -> "Records":
         """Return the jobs of all sources as arrays, grouped by a text or a field of theirs."""

@@ -27,15 +27,17 @@ def stop(text: str, now: bool, wait: bool) -> None:
     from tonnage.run.folders import find_run
 
     folder = find_run(text)
-    process = folder.process()
-    if process is None:
+    holder = folder.holder()
+    if holder is None:
         raise InputError(f"the run {folder.id} is not under way: there is nothing to stop")
+    process = holder.process
+    if process and not holder.is_here:
+        raise TonnageError(f"the run {folder.id} is executed on {holder.host} (process {process}): stop it there")
     try:
-        os.kill(process, signal.SIGTERM if now else signal.SIGINT)
+        if holder.lives():  # else what a killed engine left behind ends by itself
+            os.kill(process, signal.SIGTERM if now else signal.SIGINT)
     except ProcessLookupError:
-        raise TonnageError(
-            f"the run {folder.id} is executed by process {process} on another machine, or ends"
-        ) from None
+        pass  # it has just ended
     except PermissionError:
         raise TonnageError(f"the run {folder.id} belongs to another user (process {process})") from None
     while wait and folder.process() == process:

@@ -6,12 +6,13 @@ import click
 
 from tonnage.jobs import Resource
 
-__all__ = ["HOURS", "amount", "counted", "cut", "print_table"]
+__all__ = ["HOURS", "amount", "bar", "counted", "cut", "print_table"]
 
 HOURS = {"bytes": (1e9 * 3600, "GB*h"), "cores": (3600.0, "core*h")}
 """What an amount times a run time is printed in, by the unit of the amount: how many of ours, and its name."""
 
 _SHORTEST_NAME = 16
+_BARS = "▁▂▃▄▅▆▇█"
 _WIDE = 160  # characters, where nobody's terminal sets a limit
 
 
@@ -65,3 +66,8 @@ def _width(columns: Mapping[str, Sequence[str]]) -> int:
 def counted(number: int, what: str) -> str:
     """Return a number of things: ``1 job``, ``2 jobs``."""
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def bar(part: float) -> str:
+    """Return a bar of this height, from 0 to 1."""
+    return _BARS[min(max(int(part * len(_BARS)), 0), len(_BARS) - 1)]

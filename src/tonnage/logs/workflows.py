@@ -17,7 +17,7 @@ from tonnage.logs.log import Assumed, Entry, Hints, Log, Skipped
 if TYPE_CHECKING:
     from tonnage.workflow import Task, Workflow
 
-__all__ = ["read", "recognises"]
+__all__ = ["read", "recognises", "workflow_of"]
 
 _FORMATS = ("dax", "wfformat", "pegasus")
 # What one of these must hold: only then is the room loaded, and with it numpy.
@@ -41,7 +41,7 @@ def read(log: Log, hints: Hints) -> Iterator[Entry]:
     """Yield an attempt for each task whose run time or memory is known."""
     from tonnage.workflow.shell import executable
 
-    workflow = _workflow(log, hints)
+    workflow = workflow_of(log, hints)
     for warning in workflow.source.warnings if workflow.source else ():
         yield Assumed(warning)
     for task in (*workflow.tasks, *(special.task for special in workflow.special)):
@@ -65,7 +65,7 @@ def read(log: Log, hints: Hints) -> Iterator[Entry]:
         )
 
 
-def _workflow(log: Log, hints: Hints) -> "Workflow":
+def workflow_of(log: Log, hints: Hints) -> "Workflow":
     """Read the workflow; what `memoryInBytes` counts can be said by the user, since its producers disagree."""
     from tonnage.workflow import READERS, wfformat
 

@@ -6,15 +6,15 @@ cluster, a simulation) writes both down in the journal before acting.
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from heapq import heappop, heappush
-from math import isnan, log2, nan
+from math import floor, isnan, log2, nan
 from typing import TYPE_CHECKING
 
 from tonnage.jobs import NOTHING_KNOWN, Amounts, Decision, Outcome, Resource
 from tonnage.run.machines import Machine, Need, Room
+from tonnage.run.queue import Decided, Kind, Queue, key_of, task_of
 from tonnage.size.learning import Learner, climbed, fits
 from tonnage.workflow import Task, Workflow
 
@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Carried", "Ended", "Engine", "Rules", "Settled", "Start", "State", "places_of"]
 
-_LOOKED_AT = 64  # kinds of tasks that are tried in vain before the rest waits for the next event
-_PATIENCE = 32  # starts of other tasks that one lets pass before nothing else may start
+_PATIENCE = 32  # starts of later tasks that one lets pass before a machine is kept free for it
 _MOST_KILLED = 5
-_PLACES = 1 << 32  # a key is the place of a task in the order, then its number
 
 
 class State(IntEnum):
@@ -122,19 +120,6 @@ class _Running:
     need: Need
 
 
-class _Kind:
-    """Ready tasks that are given the same: one heap, the first task on top."""
-
-    __slots__ = ("heap", "listed", "passed")
-
-    def __init__(self) -> None:
-        self.heap: list[int] = []
-        self.listed = -1
-        """The key under which it stands among the heads; other entries of it are out of date."""
-        self.passed = 0
-        """How many others started while the first of these found no room."""
-
-
 class Engine:
     """Holds the state of every task; driven by `ended` and `admit`."""
 
@@ -163,7 +148,7 @@ class Engine:
         self.closed = False
         """Whether nothing more is to be started."""
         self.states = bytearray(len(self.tasks))
-        self.counts: Counter[State] = Counter()
+        self.counts: Counter[int] = Counter(dict.fromkeys(State, 0))
         self.running: dict[int, _Running] = {}
         self._room = Room(machines)
         self._capacity = _largest(machines)
@@ -171,13 +156,16 @@ class Engine:
         self._places = array("q", range(len(self.tasks)) if places is None else map(int, places))
         self._children, self._child_start, self._missing = _links(workflow, len(self.tasks))
         self._next_attempt = first_attempt
-        self._attempts: dict[int, int] = {}
+        self._attempts = array("q", bytes(8 * len(self.tasks)))
         self._failures: Counter[int] = Counter()
         self._killed: Counter[int] = Counter()
         self._again: dict[int, tuple[Decision, ...]] = {}
         self._inputs: dict[int, float] = {}
-        self._kinds: dict[object, _Kind] = {}
-        self._heads: list[tuple[int, int, _Kind]] = []  # kinds by their first task; an entry may be out of date
+        self._editions: dict[str, int] = {}
+        self._queue = Queue(self._decide)
+        # The first task that finds no room, how often others went before it, and machines that are kept free for such.
+        self._patient, self._passed = -1, 0
+        self._reserved: dict[int, int] = {}
         self._refused: list[Settled] = []
         self._restore(done, carried or {})
 
@@ -215,6 +203,7 @@ class Engine:
         self.counts[State.WAITING] += 1
         self._places.append(number)
         self._missing.append(0)
+        self._attempts.append(0)
         self._make_ready(number)
         return number
 
@@ -224,7 +213,7 @@ class Engine:
         self._room.give_back(ran.start.machine, ran.need)
         task = ran.start.task
         if end.outcome is Outcome.DONE:
-            self.learner.observe(self.tasks[task].category, end.used, ran.start.input_bytes)
+            self._learn(task, end.used, ran.start.input_bytes)
             self._set(task, State.DONE)
             self._inputs.pop(task, None)
             self._again.pop(task, None)
@@ -239,11 +228,22 @@ class Engine:
         return self._again_or_not(ran.start, end)
 
     def cancel(self, task: int) -> bool:
-        """Take a task that has not started out of the queue; whether it had not."""
-        if self.states[task] != State.READY:
+        """See to it that a task that has not started never does; whether it had not."""
+        state = self.states[task]
+        if state not in (State.WAITING, State.READY):
             return False
         self._set(task, State.STOPPED)
+        if state == State.READY:
+            self._queue.drop(self._key(task))
         return True
+
+    def _learn(self, task: int, used: Amounts, input_bytes: float) -> None:
+        category = self.tasks[task].category
+        self.learner.observe(category, used, input_bytes)
+        edition = self.learner.edition(category)
+        if edition != self._editions.get(category):
+            self._editions[category] = edition
+            self._queue.decide_anew(category)
 
     def _again_or_not(self, start: Start, end: Ended) -> Settled:
         task, decisions = start.task, start.decisions
@@ -285,35 +285,18 @@ class Engine:
 
         The first task in the order goes first. One that finds no room lets others pass, but not for ever.
         """
-        starts: list[Start] = []
         if self.closed:
-            return starts
-        aside: list[_Kind] = []
-        while self._heads and len(aside) < _LOOKED_AT:
-            key, _, kind = heappop(self._heads)
-            if key != kind.listed:
-                continue
-            kind.listed = -1
-            task = self._first(kind)
-            if task is None:
-                continue
-            start = self._fit(task)
-            if start is not None:
-                heappop(kind.heap)
-                kind.passed = 0
-                starts.append(start)
-                for other in aside:
-                    other.passed += 1
-                self._push(kind)
-                continue
-            if self.states[task] == State.READY:
-                aside.append(kind)
-                if kind.passed >= _PATIENCE:
-                    break  # what it waits for would never become free while others start
-            else:
-                self._push(kind)  # it was refused
-        for kind in aside:
-            self._push(kind)
+            return []
+        starts = [*self._on_reserved_machines()]
+        self._queue.wake(self._room.gained())
+        last = -1
+        while (kind := self._queue.next()) is not None:
+            machine = self._room.find(kind.decided[1])
+            if machine is not None:
+                last = max(last, kind.key)
+                starts.append(self._start(kind, machine))
+        if starts:
+            self._be_patient(last)
         return starts
 
     def refused(self) -> list[Settled]:
@@ -321,47 +304,64 @@ class Engine:
         found, self._refused = self._refused, []
         return found
 
-    def _first(self, kind: _Kind) -> int | None:
-        """Return the first task of a kind that still waits to start."""
-        while kind.heap:
-            task = kind.heap[0] % _PLACES
-            if self.states[task] == State.READY:
-                return task
-            heappop(kind.heap)
-        return None
-
-    def _fit(self, task: int) -> Start | None:
-        decisions = self._again.get(task) or self._decide(task)
-        if decisions is None:
-            return None
-        need = _need(decisions)
-        machine = self._room.find(need)
-        if machine is None:
-            if not self._room.fits_an_empty_machine(need):
-                self._refused.append(self._give_up(task, "no machine has what it is given"))
-            return None
+    def _start(self, kind: Kind, machine: int) -> Start:
+        """Start the first task of a kind."""
+        task, (decisions, need) = task_of(kind.key), kind.decided
         attempt, self._next_attempt = self._next_attempt, self._next_attempt + 1
-        number = self._attempts[task] = self._attempts.get(task, 0) + 1
-        start = Start(attempt, task, number, machine, decisions, self._inputs.get(task, nan))
+        self._attempts[task] += 1
+        start = Start(attempt, task, self._attempts[task], machine, decisions, self._inputs.get(task, nan))
         self._room.take(machine, need)
         self.running[attempt] = _Running(start, need)
         self._set(task, State.RUNNING)
+        self._queue.started(kind)
         return start
 
-    def _decide(self, task: int) -> tuple[Decision, ...] | None:
+    def _be_patient(self, last: int) -> None:
+        """Note that tasks up to a key have started; where the first that waits was passed too often, help it."""
+        first = self._queue.first_blocked(self._reserved.values())
+        if first is None:
+            return
+        if first.key != self._patient:
+            self._patient, self._passed = first.key, 0
+        if last > first.key:
+            self._passed += 1
+        if self._passed >= _PATIENCE:
+            machine = self._room.reserve(first.decided[1])
+            if machine is not None:
+                self._reserved[machine] = first.key
+
+    def _on_reserved_machines(self) -> Iterator[Start]:
+        """Start the tasks for which machines were kept free, where there is room now."""
+        for machine, key in list(self._reserved.items()):
+            kind = self._queue.head(key)
+            if kind is not None and self._room.fits_on(machine, kind.decided[1]):
+                yield self._start(kind, machine)
+            elif kind is not None and self._room.fits_when_empty(machine, kind.decided[1]):
+                continue
+            del self._reserved[machine]
+            self._room.release(machine)
+
+    def _decide(self, task: int) -> Decided | None:
         """Return what a task is tried with; one that asks for more than there is, is given up."""
-        asked = self.tasks[task].request
-        too_much = None if asked is NOTHING_KNOWN else fits(asked, self._capacity)
-        if too_much is not None:
-            amount, most = too_much.shown(getattr(asked, too_much)), too_much.shown(self._capacity[too_much])
-            self._refused.append(self._give_up(task, f"it asks for {amount} of {too_much}, and there is {most}"))
+        decisions = self._again.get(task)
+        if decisions is None:
+            asked = self.tasks[task].request
+            too_much = None if asked is NOTHING_KNOWN else fits(asked, self._capacity)
+            if too_much is not None:
+                amount, most = too_much.shown(getattr(asked, too_much)), too_much.shown(self._capacity[too_much])
+                self._refused.append(self._give_up(task, f"it asks for {amount} of {too_much}, and there is {most}"))
+                return None
+            decisions = self.learner.decide(self.tasks[task].category, asked, self._inputs.get(task, nan))
+        need = _need(decisions)
+        if not self._room.fits_an_empty_machine(need):
+            self._refused.append(self._give_up(task, "no machine has what it is given"))
             return None
-        return self.learner.decide(self.tasks[task].category, asked, self._inputs.get(task, nan))
+        return decisions, need
 
     # State
 
     def _set(self, task: int, state: State) -> None:
-        self.counts[State(self.states[task])] -= 1
+        self.counts[self.states[task]] -= 1
         self.counts[state] += 1
         self.states[task] = state
 
@@ -372,24 +372,14 @@ class Engine:
             size = self._input_bytes(task)
             if not isnan(size):
                 self._inputs[task] = size
-        kind = self._kinds.setdefault(self._kind_of(task, size), _Kind())
-        key = self._places[task] * _PLACES + task
-        heappush(kind.heap, key)
-        if kind.heap[0] == key:
-            self._push(kind)
+        one, again = self.tasks[task], self._again.get(task)
+        # Where the size of the inputs counts, tasks of a kind are given nearly the same.
+        about = int(log2(size)) if size > 0 else None
+        name = (one.request, about) if again is None else _need(again)
+        self._queue.put(self._key(task), one.category, name, alike=again is None and about is None)
 
-    def _kind_of(self, task: int, size: float) -> object:
-        """Return what sets the tasks apart that are given the same, or nearly so where the inputs' size counts."""
-        again = self._again.get(task)
-        if again is not None:
-            return _need(again)
-        one = self.tasks[task]
-        return one.category, one.request, int(log2(size)) if size > 0 else None
-
-    def _push(self, kind: _Kind) -> None:
-        if kind.heap and kind.listed != kind.heap[0]:
-            kind.listed = kind.heap[0]
-            heappush(self._heads, (kind.listed, id(kind), kind))
+    def _key(self, task: int) -> int:
+        return key_of(self._places[task], task)
 
     def _children_of(self, task: int) -> "array[int]":
         if task + 1 >= len(self._child_start):
@@ -404,7 +394,7 @@ class Engine:
                 self._missing[child] -= 1
         for task, known in carried.items():
             self._attempts[task] = known.attempts
-            if known.decisions is not None:
+            if known.decisions is not None and self._room.fits_an_empty_machine(_need(known.decisions)):
                 self._again[task] = known.decisions
         for task, state in enumerate(self.states):
             if state == State.WAITING and not self._missing[task]:
@@ -427,7 +417,8 @@ def _links(workflow: Workflow | None, size: int) -> "tuple[array[int], array[int
 
 
 def _need(decisions: tuple[Decision, ...]) -> Need:
-    given = {one.resource: one.amount for one in decisions}
+    """Return how much decisions are, in whole bytes: sums of these are exact, and machines are empty in the end."""
+    given = {one.resource: float(floor(one.amount)) for one in decisions}
     return given.get(Resource.CORES, 0.0), given.get(Resource.MEMORY, 0.0), given.get(Resource.DISK, 0.0)
 
 

@@ -43,7 +43,7 @@ class Files:
         return found
 
     def missing_inputs(self, workflow: Workflow, among: Iterable[int]) -> dict[int, str]:
-        """Return the tasks that read a file which is not there and which no task writes, with its name."""
+        """Return the tasks that read a file which cannot be read and which no task writes, with its name."""
         made = {_place(task, name) for task in workflow.tasks for name in task.outputs}
         there: dict[str, bool] = {}
         found: dict[int, str] = {}
@@ -51,10 +51,10 @@ class Files:
             task = workflow.tasks[number]
             for name in task.inputs:
                 place = _place(task, name)
-                if place in made or number in found:
+                if place in made or number in found or not _is_file(name):
                     continue
                 if place not in there:
-                    there[place] = os.path.lexists(self.folder / place)
+                    there[place] = os.access(self.folder / place, os.R_OK)
                 if not there[place]:
                     found[number] = name
         return found
@@ -97,7 +97,11 @@ class Files:
             return nan
 
     def prepare(self, task: Task, attempt: int) -> str:
-        """Return the folder in which an attempt runs, made ready."""
+        """Return the folder in which an attempt runs, made ready; raises TonnageError where it lacks an input."""
+        home = self._home(task)
+        for name in task.inputs:
+            if _is_file(name) and not Path(home, name).exists():
+                raise TonnageError(f'its input "{name}" is not there')
         if not self._sandbox:
             return self._home(task)
         place = self._run.sandboxes / str(attempt)
@@ -120,12 +124,17 @@ class Files:
         """Return the folder whose growth is an attempt's use of disk: only where nobody else writes into it."""
         return str(self._run.sandboxes / str(attempt)) if self._sandbox else None
 
-    def missing_output(self, task: Task, attempt: int) -> str | None:
+    def missing_output(self, task: Task, attempt: int, started: float) -> str | None:
         """Return an output that an attempt should have written and did not."""
         if not task.outputs:
             return None
-        folder = self._folder_of(task, attempt)
-        return next((name for name in task.outputs if not os.path.lexists(join(folder, name))), None)
+        folder, home = self._folder_of(task, attempt), self._home(task)
+        for name in task.outputs:
+            # Out of a sandbox, an engine that was killed a moment later may have moved it already.
+            moved = self._sandbox and _written(Path(home, name), started)
+            if not moved and not os.path.lexists(join(folder, name)):
+                return name
+        return None
 
     def accept(self, task: Task, attempt: int) -> None:
         """Let the outputs of an attempt that succeeded appear in their places."""
@@ -133,7 +142,7 @@ class Files:
             return
         folder, home = self._folder_of(task, attempt), self._home(task)
         for name in task.outputs:
-            if not isabs(name):
+            if not isabs(name) and os.path.lexists(join(folder, name)):
                 target = Path(home, name)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 if target.is_dir() and not target.is_symlink():
@@ -149,14 +158,9 @@ class Files:
                 self._run.partial.mkdir(exist_ok=True)
                 shutil.rmtree(self._run.partial / str(attempt), ignore_errors=True)
                 place.rename(self._run.partial / str(attempt))
-            return
         for name in task.outputs:
             path = Path(self._home(task), name)
-            try:
-                changed = path.lstat().st_ctime
-            except OSError:
-                continue
-            if changed >= started - _SLACK:  # what is older, this attempt has not written
+            if _written(path, started):
                 self._set_aside(path, attempt, name)
 
     def disk_of_outputs(self, task: Task, attempt: int) -> int | None:
@@ -187,9 +191,22 @@ class Files:
         return str(self._run.sandboxes / str(attempt) / (task.directory or "."))
 
 
+def _is_file(name: str) -> bool:
+    """Whether an input is a file, and not something to be fetched from ``https://...``."""
+    return "://" not in name
+
+
 def _place(task: Task, name: str) -> str:
     """Return a file's name, as seen from the folder of the workflow."""
     return normpath(join(task.directory, name)) if task.directory else normpath(name)
+
+
+def _written(path: Path, since: float) -> bool:
+    """Whether somebody has written a file since then; its own times may be copies of another file's, this is not."""
+    try:
+        return path.lstat().st_ctime >= since - _SLACK
+    except OSError:
+        return False
 
 
 def _own_program(task: Task) -> Iterator[str]:

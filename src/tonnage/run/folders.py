@@ -6,18 +6,48 @@ import re
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from tonnage.errors import InputError, TonnageError
 from tonnage.files import stem
 
-__all__ = ["RUNS", "Lock", "RunFolder", "find_run", "new_run", "runs_of"]
+__all__ = ["RUNS", "Holder", "Lock", "RunFolder", "choosing", "find_run", "new_run", "runs_of"]
 
 RUNS = Path(".tonnage", "runs")
 _PATIENCE = 10.0  # seconds in which whatever is left of a killed engine has ended
 _PAUSE = 0.02
-_NAME = re.compile(r"-(\d{8}-\d{6})(?:-(\d+))?$", re.ASCII)
+_BEGUN = re.compile(r"-(\d{8}-\d{6})(?:-(\d+))?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who executes a run, as its lock says; both are empty for the moment in which somebody takes it."""
+
+    process: int = 0
+    host: str = ""
+
+    @classmethod
+    def of(cls, text: str) -> "Holder":
+        """Read what a lock says."""
+        words = text.split()
+        return cls(int(words[0]), words[1]) if len(words) == 2 and words[0].isdecimal() else cls()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is a process of this machine, which can be asked for."""
+        return bool(self.process) and self.host == socket.gethostname()
+
+    def lives(self) -> bool:
+        """Whether the engine itself is there, and not only what it left behind."""
+        if not self.is_here:
+            return bool(self.process)
+        try:
+            state = Path("/proc", str(self.process), "stat").read_text().rpartition(")")[2].split()[0]
+        except (OSError, IndexError):
+            return False
+        return state not in ("Z", "X")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +90,17 @@ class RunFolder:
                 raise TonnageError(f"{folder}: the folder of the run cannot be made: {error.strerror}") from None
 
     def process(self) -> int | None:
-        """Return the process that executes the run on this machine; None where nobody does."""
+        """Return the process that executes the run; None where nobody does."""
+        holder = self.holder()
+        return None if holder is None else holder.process
+
+    def holder(self) -> Holder | None:
+        """Return who executes the run; None where nobody does."""
         try:
             with (self.path / "lock").open() as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            words = (self.path / "lock").read_text().split()
-            return int(words[0]) if words and words[0].isdigit() else 0
+            return Holder.of((self.path / "lock").read_text())
         except OSError:
             return None
         return None
@@ -80,15 +114,18 @@ class Lock:
 
     def __init__(self, folder: RunFolder) -> None:
         """Take the lock; waits a little for what is left of an engine that was killed."""
-        self.descriptor = os.open(folder.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            self.descriptor = os.open(folder.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise TonnageError(f"{folder.path / 'lock'}: the run cannot be locked: {error.strerror}") from None
         deadline = time.monotonic() + _PATIENCE
         while True:
             try:
                 fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                holder = os.pread(self.descriptor, 200, 0).decode(errors="replace").split()
-                if _lives(holder) or time.monotonic() > deadline:
+                holder = Holder.of(os.pread(self.descriptor, 200, 0).decode(errors="replace"))
+                if holder.lives() or time.monotonic() > deadline:
                     os.close(self.descriptor)
                     raise _busy(folder, holder) from None
                 time.sleep(_PAUSE)
@@ -100,20 +137,25 @@ class Lock:
         os.close(self.descriptor)
 
 
-def _lives(holder: list[str]) -> bool:
-    """Whether the engine that wrote its number into a lock is there, and not only what it left behind."""
-    if len(holder) < 2 or holder[1] != socket.gethostname():
-        return bool(holder)
-    try:
-        state = Path("/proc", holder[0], "stat").read_text().rpartition(")")[2].split()[0]
-    except (OSError, IndexError):
-        return False
-    return state not in ("Z", "X")
-
-
-def _busy(folder: RunFolder, holder: list[str]) -> InputError:
-    who = f"process {holder[0]} on {holder[1]}" if len(holder) >= 2 else "another process"
+def _busy(folder: RunFolder, holder: Holder) -> InputError:
+    who = f"process {holder.process} on {holder.host}" if holder.process else "another process"
     return InputError(f"the run {folder.id} is being executed by {who}", hint=f"tonnage stop {folder.path} ends it")
+
+
+@contextmanager
+def choosing(home: Path) -> Iterator[None]:
+    """Let only one at a time look for a run to go on with, or begin one: two would begin the same workflow twice."""
+    place = home / RUNS
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise TonnageError(f"{place}: the folder of the runs cannot be made: {error.strerror}") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def new_run(workflow: Path) -> RunFolder:
@@ -139,10 +181,10 @@ def runs_of(folder: Path) -> Iterator[RunFolder]:
     yield from sorted(found, key=_begun, reverse=True)
 
 
-def _begun(run: RunFolder) -> tuple[str, int]:
-    """Return when a run began, as its name says."""
-    found = _NAME.search(run.id)
-    return (found[1], int(found[2] or 1)) if found else ("", 0)
+def _begun(run: RunFolder) -> tuple[str, int, str]:
+    """Return when a run began, as its name tells: the times of its files change while it goes on."""
+    found = _BEGUN.search(run.id)
+    return (found[1], int(found[2] or 1), run.id) if found else ("", 0, run.id)
 
 
 def find_run(text: str) -> RunFolder:

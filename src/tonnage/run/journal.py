@@ -5,6 +5,7 @@ One SQLite file. `tasks.done` is the attempt that made a task done, and nothing 
 """
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -72,7 +73,7 @@ class Before:
 
     done: list[int]
     changed: list[int]
-    """Tasks whose command or outside inputs are not what they were."""
+    """Tasks that are new, or whose command or outside inputs are not what they were."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ class Reader:
 
     def __init__(self, path: Path) -> None:
         try:
-            self._connection = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, isolation_level=None)
+            self._connection = _read_only(path)
             version = self.facts().get("version")
         except sqlite3.Error as error:
             raise JournalError(f"{path}: the journal cannot be read: {error}") from None
@@ -181,7 +182,7 @@ class Journal(Reader):
 
     def note(self, facts: Mapping[str, str]) -> None:
         """Note facts about the run as a whole."""
-        self._connection.executemany("INSERT OR REPLACE INTO run VALUES (?, ?)", facts.items())
+        self._execute_many("INSERT OR REPLACE INTO run VALUES (?, ?)", facts.items())
 
     def take_tasks(self, tasks: Sequence[tuple[str, str, bytes]]) -> Before:
         """Note the tasks of the workflow (name, category, fingerprint); return what was known about them before."""
@@ -198,6 +199,7 @@ class Journal(Reader):
             return Before([], [])
         done, changed = [], []
         dropped = old.keys() - {name for name, _, _ in tasks}
+        self._execute_many("UPDATE tasks SET dropped = 0 WHERE dropped", [()])
         self._execute_many("UPDATE tasks SET dropped = 1 WHERE id = ?", [(old[name][0],) for name in dropped])
         new = max(number for number, _, _ in old.values())
         ids: list[int] = []
@@ -208,11 +210,12 @@ class Journal(Reader):
                 number = new
                 row = (number, name, category, fingerprint)
                 self._execute_many("INSERT INTO tasks (id, name, category, fingerprint) VALUES (?, ?, ?, ?)", [row])
+                changed.append(place)
             elif before != fingerprint:
                 changed.append(place)
                 changes = (category, fingerprint, number)
                 self._execute_many(
-                    "UPDATE tasks SET category = ?, fingerprint = ?, done = NULL, dropped = 0 WHERE id = ?", [changes]
+                    "UPDATE tasks SET category = ?, fingerprint = ?, done = NULL WHERE id = ?", [changes]
                 )
             elif ended is not None:
                 done.append(place)
@@ -337,6 +340,13 @@ class Journal(Reader):
         return self._largest("attempts") + 1
 
 
+def _read_only(path: Path) -> sqlite3.Connection:
+    """Open a journal that nobody here may change, perhaps in a folder where SQLite cannot make its files."""
+    name = f"file:{quote(os.fsencode(path))}?mode=ro"
+    alone = not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
+    return sqlite3.connect(f"{name}&immutable=1" if alone else name, uri=True, isolation_level=None)
+
+
 _ROW = (
     *("task", "id", "number", "machine", "started", "input_bytes", "ended", "outcome", "exhausted", "exit_status"),
     *("signal", "memory_method", "lower_bounds", "stdout", "stderr", "note"),
@@ -344,7 +354,10 @@ _ROW = (
     *_GIVEN,
     *(f"used_{one}" for one in Resource),
 )
-_ROWS = f"SELECT t.name, t.category, {', '.join(f'a.{name}' for name in _ROW)} FROM attempts a JOIN tasks t ON t.id = a.task"  # noqa: S608, E501 (our own names)
+_ROWS = (
+    f"SELECT t.name, t.category, {', '.join(f'a.{name}' for name in _ROW)} "  # noqa: S608 (our own names)
+    "FROM attempts a JOIN tasks t ON t.id = a.task"
+)
 _OUTCOMES = {str(one): one for one in Outcome}
 
 

@@ -67,7 +67,7 @@ def _as_it_ended(common: Ended, task: Task, files: Files) -> Ended:
     if common.exit_status:
         hopeless = common.exit_status in _NOT_FOUND
         return replace(common, hopeless=hopeless, note=f"exit status {common.exit_status}")
-    missing = files.missing_output(task, common.attempt)
+    missing = files.missing_output(task, common.attempt, common.started or 0.0)
     if missing is not None:
         return replace(common, note=f"it succeeded, but did not write {missing}")
     return replace(common, outcome=Outcome.DONE)

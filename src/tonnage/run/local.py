@@ -5,7 +5,7 @@ import signal
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from posixpath import join
 from types import FrameType
@@ -19,7 +19,7 @@ from tonnage.run.folders import RunFolder
 from tonnage.run.journal import Journal
 from tonnage.run.judging import judged
 from tonnage.run.minders import Answer, Minders, Order, Seen
-from tonnage.run.orphans import MARK
+from tonnage.run.orphans import MARK, end_orphans
 from tonnage.workflow import Task
 from tonnage.workflow.shell import plain_words
 
@@ -67,7 +67,7 @@ class Local:
         self._token = token
         self._minders = minders
         self._wishes = _Wishes()
-        self._found: Mapping[int, str] = {}
+        self._since: dict[int, float] = {}
 
     def go(self, watcher: Watcher) -> int | None:
         """Run until nothing more can be done; return the signal that stopped it before that, if one did."""
@@ -92,18 +92,23 @@ class Local:
     def _settle(self, answer: Answer, watcher: Watcher) -> None:
         start = self._engine.start_of(answer.attempt)
         task = self._engine.tasks[start.task]
+        since = self._since.pop(answer.attempt)
+        if answer.lost:
+            end_orphans(self._token, answer.attempt)  # with both its minder and the keeper killed, nobody else does
+        if answer.started is None:
+            answer = replace(answer, started=since)  # what is older is not its work
         end = judged(answer, task, self._files)
         settled = self._engine.ended(end)
         self._journal.ended(end, settled)
         watcher.ended(end, settled)
 
     def _start(self, watcher: Watcher) -> None:
-        """Let everything start that can; it is written down before it happens."""
+        """Let everything start that can; where some cannot be prepared, others may."""
         while not self._start_some(watcher):
-            pass  # some could not be prepared, and in their place others may start
+            pass
 
     def _start_some(self, watcher: Watcher) -> bool:
-        """Start what there is room for; whether all of it could be started."""
+        """Start what there is room for, written down before it happens; whether all of it could be prepared."""
         starts = self._engine.admit()
         now = time.time()
         if starts:
@@ -116,6 +121,7 @@ class Local:
             order = self._order(start, watcher)
             if order is not None:
                 orders.append(order)
+                self._since[start.attempt] = now
                 watcher.started(start, now)
         self._minders.start(orders)
         return len(orders) == len(starts)

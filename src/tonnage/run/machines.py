@@ -2,6 +2,7 @@
 
 import os
 import re
+from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -11,7 +12,7 @@ from tonnage.errors import InputError
 from tonnage.jobs import Resource
 from tonnage.units import parse_bytes
 
-__all__ = ["SHARED", "Machine", "Room", "parse_machines", "this_machine"]
+__all__ = ["SHARED", "Machine", "Need", "Room", "parse_machines", "this_machine"]
 
 SHARED = (Resource.CORES, Resource.MEMORY, Resource.DISK)
 """What tasks that run at the same time share."""
@@ -34,6 +35,10 @@ class Machine:
         found = {Resource.CORES: self.cores, Resource.MEMORY: self.memory, Resource.DISK: self.disk}
         return {resource: amount for resource, amount in found.items() if amount != inf}
 
+    def holds(self, need: "Need") -> bool:
+        """Whether an attempt with such a need fits on it."""
+        return _fits(need, (self.cores, self.memory, self.disk))
+
     def with_amounts(self, amounts: Mapping[Resource, float]) -> "Machine":
         """Return the machine with some amounts as the user says."""
         own = {str(resource): amounts.get(resource, getattr(self, resource)) for resource in SHARED}
@@ -49,18 +54,29 @@ class Room:
 
     def __init__(self, machines: Sequence[Machine]) -> None:
         self.machines = tuple(machines)
-        self._cores = [machine.cores for machine in machines]
-        self._memory = [machine.memory for machine in machines]
-        self._disk = [machine.disk for machine in machines]
+        self._kinds = tuple(dict.fromkeys(self.machines))
+        self._free: list[Need] = [(one.cores, one.memory, one.disk) for one in machines]
+        # Machines by how many cores are free, those with the least memory first.
+        self._rows: dict[float, list[tuple[float, int]]] = {}
+        self._reserved: set[int] = set()
+        self._gained: set[int] = set()
+        for number in range(len(machines)):
+            self._show(number)
 
     def find(self, need: Need) -> int | None:
         """Return the fullest machine on which there is room, or None."""
         cores, memory, disk = need
-        best, least = None, inf
-        for number, free in enumerate(self._memory):
-            if free < least and free >= memory and self._cores[number] >= cores and self._disk[number] >= disk:
-                best, least = number, free
-        return best
+        best = None
+        for free, row in self._rows.items():
+            if free >= cores and row[-1][0] >= memory:
+                for place in range(bisect_left(row, (memory, -1)), len(row)):
+                    one = row[place]
+                    if best is not None and one >= best:
+                        break
+                    if self._free[one[1]][2] >= disk:
+                        best = one
+                        break
+        return None if best is None else best[1]
 
     def take(self, machine: int, need: Need) -> None:
         """Note that an attempt has started."""
@@ -69,16 +85,74 @@ class Room:
     def give_back(self, machine: int, need: Need) -> None:
         """Note that an attempt has ended."""
         self._change(machine, need, 1)
+        self._gained.add(machine)
 
-    def _change(self, machine: int, need: Need, sign: int) -> None:
-        self._cores[machine] += sign * need[0]
-        self._memory[machine] += sign * need[1]
-        self._disk[machine] += sign * need[2]
+    def gained(self) -> list[Need]:
+        """Return what there is on the machines that have more room than when this was asked last."""
+        found = [self._free[machine] for machine in self._gained if machine not in self._reserved]
+        self._gained.clear()
+        return found
+
+    def reserve(self, need: Need) -> int | None:
+        """Keep the machine that lacks least for a need from being found, and return it; None where there is none."""
+        able = [
+            number
+            for number, machine in enumerate(self.machines)
+            if number not in self._reserved and machine.holds(need)
+        ]
+        if not able:
+            return None
+        best = min(able, key=lambda number: _lacking(need, self._free[number]))
+        self._hide(best)
+        self._reserved.add(best)
+        return best
+
+    def release(self, machine: int) -> None:
+        """Let a machine be found again."""
+        self._reserved.remove(machine)
+        self._gained.add(machine)
+        self._show(machine)
+
+    def fits_on(self, machine: int, need: Need) -> bool:
+        """Whether there is room on a machine, reserved or not."""
+        return _fits(need, self._free[machine])
+
+    def fits_when_empty(self, machine: int, need: Need) -> bool:
+        """Whether there is room on a machine where nothing else runs."""
+        return self.machines[machine].holds(need)
 
     def fits_an_empty_machine(self, need: Need) -> bool:
         """Whether an attempt could ever start."""
-        cores, memory, disk = need
-        return any(one.cores >= cores and one.memory >= memory and one.disk >= disk for one in self.machines)
+        return any(one.holds(need) for one in self._kinds)
+
+    def _change(self, machine: int, need: Need, sign: int) -> None:
+        shown = machine not in self._reserved
+        if shown:
+            self._hide(machine)
+        cores, memory, disk = self._free[machine]
+        self._free[machine] = cores + sign * need[0], memory + sign * need[1], disk + sign * need[2]
+        if shown:
+            self._show(machine)
+
+    def _show(self, machine: int) -> None:
+        cores, memory, _ = self._free[machine]
+        insort(self._rows.setdefault(cores, []), (memory, machine))
+
+    def _hide(self, machine: int) -> None:
+        cores, memory, _ = self._free[machine]
+        row = self._rows[cores]
+        del row[bisect_left(row, (memory, machine))]
+        if not row:
+            del self._rows[cores]
+
+
+def _fits(need: Need, room: Need) -> bool:
+    return need[0] <= room[0] and need[1] <= room[1] and need[2] <= room[2]
+
+
+def _lacking(need: Need, room: Need) -> float:
+    """Return how much is missing of the resource of which most is missing, as a part of what is needed."""
+    return max((one - free) / one if one else 0.0 for one, free in zip(need, room, strict=True))
 
 
 def this_machine(folder: Path) -> Machine:

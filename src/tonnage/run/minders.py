@@ -15,10 +15,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tonnage.jobs import Resource
 from tonnage.watch.inherited import forget_coerced_locale
 from tonnage.watch.pool import ENGINE_GONE, MONITOR_KILLED, NUMBER, SLOTS, WORDS, Inbox, frame
 
-__all__ = ["Answer", "Minders", "Order", "Seen", "last_words"]
+__all__ = ["Answer", "Minders", "Order", "Seen", "forget_words", "last_words"]
 
 _PIECE = 1 << 16
 _UNTIL_ALL_IS_KILLED = 30.0
@@ -38,7 +39,7 @@ class Order:
     stderr: str
     environment: Mapping[str, str] = field(default_factory=dict)
     """What is added to our own environment."""
-    limits: Mapping[str, float] = field(default_factory=dict)
+    limits: Mapping[Resource, float] | Mapping[str, float] = field(default_factory=dict)
     measured: str | None = None
     """The folder whose disk use is measured."""
 
@@ -353,6 +354,11 @@ def last_words(folder: Path) -> dict[int, Answer]:
     except OSError:
         return {}
     return {int(path.name): words for path in paths if (words := _words(path)) is not None}
+
+
+def forget_words(folder: Path) -> None:
+    """Remove last words that are safe elsewhere; no engine may run there."""
+    shutil.rmtree(folder / WORDS, ignore_errors=True)
 
 
 def _words(path: Path) -> Answer | None:

@@ -15,11 +15,12 @@ _PATIENCE = 5.0
 _PAUSE = 0.01
 
 
-def end_orphans(token: str) -> int:
-    """Kill every process that carries a run's token; return how many there were."""
+def end_orphans(token: str, attempt: int | None = None) -> int:
+    """Kill every process that carries a run's token, or belongs to one attempt; return how many there were."""
+    mark = f"{MARK}={token}:".encode() + (b"" if attempt is None else b"%d\0" % attempt)
     found: set[int] = set()
     deadline = time.monotonic() + _PATIENCE
-    while living := list(_marked(token)):  # one may have forked while we looked
+    while living := list(_marked(mark)):  # one may have forked while we looked
         found.update(living)
         for pid in living:
             try:
@@ -32,8 +33,7 @@ def end_orphans(token: str) -> int:
     return len(found)
 
 
-def _marked(token: str) -> Iterator[int]:
-    mark = f"{MARK}={token}:".encode()
+def _marked(mark: bytes) -> Iterator[int]:
     own = os.getpid()
     for folder in Path("/proc").glob("[0-9]*"):
         try:

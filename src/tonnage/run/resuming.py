@@ -1,5 +1,6 @@
 """What is left of a workflow to do, after an engine that ended, was stopped or was killed."""
 
+import shutil
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -13,9 +14,10 @@ from tonnage.run.judging import judged
 from tonnage.run.minders import Answer, last_words
 from tonnage.run.orphans import end_orphans
 from tonnage.size.learning import climbed
-from tonnage.workflow import Workflow
+from tonnage.watch.pool import WORDS
+from tonnage.workflow import Task, Workflow
 
-__all__ = ["Left", "take_over"]
+__all__ = ["Left", "finals", "take_over"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,38 +37,50 @@ def take_over(
     """
     token = journal.facts()["token"]
     fingerprints = files.fingerprints(workflow)
+    last = finals(workflow)
     listed = [(task.name, task.category, mark) for task, mark in zip(workflow.tasks, fingerprints, strict=True)]
-    before = journal.take_tasks(listed)
-    done = set(before.done)
+    before = journal.take_tasks(listed + [(task.name, task.category, b"") for task in last])
+    journal.undo(range(len(workflow), len(listed) + len(last)))  # they run at the end of each try
+    done = set(before.done) & set(range(len(workflow)))
     running = journal.running()
     if running:
         orphans = end_orphans(token)
         if orphans:
             say(f"ended {orphans} processes that a killed engine had left behind")
         done |= _settle(running, journal, files, folder, workflow)
-    undone = _changed(workflow, before.changed, done) | files.gone(workflow, sorted(done))
-    if before.changed:
-        say(f"{len(before.changed)} tasks have changed since the run began: they run again, and so does what follows")
-    elif undone:
-        say(f"{len(undone)} tasks run again, because outputs that are still needed are gone")
+    changed = [place for place in before.changed if place < len(workflow)]
+    undone = _changed(workflow, changed, done)
+    gone = files.gone(workflow, sorted(done - undone))
+    if changed:
+        say(f"tasks that are new or have changed since the run began: {len(changed):,}; what follows them runs again")
+    if gone:
+        say(f"done tasks that run again, because outputs that are still needed are gone: {len(gone):,}")
+    undone |= gone
     journal.undo(undone)
     journal.commit()
+    shutil.rmtree(folder.path / WORDS, ignore_errors=True)  # nobody shall take them for those of another attempt
     done -= undone
     carried = {place: _carried(row) for place, row in journal.unfinished().items() if place not in undone}
     return Left(done, carried | _counted(journal, undone))
 
 
+def finals(workflow: Workflow) -> list[Task]:
+    """Return the tasks that run when nothing else can: the FINAL node of DAGMan."""
+    return [special.task for special in workflow.special if special.kind == "final"]
+
+
 def _settle(running: dict[int, Row], journal: Journal, files: Files, folder: RunFolder, workflow: Workflow) -> set[int]:
     """Write down how attempts ended whose end nobody has seen; return the tasks that turn out to be done."""
     words = last_words(folder.path)
+    places = {task.name: (place, task) for place, task in enumerate((*workflow.tasks, *finals(workflow)))}
     done = set()
     for attempt, row in running.items():
-        place = workflow.index.get(row.task)
-        if place is None:
+        place, task = places.get(row.task, (None, None))
+        if place is None or task is None:
             journal.ended(_lost(attempt), Settled(-1, State.STOPPED, "the workflow has no such task any more"))
             continue
         answer = words.get(attempt) or Answer(attempt, started=row.started, ended=time.time(), lost=True)
-        end = judged(answer, workflow.tasks[place], files)
+        end = judged(answer, task, files)
         if end.outcome is Outcome.DONE:
             done.add(place)
             journal.ended(end, Settled(place, State.DONE))

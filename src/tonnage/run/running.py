@@ -5,7 +5,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
 
 from tonnage.archive import Archive
@@ -13,15 +14,16 @@ from tonnage.archive.engine import on_network
 from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import Decision, Resource
 from tonnage.rank import rank
-from tonnage.run.engine import Ended, Engine, Rules, Settled, State, places_of
+from tonnage.run.engine import Carried, Ended, Engine, Rules, Settled, State, places_of
 from tonnage.run.files import Files
-from tonnage.run.folders import Lock, RunFolder, new_run, runs_of
+from tonnage.run.folders import Lock, RunFolder, choosing, new_run, runs_of
+from tonnage.run.foreseen import foreseen
 from tonnage.run.journal import Journal, Reader
 from tonnage.run.local import Local, Watcher
 from tonnage.run.machines import SHARED, Machine, this_machine
 from tonnage.run.minders import Minders
 from tonnage.run.past import known_of, remember, sized_by_density
-from tonnage.run.resuming import take_over
+from tonnage.run.resuming import finals, take_over
 from tonnage.run.summary import Summary, summarise
 from tonnage.size import Plan
 from tonnage.size.learning import Learner
@@ -84,17 +86,21 @@ class Prepared:
         self.home = _path(workflow).parent
         self.machine = this_machine(self.home).with_amounts(options.machine)
         self.archive = Archive.open(options.archive, create=True)
-        self.folder, self.resumed = self._choose()
-        self.lock = Lock(self.folder)
-        self.folder.make()
-        shared = on_network(self.folder.path)
-        if shared:
-            say("the run's folder is on a network file system: the journal uses no write-ahead log there")
-        self.journal = Journal(self.folder.journal, durable=options.durable, shared_disk=shared)
+        with choosing(self.home):
+            self.folder, self.resumed = self._choose()
+            self.lock = Lock(self.folder)
+            self.folder.make()
+            shared = on_network(self.folder.path)
+            if shared:
+                say("the run's folder is on a network file system: the journal uses no write-ahead log there")
+            self.journal = Journal(self.folder.journal, durable=options.durable, shared_disk=shared)
+            self.token = self._token()
         self.files = Files(self.home, self.folder, sandbox=options.sandbox)
-        self.token = self._token()
         self.failed: dict[int, str] = {}
         self.engine = self._engine()
+        left = [number for number in range(len(workflow)) if self.engine.states[number] != State.DONE]
+        for warning in foreseen(workflow, self.files, left):
+            say(warning)
 
     def close(self) -> None:
         """Let go of everything."""
@@ -111,17 +117,21 @@ class Prepared:
         minders = Minders(self.folder.path, [self.lock.descriptor])
         watch = _Failures(watcher, self.failed)
         try:
-            signal = Local(self.engine, self.journal, self.files, self.folder, self.token, minders).go(watch)
+            local = Local(self.engine, self.journal, self.files, self.folder, self.token, minders)
+            signal = local.go(watch)
+            if signal is None:
+                signal = self._go_last(local, watch)
         finally:
             minders.close()
             warnings = self._remember()
         done = self.engine.counts[State.DONE]
-        if done == len(self.workflow):
+        tasks = len(self.workflow) + len(finals(self.workflow))
+        if done == tasks:
             self.journal.note({"finished": repr(time.time())})
-        names = {self.workflow.tasks[number].name: reason for number, reason in self.failed.items()}
+        names = {self.engine.tasks[number].name: reason for number, reason in self.failed.items()}
         return Result(
             run=self.folder,
-            tasks=len(self.workflow),
+            tasks=tasks,
             done=done,
             failed=names,
             unreachable=len(self.engine.unreachable()),
@@ -129,6 +139,17 @@ class Prepared:
             summary=summarise(self.journal.rows(), self.machine),
             warnings=warnings,
         )
+
+    def _go_last(self, local: Local, watcher: Watcher) -> int | None:
+        """Run what is to run at the end, whatever happened; nothing else starts any more."""
+        last = finals(self.workflow)
+        for number, state in enumerate(self.engine.states):
+            if last and state == State.READY:
+                self.engine.cancel(number)
+        self.engine.closed = False
+        for task in last:
+            self.engine.add(task)
+        return local.go(watcher) if last else None
 
     def _remember(self) -> tuple[str, ...]:
         try:
@@ -142,23 +163,30 @@ class Prepared:
 
     def _choose(self) -> tuple[RunFolder, bool]:
         """Return the folder of the newest unfinished run of this workflow, or a new one."""
-        path = _path(self.workflow)
+        chosen = None
         for folder in runs_of(self.home):
             facts = _facts(folder)
-            if facts.get("workflow") != path.name:
-                continue
-            process = folder.process()
-            if process is not None and self.options.new:
-                hint = f"tonnage stop {folder.id} ends it"
-                raise InputError(f"the run {folder.id} of this workflow is under way (process {process})", hint=hint)
-            if not self.options.new and "finished" not in facts:
-                return folder, True
-            break
-        return new_run(path), False
+            ours = self._is_ours(facts)
+            if ours and chosen is None and "finished" not in facts and not self.options.new:
+                chosen = folder
+            elif folder.process() is not None and ours:
+                Lock(folder).release()  # says who executes it, or waits until nothing is left of it
+            elif folder.process() is not None:
+                self._say(f"the run {folder.id} is under way here too: neither knows what the other uses")
+        return (chosen, True) if chosen else (new_run(_path(self.workflow)), False)
+
+    def _is_ours(self, facts: Mapping[str, str]) -> bool:
+        """Whether a run is one of this workflow; what is piped in has no name to be known by."""
+        if facts.get("workflow") != _path(self.workflow).name:
+            return False
+        return not _is_piped(self.workflow) or facts.get("checksum") == self.workflow.checksum
 
     def _token(self) -> str:
         token = self.journal.facts().get("token")
-        if token is None:
+        machine = {str(resource): repr(amount) for resource, amount in self.machine.amounts().items()}
+        if token is not None:
+            self.journal.note(machine)
+        else:
             token = secrets.token_hex(8)
             facts = {
                 "token": token,
@@ -168,15 +196,15 @@ class Prepared:
                 "begun": repr(time.time()),
                 "strategy": self.options.strategy,
                 "rank": self.options.rank,
-                **{str(resource): repr(amount) for resource, amount in self.machine.amounts().items()},
+                **machine,
             }
             self.journal.note(facts)
         return token
 
     def _engine(self) -> Engine:
         left = take_over(self.journal, self.files, self.folder, self.workflow, self._say)
-        if self.resumed:
-            remember(self.archive, self.journal, self.folder, self.workflow, self.options.fields)
+        for warning in self._remember() if self.resumed else ():
+            self._say(warning)
         workflow, learner = _sized(self.workflow, self.options.strategy, self.machine, self.archive)
         return Engine(
             workflow.tasks,
@@ -187,7 +215,7 @@ class Prepared:
             rules=self.options.rules,
             input_bytes=lambda number: self.files.input_bytes(workflow.tasks[number]),
             done=left.done,
-            carried=left.carried,
+            carried=_possible(left.carried, self.machine.amounts()),
             first_attempt=self.journal.next_attempt(),
         )
 
@@ -244,9 +272,29 @@ def _check_commands(workflow: Workflow) -> None:
 
 
 def _path(workflow: Workflow) -> Path:
+    """Return where a workflow is; one that is piped in stands for a file in the current folder."""
     if workflow.source is None:
         raise InputError("a workflow that was made in Python must be written to a file before it can run")
-    return workflow.source.path.absolute()
+    path = workflow.source.path.absolute()
+    return Path.cwd() / "stdin" if _is_piped(workflow) else path
+
+
+def _is_piped(workflow: Workflow) -> bool:
+    """Whether a workflow comes from standard input, or from another program: ``<(make-workflow)``."""
+    path = workflow.source.path.absolute() if workflow.source else Path()
+    return path.is_relative_to("/dev") or path.is_relative_to("/proc")
+
+
+def _possible(carried: Mapping[int, Carried], machine: Mapping[Resource, float]) -> dict[int, Carried]:
+    """Return what is known about tasks, without sizes that were chosen when the machine had more, of disk say."""
+
+    def fit(decisions: Sequence[Decision]) -> bool:
+        return all(one.amount <= machine.get(one.resource, inf) for one in decisions)
+
+    return {
+        task: known if known.decisions is None or fit(known.decisions) else replace(known, decisions=None)
+        for task, known in carried.items()
+    }
 
 
 def _facts(folder: RunFolder) -> dict[str, str]:

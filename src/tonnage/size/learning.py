@@ -55,6 +55,11 @@ class Learner:
         decisions = tuple([one.decide(getattr(request, one.resource), size) for one in known])
         return decisions if request.wall_time is None else (*decisions, _time_limit(request.wall_time))
 
+    def edition(self, category: str) -> int:
+        """Return how often decisions of a category were renewed: while this is the same, they are."""
+        known = self._categories.get(category) or self._category(category)
+        return sum([one.edition() for one in known.resources])
+
     def observe(self, category: str, used: Amounts, input_bytes: float = nan) -> None:
         """Take in a task that finished: its peaks, and its run time."""
         self._category(category).observe(used, _rounded(input_bytes))
@@ -123,6 +128,7 @@ class _Known:
         self._histogram: Histogram | None = None
         self._general: Ladder = ()
         self._tell_again_at = 0
+        self._edition = 0
         # Decisions by the size of the input, all by their ladder, and before anything is known by the request.
         self._decisions: dict[float, Decision] = {}
         self._told: dict[Ladder, Decision] = {}
@@ -136,16 +142,22 @@ class _Known:
 
     def decide(self, request: float | None, size: float) -> Decision:
         """Return what a task with such a request and such an input is tried with."""
-        if not self._sizer.samples or self._strategy == "declared":
+        if not self.edition():
             decision = self._at_first.get(request)
             return decision or _kept(self._at_first, request, self._first(request))
-        general = self._sizer.ladder()
-        if general is not self._general or self._sizer.samples >= self._tell_again_at:
-            self._renew(general)
         return self._decisions.get(size) or _kept(self._decisions, size, self._learnt(size))
+
+    def edition(self) -> int:
+        """Return how often decisions were renewed, after a look at whether they must be; 0 where nothing is learnt."""
+        if self._sizer.samples and self._strategy != "declared":
+            general = self._sizer.ladder()
+            if general is not self._general or self._sizer.samples >= self._tell_again_at:
+                self._renew(general)
+        return self._edition
 
     def _renew(self, general: Ladder) -> None:
         """Decide anew; what was told of a ladder stays, until the tasks are twice as many."""
+        self._edition += 1
         self._general, self._histogram, self._decisions = general, None, {}
         if self._sizer.samples >= self._tell_again_at:
             self._tell_again_at = 2 * self._sizer.samples

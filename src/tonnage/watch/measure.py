@@ -8,6 +8,7 @@ from tonnage.watch.disk import Disk, NoDisk
 from tonnage.watch.job import Job
 from tonnage.watch.limits import Exceeded
 from tonnage.watch.memory import Memory
+from tonnage.watch.own import Own
 from tonnage.watch.pace import Pace, time_to_reach
 from tonnage.watch.proc import Process, io_bytes, read, swapped
 from tonnage.watch.tree import Sample, Tree
@@ -31,7 +32,7 @@ class Measurement:
     Create it before the command starts, call `started`, then `look` again and again, and `finish` at the end.
     """
 
-    def __init__(self, job: Job, births: "Births | None") -> None:
+    def __init__(self, job: Job, births: "Births | None", own: Own) -> None:
         self.exceeded: dict[str, Exceeded] = {}
         self.stopped_by_kernel = False
         self.sample: Sample | None = None
@@ -42,12 +43,13 @@ class Measurement:
         self.largest_reaped = 0
         self._job = job
         self._births = births
+        self._own = own
         self._pace = Pace(job.interval)
         self._cost = 0.0
         self._rate = 0.0
         self._peaks: dict[str, tuple[float, float | None]] = {}
-        self._swap_next = 0.0 if _swap_exists() else None
-        self._io = _io_of_descendants()
+        self._swap_next = 0.0 if own.swap_exists() else None
+        self._io = own.moved_by_descendants()
         if births is not None:
             births.restart()
 
@@ -106,10 +108,10 @@ class Measurement:
 
     def _moved_bytes(self, processes: "list[Process]") -> "dict[str, float]":
         """Return the bytes read and written until now, by those that live and those that were waited for."""
-        ended = _io_of_descendants()
+        ended = self._own.moved_by_descendants()
         if ended is None or self._io is None:
             return {}
-        living = [moved for process in processes if (moved := io_bytes(f"/proc/{process.pid}/io"))]
+        living = [moved for process in processes if (moved := io_bytes(read(f"/proc/{process.pid}/io")))]
         return {
             "bytes_read": ended[0] - self._io[0] + sum(moved[0] for moved in living),
             "bytes_written": ended[1] - self._io[1] + sum(moved[1] for moved in living),
@@ -316,19 +318,3 @@ def _moved(before: Sample, sample: Sample) -> bool:
     if max(sample.resident, before.resident) < _SMALL:
         return False
     return abs(sample.resident - before.resident) > max(_CHANGE, sample.resident // 100)
-
-
-def _swap_exists() -> bool:
-    return (read("/proc/swaps") or b"").count(b"\n") > 1
-
-
-def _io_of_descendants() -> "tuple[int, int] | None":
-    """Return the bytes read and written by all processes that this one has waited for.
-
-    The kernel adds a waited child's bytes to its parent's account; what this process moved itself is subtracted.
-    """
-    own = io_bytes(f"/proc/self/task/{os.getpid()}/io")
-    everything = io_bytes("/proc/self/io")
-    if own is None or everything is None:
-        return None
-    return everything[0] - own[0], everything[1] - own[1]

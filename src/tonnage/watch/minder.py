@@ -15,8 +15,8 @@ from tonnage.watch.job import Job
 from tonnage.watch.kill import ask_tree_to_end, kill_tree, signal_tree
 from tonnage.watch.limits import Exceeded
 from tonnage.watch.measure import Measurement
-from tonnage.watch.proc import Process
-from tonnage.watch.signals import SIGNALS, Heard, would_have_ended
+from tonnage.watch.own import Own
+from tonnage.watch.signals import OWN_SIGNALS, SIGNALS, Heard, would_have_ended
 from tonnage.watch.system import adopt_orphans, be_readable
 
 TYPE_CHECKING = False
@@ -106,6 +106,7 @@ class Minder:
         be_readable()
         self.keeper = keeper
         self._mask = mask
+        self.own = Own()
         self.births: Births | None
         try:
             self.births = Births()
@@ -116,6 +117,7 @@ class Minder:
             self._clear_refs = os.open("/proc/self/clear_refs", os.O_WRONLY | os.O_CLOEXEC)
         except OSError:
             self._clear_refs = None  # a kernel without it
+        self._home: int | None = None
 
     def mind(self, job: Job, observer: "Observer | None" = None) -> Outcome:
         """Run a command to the end of its last process; raises CannotStartError where it cannot be started."""
@@ -129,15 +131,15 @@ class Minder:
         """Start the command of a job."""
         if job.start_in is None:
             return self._start(job)
-        home = os.open(".", os.O_PATH | os.O_CLOEXEC)
+        if self._home is None:
+            self._home = os.open(".", os.O_PATH | os.O_CLOEXEC)
         try:
             os.chdir(job.start_in)  # ours for a moment: a fork, to change it in the child only, takes far longer
             return self._start(job)
         except OSError as error:
             raise CannotStartError(f"{job.start_in}: {error.strerror}") from None
         finally:
-            os.fchdir(home)
-            os.close(home)
+            os.fchdir(self._home)
 
     def _start(self, job: Job) -> int:
         try:
@@ -166,8 +168,7 @@ class Minder:
         """Return the bytes up to which a child's highest resident memory may be this process's, inherited."""
         if self._clear_refs is not None:
             os.write(self._clear_refs, b"5")
-        own = Process.of(os.getpid())
-        return own.resident + _LITTLE if own else 0
+        return self.own.resident() + _LITTLE
 
     def why_stop(self) -> "str | None":
         """Return why the command must not go on, asked again and again while it runs."""
@@ -187,7 +188,7 @@ class _Minding:
         self._minder = minder
         self._job = job
         self._observer = observer
-        self._measurement = Measurement(job, minder.births)
+        self._measurement = Measurement(job, minder.births, minder.own)
         self._command: int | None = None
         self._next_look = 0.0
         self._deadline: float | None = None  # when grace ends
@@ -225,9 +226,13 @@ class _Minding:
             cgroup.leave()
 
     def _watch(self) -> None:
-        while self._reap():
+        while not self._killing:
             self._take_signal()
-            if not self._killing and (reason := self._minder.why_stop()) is not None:
+            if not self._reap():
+                return
+            if self._minder.births is not None and self._minder.births.count():
+                self._next_look = min(self._next_look, self._measurement.soon())
+            if (reason := self._minder.why_stop()) is not None:
                 self._kill(reason)
             for number in self._heard.settle():
                 if self._command is not None and would_have_ended(self._command, number):
@@ -237,16 +242,14 @@ class _Minding:
                 self._look()
             if self._deadline is not None and now >= self._deadline:
                 self._kill("limit")
-            if self.outcome.unkilled:
-                return
 
     def _take_signal(self) -> None:
         """Wait for a signal, for the time of the next look, or for news of births."""
         until = min(self._next_look, self._deadline or self._next_look, self._heard.next)
         signal = sigtimedwait(SIGNALS, max(0.0, min(until - monotonic(), self._listen)))
-        if self._minder.births is not None and self._minder.births.count():
-            self._next_look = min(self._next_look, self._measurement.soon())
-        number = self._heard.take(signal, apart=self._apart()) if signal is not None else None
+        if signal is None or signal.si_signo in OWN_SIGNALS:
+            return
+        number = self._heard.take(signal, apart=self._apart())
         if number is not None:
             self._deliver(number)
 

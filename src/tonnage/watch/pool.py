@@ -14,7 +14,7 @@ import fcntl
 import gc
 import os
 import sys
-from _signal import SIG_BLOCK, SIG_DFL, SIGCHLD, pthread_sigmask, sigtimedwait
+from _signal import SIG_BLOCK, SIG_DFL, SIGCHLD, SIGCONT, pthread_sigmask, sigtimedwait
 from _signal import signal as set_handler
 from _socket import (
     CMSG_LEN,
@@ -167,12 +167,16 @@ class _Keeper:
         ended: list[int] = []
         while True:
             try:
-                pid, _ = os.waitpid(-1, os.WNOHANG)
+                pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
             except ChildProcessError:
                 break
             if pid == 0:
                 break
-            if pid in self._minders:
+            if pid not in self._minders:
+                continue
+            if os.WIFSTOPPED(status):
+                os.kill(pid, SIGCONT)  # somebody stopped it, and limits would not be kept
+            else:
                 ended.append(self._minders.pop(pid))
         if self._strays():
             kill_tree(self._reap_strays, spare=self._minders.keys() | self._unkilled, patience=_PATIENCE)

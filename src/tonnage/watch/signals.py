@@ -23,14 +23,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from signal import struct_siginfo
 
-__all__ = ["KEEPER_DIED", "SIGNALS", "Heard", "would_have_ended"]
+__all__ = ["KEEPER_DIED", "OWN_SIGNALS", "SIGNALS", "Heard", "would_have_ended"]
 
 # All but those that cannot be blocked, and those that report an error of this very process.
 _NEVER = {4, 5, 7, 8, 9, 11, 19}  # ILL, TRAP, BUS, FPE, KILL, SEGV, STOP
 SIGNALS = frozenset(range(1, 65)) - _NEVER - {32, 33}  # 32 and 33 are the C library's own
 KEEPER_DIED = 64  # the last real-time signal: nobody else uses it
 
-_OWN = {SIGCHLD, SIGIO, KEEPER_DIED}
+OWN_SIGNALS = frozenset((SIGCHLD, SIGIO, KEEPER_DIED))  # what tells this process something, and no command
 _HARMLESS = {SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH}  # nobody ends by these
 _SETTLED = 0.05
 _REMEMBERED = 1.0  # the keeper may be late on a busy machine
@@ -51,7 +51,7 @@ class Heard:
         `apart` is a command that does not get what is sent to our process group.
         """
         number, now = signal.si_signo, monotonic()
-        if number in _OWN:
+        if number in OWN_SIGNALS:
             return None
         if self._keeper is None:
             return number

@@ -2,7 +2,7 @@
 
 import click
 
-from tonnage.cli.replay import pack, rank, size
+from tonnage.cli.replay import pack, rank, run, size
 
 __all__ = ["replay"]
 
@@ -19,3 +19,4 @@ def replay() -> None:
 replay.add_command(size.command)
 replay.add_command(rank.command)
 replay.add_command(pack.command)
+replay.add_command(run.command)

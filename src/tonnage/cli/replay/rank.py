@@ -9,7 +9,7 @@ from tonnage.cli.options import json_option, print_json, read_workflow, workflow
 from tonnage.cli.rank import METHOD_NAMES
 from tonnage.cli.replay.cores import all_cores, progress
 from tonnage.cli.sources import named
-from tonnage.cli.tables import print_table
+from tonnage.cli.tables import bar, print_table
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ __all__ = ["command"]
 
 _ARRIVALS = tuple(10.0**power for power in range(-3, 4))
 _BATCHES = tuple(2.0**power for power in range(17))
-_BARS = "▁▂▃▄▅▆▇█"
 _COLUMNS = 60
 _POINTS = 500
 """The most points of an eligible-jobs curve in the JSON."""
@@ -135,7 +134,7 @@ def _draw(curves: "dict[str, Order]") -> None:
     click.echo(f"\neligible jobs from the first step to the last, one job a step: █ is {highest:,}")
     rows = []
     for name, points in _sampled(curves, _COLUMNS).items():
-        bars = "".join(_bar(count / max(highest, 1)) for _, count in points)
+        bars = "".join(bar(count / max(highest, 1)) for _, count in points)
         rows.append([name, bars, f"{curves[name][:-1].mean():,.1f}"])
     print_table(["method", "", "on average"], rows, right=("on average",))
 
@@ -151,11 +150,6 @@ def _sampled(curves: "dict[str, Order]", most: int) -> dict[str, list[tuple[int,
     return found
 
 
-def _bar(part: float) -> str:
-    """Return a bar of this height, from 0 to 1."""
-    return _BARS[min(max(int(part * len(_BARS)), 0), len(_BARS) - 1)]
-
-
 def _plot(points: "list[Comparison]") -> None:
     """Draw the execution time over the sizes of batches: a full bar is the baseline, the lowest is half."""
     click.echo(
@@ -168,7 +162,7 @@ def _plot(points: "list[Comparison]") -> None:
     table = []
     for (method, arrival), row in rows.items():
         medians = [one.execution_time.median or 1.0 for one in row]
-        bars = "".join("▲" if median > 1.01 else _bar((median - 0.5) * 2) for median in medians)
+        bars = "".join("▲" if median > 1.01 else bar((median - 0.5) * 2) for median in medians)
         table.append([method, f"{arrival:g}", bars, _extreme(row, min), _extreme(row, max)])
     header = ["method", "arrival", "by batch", "least", "most"]
     print_table(header, table, right=("arrival", "least", "most"))

@@ -1,0 +1,51 @@
+"""What can be seen to go wrong before anything has started: said at once, while the rest goes on."""
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from functools import cache
+from posixpath import join, normpath
+
+from tonnage.run.files import Files
+from tonnage.workflow import Task, Workflow
+from tonnage.workflow.shell import plain_words
+
+__all__ = ["foreseen"]
+
+
+def foreseen(workflow: Workflow, files: Files, left: Sequence[int]) -> Iterator[str]:
+    """Yield warnings about the tasks that are left to do."""
+    missing = files.missing_inputs(workflow, left)
+    if missing:
+        number, name = next(iter(missing.items()))
+        some = f'such as "{name}" of "{workflow.tasks[number].name}"'
+        yield f"{_tasks(len(missing))} files that cannot be read and that no task writes, {some}: they will fail"
+    without = list(_without_program(workflow, files, left))
+    if without:
+        task, program = without[0]
+        some = f'such as "{program}" of "{task.name}"'
+        yield f"{_tasks(len(without), 'need', 'needs')} programs that are not here, {some}: they will fail"
+    for special in workflow.special:
+        if special.kind != "final":
+            yield f'the {special.kind} node "{special.task.name}" is not run: on one machine there is nothing for it'
+
+
+def _tasks(count: int, several: str = "read", one: str = "reads") -> str:
+    return f"1 task {one}" if count == 1 else f"{count:,} tasks {several}"
+
+
+def _without_program(workflow: Workflow, files: Files, left: Sequence[int]) -> Iterator[tuple[Task, str]]:
+    """Yield the tasks whose program cannot be run and is not made by a task; what a shell starts, nobody knows."""
+    made = {normpath(join(task.directory or "", name)) for task in workflow.tasks for name in task.outputs}
+
+    @cache
+    def is_there(place: str) -> bool:
+        if "/" not in place:
+            return shutil.which(place) is not None
+        return normpath(place) in made or os.access(files.folder / place, os.X_OK)
+
+    for number in left:
+        task = workflow.tasks[number]
+        words = plain_words(task.command or "")
+        if words and not is_there(join(task.directory or "", words[0]) if "/" in words[0] else words[0]):
+            yield task, words[0]

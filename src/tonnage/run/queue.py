@@ -1,0 +1,174 @@
+"""Ready tasks in order, on shelves: a shelf holds tasks that need about as much, and only its first is looked at.
+
+However many tasks and categories there are, there are only some dozens of shelves; and one whose first task found no
+room is looked at again only when there is room that this task could use.
+"""
+
+from collections.abc import Callable, Container, Hashable, Iterable
+from heapq import heappop, heappush
+from math import inf, log2
+from typing import TypeAlias
+
+from tonnage.jobs import Decision
+from tonnage.run.machines import Need
+
+__all__ = ["Decided", "Kind", "Queue", "key_of", "task_of"]
+
+Decided: TypeAlias = tuple[tuple[Decision, ...], Need]
+"""What a task is given, and how much that is."""
+
+_PLACES = 1 << 32  # a key is the place of a task in the order, then its number
+_NONE = -1
+
+
+def key_of(place: int, task: int) -> int:
+    """Return what tasks are ordered by."""
+    return place * _PLACES + task
+
+
+def task_of(key: int) -> int:
+    """Return the task of a key."""
+    return key % _PLACES
+
+
+class Kind:
+    """Ready tasks of a category that are given the same, or nearly so: one heap, the first task on top."""
+
+    __slots__ = ("alike", "category", "decided", "heap", "key", "name", "shelf")
+
+    def __init__(self, category: str, name: Hashable, *, alike: bool) -> None:
+        self.category = category
+        self.name = name
+        self.alike = alike
+        """Whether what its first task is given goes for all of them."""
+        self.heap: list[int] = []
+        self.key = _NONE
+        """The first task, by its key."""
+        self.decided: Decided = (), (0.0, 0.0, 0.0)
+        self.shelf = _NONE
+
+
+class Queue:
+    """Tasks that are ready to start."""
+
+    def __init__(self, decide: Callable[[int], Decided | None]) -> None:
+        """Prepare for the first task; `decide` says what one is given, and None where it can never start."""
+        self._decide = decide
+        self._kinds: dict[str, dict[Hashable, Kind]] = {}
+        self._heads: dict[int, Kind] = {}  # kinds by the key of their first task
+        self._shelves: dict[int, list[int]] = {}  # heaps of such keys; one may be out of date
+        self._tops: dict[int, Kind] = {}  # the first kind of each shelf
+        self._untried: list[int] = []  # keys of tops that may find room: a heap; one may be out of date
+        self._gone: set[int] = set()
+
+    def put(self, key: int, category: str, name: Hashable, *, alike: bool) -> None:
+        """Take in a task; those of a category with the same name are given the same, or if not `alike` nearly so."""
+        kinds = self._kinds.setdefault(category, {})
+        kind = kinds.get(name)
+        if kind is None:
+            kind = kinds[name] = Kind(category, name, alike=alike)
+        heappush(kind.heap, key)
+        if kind.heap[0] == key:
+            self._place(kind, anew=kind.key == _NONE)
+
+    def drop(self, key: int) -> None:
+        """Forget a task."""
+        self._gone.add(key)
+        kind = self._heads.get(key)
+        if kind is not None:
+            self._place(kind)
+
+    def decide_anew(self, category: str) -> None:
+        """Note that tasks of a category may be given something else from now on."""
+        for kind in list(self._kinds.get(category, {}).values()):
+            self._place(kind, anew=True)
+
+    def wake(self, rooms: Iterable[Need]) -> None:
+        """Note what there is on machines with more room than before."""
+        rooms = [room for room in rooms if room[0] > 0]
+        for kind in self._tops.values():
+            cores, memory, disk = kind.decided[1]
+            for room in rooms:
+                if cores <= room[0] and memory <= room[1] and disk <= room[2]:
+                    heappush(self._untried, kind.key)
+                    break
+
+    def next(self) -> Kind | None:
+        """Return the first task in the order that may find room, by its kind; each is returned once."""
+        untried = self._untried
+        while untried:
+            key = heappop(untried)
+            while untried and untried[0] == key:
+                heappop(untried)
+            kind = self._heads.get(key)
+            if kind is not None and self._tops[kind.shelf] is kind:
+                return kind
+        return None
+
+    def head(self, key: int) -> Kind | None:
+        """Return the kind whose first task has this key."""
+        return self._heads.get(key)
+
+    def started(self, kind: Kind) -> None:
+        """Take out the first task of a kind."""
+        heappop(kind.heap)
+        self._place(kind)
+
+    def first_blocked(self, but: Container[int]) -> Kind | None:
+        """Return the first of all tasks, by its kind, but some keys."""
+        best, least = None, inf
+        for kind in self._tops.values():
+            if kind.key < least and kind.key not in but:
+                best, least = kind, kind.key
+        return best
+
+    def _place(self, kind: Kind, *, anew: bool = False) -> None:
+        """Put a kind where its first task belongs."""
+        heap = kind.heap
+        while heap:
+            key = heap[0]
+            if key in self._gone:
+                self._gone.discard(heappop(heap))
+                continue
+            if anew or (key != kind.key and not kind.alike):
+                decided = self._decide(task_of(key))
+                if decided is None:
+                    heappop(heap)
+                    continue
+                kind.decided = decided
+            self._list(kind, key, _shelf_of(kind.decided[1]))
+            return
+        self._list(kind, _NONE, _NONE)
+        del self._kinds[kind.category][kind.name]
+
+    def _list(self, kind: Kind, key: int, shelf: int) -> None:
+        old_key, old_shelf = kind.key, kind.shelf
+        kind.key, kind.shelf = key, shelf
+        if old_key != key:
+            self._heads.pop(old_key, None)
+        if old_shelf not in (shelf, _NONE):
+            self._expose(old_shelf)
+        if shelf == _NONE:
+            return
+        self._heads[key] = kind
+        if old_key != key or old_shelf != shelf:
+            heappush(self._shelves.setdefault(shelf, []), key)
+        self._expose(shelf)
+
+    def _expose(self, shelf: int) -> None:
+        """Find out which kind is the first of a shelf, and let it be tried."""
+        keys = self._shelves[shelf]
+        while keys:
+            kind = self._heads.get(keys[0])
+            if kind is not None and kind.shelf == shelf:
+                self._tops[shelf] = kind
+                heappush(self._untried, kind.key)
+                return
+            heappop(keys)
+        del self._shelves[shelf], self._tops[shelf]
+
+
+def _shelf_of(need: Need) -> int:
+    """Return the number of the shelf for a need: cores, memory by a fifth, disk by a factor of two."""
+    cores, memory, disk = need
+    return (int(cores) << 20) | (int(4 * log2(memory + 1)) << 8) | int(log2(disk + 1))

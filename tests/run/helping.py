@@ -1,0 +1,169 @@
+"""What tests of runs share: the command line in a folder of its own, and what its journal must say."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tonnage.archive import Archive, Search, find
+from tonnage.jobs import Outcome, Resource
+from tonnage.run.folders import RunFolder, runs_of
+from tonnage.run.journal import Reader, Row
+from tonnage.workflow import read
+from tonnage.workflow.model import Workflow
+
+MACHINE = "cores=4,memory=1GB,disk=1GB"
+TONNAGE = [sys.executable, "-m", "tonnage"]
+
+
+@dataclass(frozen=True)
+class Said:
+    """What came of one call of the command line."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+    @property
+    def facts(self) -> dict[str, object]:
+        facts: dict[str, object] = json.loads(self.stdout)
+        return facts
+
+
+class Place:
+    """A folder with workflows and an archive of its own, and the command line in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.archive = folder.parent / "archive.db"
+        self.environment = {**os.environ, "TONNAGE_ARCHIVE": str(self.archive)}
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def words(self, *arguments: object) -> list[str]:
+        """Return a command; a run has the same machine everywhere."""
+        words = [*TONNAGE, *map(str, arguments)]
+        if arguments[0] == "run" and "--machine" not in arguments:
+            words += ["--machine", MACHINE]
+        return words
+
+    def call(self, *arguments: object, **options: object) -> Said:
+        """Call Tonnage, and wait for its end."""
+        given: Any = {"cwd": self.folder, "env": self.environment, "timeout": 60, **options}
+        ended = subprocess.run(
+            self.words(*arguments), capture_output=True, text=True, errors="replace", check=False, **given
+        )
+        assert "Traceback" not in ended.stderr, ended.stderr
+        return Said(ended.returncode, ended.stdout, ended.stderr)
+
+    def begin(self, *arguments: object, **options: object) -> "subprocess.Popen[str]":
+        """Call Tonnage, and do not wait."""
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        given: Any = {"cwd": self.folder, "env": self.environment, **pipes, **options}
+        return subprocess.Popen(self.words(*arguments), text=True, **given)
+
+    def runs(self) -> list[RunFolder]:
+        return list(runs_of(self.folder))
+
+    def rows(self, run: RunFolder | None = None) -> list[Row]:
+        """Return the attempts of the newest run."""
+        with closing(Reader((run or self.runs()[0]).journal)) as reader:
+            return list(reader.rows())
+
+    def outcomes(self, run: RunFolder | None = None) -> dict[str, list[str]]:
+        """Return how the attempts of each task ended, oldest first."""
+        found: dict[str, list[str]] = {}
+        for row in self.rows(run):
+            found.setdefault(row.task, []).append(str(row.outcome or "running"))
+        return found
+
+    def check(self, name: str, *, all_done: bool = True) -> None:
+        """Check all that the journal of the newest run promises."""
+        check_journal(self.runs()[0], read(self.folder / name), all_done=all_done)
+        check_archive(self.archive, self.runs()[0])
+
+
+def check_journal(run: RunFolder, workflow: Workflow, *, all_done: bool = True) -> None:
+    """Check that a journal is whole: done once, after what it waits for, and never more than there is."""
+    with closing(sqlite3.connect(run.journal)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    with closing(Reader(run.journal)) as reader:
+        rows, facts, counts = list(reader.rows()), reader.facts(), reader.counts()
+    done = [row for row in rows if row.outcome is Outcome.DONE]
+    times = Counter(row.task for row in done)
+    assert set(times.values()) <= {1}, "a task was done twice"
+    if all_done:
+        assert times.keys() == workflow.index.keys()
+        assert counts == (len(workflow), len(workflow))
+        assert "finished" in facts
+        assert all(row.ended is not None for row in rows)
+    check_order(rows, workflow)
+    check_room(rows, {one: float(facts[one]) for one in Resource if one in facts})
+
+
+def check_order(rows: list[Row], workflow: Workflow) -> None:
+    """Check that nothing started before what it depends on was done."""
+    ended = {row.task: row.ended for row in rows if row.outcome is Outcome.DONE}
+    for row in rows:
+        child = workflow.index[row.task]
+        for parent in workflow.graph.parents_of(child).tolist():
+            end = ended.get(workflow.tasks[parent].name)
+            assert end is not None, f"{row.task} started before {workflow.tasks[parent].name} was done"
+            assert row.started >= end - 0.001, f"{row.task} started before {workflow.tasks[parent].name} had ended"
+
+
+def check_room(rows: list[Row], machine: Mapping[Resource, float]) -> None:
+    """Check that what ran at the same time never had more than there is."""
+    for resource, most in machine.items():
+        events = []
+        for row in rows:
+            amount = getattr(row.allocated, resource, None) or 0.0
+            if row.ended is not None and row.ended > row.started:
+                events += [(row.started, 1, amount), (row.ended, 0, -amount)]
+        given = 0.0
+        for _, _, change in sorted(events):
+            given += change
+            assert given <= most + 1e-6, f"{given} of {resource} were given, and there is {most}"
+
+
+def check_archive(path: Path, run: RunFolder) -> None:
+    """Check that the archive has the attempts that the journal has."""
+    with closing(Reader(run.journal)) as reader:
+        token = reader.facts()["token"]
+        wanted = Counter((f"tonnage:{token}:{row.attempt}", row.task, str(row.outcome)) for row in reader.rows())
+    archive = Archive.open(str(path))
+    try:
+        stored = Counter((one.native_id, one.task, str(one.outcome)) for one in find(archive, Search(run=run.id)))
+    finally:
+        archive.close()
+    assert stored == wanted
+
+
+def kill(pid: int) -> None:
+    """Kill a process, if it is there."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def marked(token: str) -> list[int]:
+    """Return the processes that belong to attempts of a run."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"TONNAGE_ATTEMPT={token}:".encode() in (path / "environ").read_bytes():
+                found.append(int(path.name))
+        except OSError:
+            continue
+    return found
