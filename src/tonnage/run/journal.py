@@ -141,9 +141,8 @@ class Reader:
         """Yield rows of attempts, each with the number that its task has here."""
         decisions = {row[0]: _decision(row) for row in self._connection.execute("SELECT * FROM decisions")}
         with closing(self._connection.cursor()) as cursor:
-            cursor.row_factory = sqlite3.Row
-            for row in cursor.execute(statement):
-                yield row["task"], _row(row, decisions)
+            for cells in cursor.execute(statement):
+                yield cells[2], _row(cells, decisions)
 
     def _largest(self, table: str) -> int:
         return int(self._connection.execute(f"SELECT coalesce(max(id), 0) FROM {table}").fetchone()[0])  # noqa: S608
@@ -348,7 +347,18 @@ def _read_only(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{name}&immutable=1" if alone else name, uri=True, isolation_level=None)
 
 
-_ROWS = "SELECT a.*, t.name, t.category FROM attempts a JOIN tasks t ON t.id = a.task"
+_ROW = (
+    *("task", "id", "number", "machine", "started", "input_bytes", "ended", "outcome", "exhausted", "exit_status"),
+    *("signal", "memory_method", "lower_bounds", "stdout", "stderr", "note"),
+    *(f"{one}_decision" for one in _GIVEN),
+    *_GIVEN,
+    *(f"used_{one}" for one in Resource),
+)
+_ROWS = (
+    f"SELECT t.name, t.category, {', '.join(f'a.{name}' for name in _ROW)} "  # noqa: S608 (our own names)
+    "FROM attempts a JOIN tasks t ON t.id = a.task"
+)
+_OUTCOMES = {str(one): one for one in Outcome}
 
 
 def _decision(row: tuple[Any, ...]) -> Decision:
@@ -365,28 +375,39 @@ def _decision(row: tuple[Any, ...]) -> Decision:
     )
 
 
-def _row(row: sqlite3.Row, decisions: Mapping[int, Decision]) -> Row:
-    processes = row["used_processes"]
-    used = {str(one): row[f"used_{one}"] for one in Resource if one is not Resource.PROCESSES}
+def _row(cells: Sequence[Any], decisions: Mapping[int, Decision]) -> Row:
+    """Return an attempt from the cells of a row, which are name, category and _ROW."""
+    name, category, _, attempt, number, machine, started, size, ended, outcome, exhausted, status, signal = cells[:13]
+    method, lower_bounds, stdout, stderr, note = cells[13:18]
+    made, rest = cells[18 : 18 + len(_GIVEN)], cells[18 + len(_GIVEN) :]
+    cores, memory, disk, wall_time = rest[: len(_GIVEN)]
+    used_cores, used_memory, used_disk, used_wall_time, used_cpu_time, processes = rest[len(_GIVEN) :]
     return Row(
-        attempt=row["id"],
-        task=row["name"],
-        category=row["category"],
-        number=row["number"],
-        machine=row["machine"],
-        started=row["started"],
-        input_bytes=row["input_bytes"],
-        allocated=Amounts.of(**{str(one): row[str(one)] for one in _GIVEN}),
-        decisions=tuple(decisions[number] for one in _GIVEN if (number := row[f"{one}_decision"]) is not None),
-        ended=row["ended"],
-        outcome=None if row["outcome"] is None else Outcome(row["outcome"]),
-        exhausted=None if row["exhausted"] is None else Resource(row["exhausted"]),
-        exit_status=row["exit_status"],
-        signal=row["signal"],
-        used=Amounts.of(**used, processes=None if processes is None else int(processes)),
-        memory_method=row["memory_method"],
-        lower_bounds=tuple((row["lower_bounds"] or "").split()),
-        stdout=row["stdout"],
-        stderr=row["stderr"],
-        note=row["note"] or "",
+        attempt=attempt,
+        task=name,
+        category=category,
+        number=number,
+        machine=machine,
+        started=started,
+        input_bytes=size,
+        allocated=Amounts.of(cores=cores, memory=memory, disk=disk, wall_time=wall_time),
+        decisions=tuple([decisions[one] for one in made if one is not None]),
+        ended=ended,
+        outcome=None if outcome is None else _OUTCOMES[outcome],
+        exhausted=None if exhausted is None else Resource(exhausted),
+        exit_status=status,
+        signal=signal,
+        used=Amounts.of(
+            cores=used_cores,
+            memory=used_memory,
+            disk=used_disk,
+            wall_time=used_wall_time,
+            cpu_time=used_cpu_time,
+            processes=None if processes is None else int(processes),
+        ),
+        memory_method=method,
+        lower_bounds=tuple(lower_bounds.split()) if lower_bounds else (),
+        stdout=stdout,
+        stderr=stderr,
+        note=note or "",
     )

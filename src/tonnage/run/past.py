@@ -4,7 +4,7 @@ import os
 import pwd
 import re
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 
 from tonnage.archive import Archive, Report, Search, find, histories, import_source
@@ -116,9 +116,10 @@ def attempts_of(journal: Journal, folder: RunFolder, workflow: Workflow) -> Iter
     """Yield the attempts of a run that have ended."""
     token = journal.facts().get("token", folder.id)
     user, host = pwd.getpwuid(os.getuid()).pw_name if _has_name() else str(os.getuid()), socket.gethostname()
+    described = _Described()
     for row in journal.rows():
         if row.ended is not None:
-            yield _attempt(row, folder.id, token, workflow, user, host)
+            yield _attempt(row, folder.id, token, workflow, user, host, described)
 
 
 def _has_name() -> bool:
@@ -129,7 +130,9 @@ def _has_name() -> bool:
     return True
 
 
-def _attempt(row: Row, run: str, token: str, workflow: Workflow, user: str, host: str) -> Attempt:
+def _attempt(
+    row: Row, run: str, token: str, workflow: Workflow, user: str, host: str, described: "_Described"
+) -> Attempt:
     number = workflow.index.get(row.task)
     task = None if number is None else workflow.tasks[number]
     return Attempt(
@@ -156,9 +159,23 @@ def _attempt(row: Row, run: str, token: str, workflow: Workflow, user: str, host
         memory_method=row.memory_method,
         lower_bounds=row.lower_bounds,
         input_bytes=None if row.input_bytes is None else Bytes(round(row.input_bytes)),
-        raw={"decisions": [_decision(one) for one in row.decisions], **({"note": row.note} if row.note else {})},
+        raw={"decisions": described.of(row.decisions), **({"note": row.note} if row.note else {})},
     )
 
 
-def _decision(decision: Decision) -> dict[str, object]:
-    return {**asdict(decision), "resource": decision.resource.value, "ladder": list(decision.ladder)}
+class _Described:
+    """Decisions as they are stored: many attempts share a few."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Decision, dict[str, object]]] = {}
+
+    def of(self, decisions: Sequence[Decision]) -> list[dict[str, object]]:
+        """Return each decision as a dictionary."""
+        found = []
+        for one in decisions:
+            known = self._known.get(id(one))
+            if known is None:
+                facts = {**asdict(one), "resource": one.resource.value, "ladder": list(one.ladder)}
+                known = self._known[id(one)] = one, facts  # the decision is kept, so that nothing else gets its id
+            found.append(known[1])
+        return found
