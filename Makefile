@@ -4,7 +4,7 @@
 PYTHON ?= $(shell for p in /usr/bin/python3 python3; do $$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 VENV := .venv
 BIN := $(VENV)/bin
-BENCHMARKS := graphs.py monitors.py archives.py sizes.py clusters.py ranks.py queues.py packs.py
+BENCHMARKS := graphs.py monitors.py archives.py sizes.py clusters.py ranks.py queues.py packs.py engines.py
 
 .PHONY: help demo test lint docs bench reproduce soak clean
 
@@ -58,6 +58,7 @@ reproduce: $(VENV)/installed
 	@$(BIN)/python benchmarks/reproduce sizing
 	@$(BIN)/python benchmarks/reproduce ranking
 	@$(BIN)/python benchmarks/reproduce packing
+	@$(BIN)/python benchmarks/reproduce running
 
 soak: $(VENV)/installed-test
 	@TONNAGE_HYPOTHESIS=soak TONNAGE_SOAK=1000 $(BIN)/python -m pytest -n auto -q tests/workflow tests/logs tests/archive tests/size tests/rank tests/watch/test_robust.py tests/test_units.py

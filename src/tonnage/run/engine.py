@@ -161,6 +161,8 @@ class Engine:
         self._killed: Counter[int] = Counter()
         self._again: dict[int, tuple[Decision, ...]] = {}
         self._inputs: dict[int, float] = {}
+        self._learnt: set[str] = set()
+        """Categories with tasks that ended since tasks were admitted last."""
         self._editions: dict[str, int] = {}
         self._queue = Queue(self._decide)
         # The first task that finds no room, how often others went before it, and machines that are kept free for such.
@@ -240,10 +242,17 @@ class Engine:
     def _learn(self, task: int, used: Amounts, input_bytes: float) -> None:
         category = self.tasks[task].category
         self.learner.observe(category, used, input_bytes)
-        edition = self.learner.edition(category)
-        if edition != self._editions.get(category):
-            self._editions[category] = edition
-            self._queue.decide_anew(category)
+        self._learnt.add(category)
+
+    def _apply_what_was_learnt(self) -> None:
+        """Decide anew for tasks that are ready, where their category has something new to say."""
+        for category in self._learnt:
+            if self._queue.holds(category):
+                edition = self.learner.edition(category)
+                if edition != self._editions.get(category):
+                    self._editions[category] = edition
+                    self._queue.decide_anew(category)
+        self._learnt.clear()
 
     def _again_or_not(self, start: Start, end: Ended) -> Settled:
         task, decisions = start.task, start.decisions
@@ -287,6 +296,7 @@ class Engine:
         """
         if self.closed:
             return []
+        self._apply_what_was_learnt()
         starts = [*self._on_reserved_machines()]
         self._queue.wake(self._room.gained())
         last = -1

@@ -78,6 +78,10 @@ class Queue:
         if kind is not None:
             self._place(kind)
 
+    def holds(self, category: str) -> bool:
+        """Whether tasks of a category are ready."""
+        return bool(self._kinds.get(category))
+
     def decide_anew(self, category: str) -> None:
         """Note that tasks of a category may be given something else from now on."""
         for kind in list(self._kinds.get(category, {}).values()):

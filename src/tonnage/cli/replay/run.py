@@ -85,6 +85,7 @@ def command(
     names = list(_STRATEGIES) if strategies == "all" else named(strategies, _STRATEGIES, "--strategies")
     kinds = parse_machines(machines)
     load = _load(reading, texts, by)
+    _say_what_is_unknown(load)
     found = _played(load, kinds, list(dict.fromkeys(names)), order)
     if timeline is not None:
         _write(timeline, found)
@@ -103,6 +104,19 @@ def _load(reading: Reading, texts: tuple[str, ...], by: str) -> "Load":
     if by != "category":
         raise InputError("--by has no meaning with a workflow", hint="its tasks have categories")
     return Load.of_workflow(workflow)
+
+
+def _say_what_is_unknown(load: "Load") -> None:
+    """Say of which resources nobody knows what was used: no strategy can learn about these."""
+    import numpy as np
+
+    for resource, need in load.need.items():
+        if np.isnan(need).all() and resource != "disk":  # which hardly any log knows
+            click.echo(f"tonnage: {resource} is not known of any {_what(load)}: sizes of it say nothing", err=True)
+
+
+def _what(load: "Load") -> str:
+    return "task" if load.workflow else "job"
 
 
 def _played(load: "Load", machines: "Sequence[Machine]", names: list[str], order: str) -> "list[Result]":
@@ -198,7 +212,7 @@ def _rows(one: "Result") -> "Iterator[tuple[object, ...]]":
 
 def _print(load: "Load", machines: "Sequence[Machine]", found: "Sequence[Result]") -> None:
     """Print a line for each strategy, the shortest makespan first, and the memory of the first strategy over time."""
-    what = "task" if load.workflow else "job"
+    what = _what(load)
     click.echo(f"{counted(len(load), what)} on {counted(len(machines), 'machine')}")
     oracle, *others = found
     resources = list(oracle.waste_fraction)
@@ -226,9 +240,9 @@ def _draw(one: "Result") -> None:
     """Draw the memory that was committed and used from the first start to the last end."""
     from tonnage.jobs import Resource
 
-    curve = one.timeline.curves.get(Resource.MEMORY)
-    if curve is None:
-        return
+    if Resource.MEMORY not in one.waste_fraction:
+        return  # nobody knows what was used
+    curve = one.timeline.curves[Resource.MEMORY]
     rows = {"committed": curve.committed.sum(axis=1), "used": curve.used.sum(axis=1)}
     highest = max(float(values.max()) for values in rows.values()) or 1.0
     whole = format_seconds(one.makespan)
