@@ -149,7 +149,7 @@ class DynamicRun:
         """Do what was wished for; whether there may be more."""
         with suppress(BlockingIOError):
             os.eventfd_read(self._bell)
-        # In this order: who closes the door after the bell fell silent rings again, and what came before is in the queue.
+        # In this order: who closes the door after the bell fell silent rings again; what came before is in the queue.
         may_come = not self._closed
         while self._wishes:
             self._wishes.popleft()()
