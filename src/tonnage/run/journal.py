@@ -139,7 +139,7 @@ class Reader:
 
     def _select(self, statement: str) -> Iterator[tuple[int, Row]]:
         """Yield rows of attempts, each with the number that its task has here."""
-        decisions = {row[0]: _decision(row) for row in self._connection.execute("SELECT * FROM decisions")}
+        decisions = _Decisions(self._connection)
         with closing(self._connection.cursor()) as cursor:
             cursor.row_factory = sqlite3.Row
             for row in cursor.execute(statement):
@@ -349,6 +349,18 @@ def _read_only(path: Path) -> sqlite3.Connection:
 
 
 _ROWS = "SELECT a.*, t.name, t.category FROM attempts a JOIN tasks t ON t.id = a.task"
+
+
+class _Decisions(dict[int, Decision]):
+    """The decisions by their numbers; looked up, because somebody may add some while we read."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        super().__init__()
+        self._connection = connection
+
+    def __missing__(self, number: int) -> Decision:
+        row = self._connection.execute("SELECT * FROM decisions WHERE id = ?", (number,)).fetchone()
+        return self.setdefault(number, _decision(row))
 
 
 def _decision(row: tuple[Any, ...]) -> Decision:
