@@ -161,7 +161,8 @@ def test_an_attempt_has_its_output_its_environment_and_its_limits(place: Place) 
 
 def test_a_time_limit_ends_a_task_and_memory_beyond_its_share_too(place: Place) -> None:
     hungry = "python3 -c 'x = bytearray(200 << 20); import time; time.sleep(0.3)'"
-    text = f"WALL_TIME=200000\nslow:\n\tsleep 30; touch slow\nWALL_TIME=60000000\nMEMORY=20\nhungry:\n\t{hungry} && touch hungry\n"
+    text = "CATEGORY=slow\nWALL_TIME=1\n" + rule("slow", "", "sleep 30; touch slow")
+    text += "CATEGORY=hungry\nMEMORY=20\n" + rule("hungry", "", f"{hungry} && touch hungry")
     place.write("w.makeflow", text)
     said = place.call("run", "w.makeflow")
     assert said.status == 1
@@ -273,7 +274,10 @@ def test_thousands_of_tasks_that_cannot_be_prepared_are_each_said_to_fail(place:
 
 
 def test_a_task_that_needs_more_than_the_machine_is_refused_and_the_rest_goes_on(place: Place) -> None:
-    place.write("w.makeflow", "CORES=64\nbig:\n\ttouch big\nCORES=1\nsmall:\n\ttouch small\n")
+    place.write(
+        "w.makeflow",
+        "CATEGORY=a\nCORES=64\n" + rule("big", "", "touch big") + "CATEGORY=b\n" + rule("small", "", "touch small"),
+    )
     said = place.call("run", "w.makeflow")
     assert said.status == 1
     assert "failed: big: it asks for 64" in said.stdout
@@ -378,7 +382,10 @@ def test_the_newest_unfinished_run_goes_on_even_if_a_newer_one_is_finished(place
     place.write("good", "")
     assert place.call("run", "w.txt", "--new").status == 0
     assert "goes on" in place.call("run", "w.txt").stderr
-    assert [set(sum(place.outcomes(run).values(), [])) for run in place.runs()] == [{"done"}, {"failed", "done"}]
+    assert [{end for ends in place.outcomes(run).values() for end in ends} for run in place.runs()] == [
+        {"done"},
+        {"failed", "done"},
+    ]
     assert "begins" in place.call("run", "w.txt").stderr
 
 
@@ -492,10 +499,15 @@ def as_nobody(place: Place, *arguments: str) -> "subprocess.CompletedProcess[str
     """Call Tonnage as a user without a home who may write nowhere here."""
     other = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--"]
     environment = {**place.environment, "HOME": "/nowhere", "TONNAGE_ARCHIVE": ""}
-    given = {"cwd": place.folder, "env": environment, "capture_output": True, "text": True, "check": False}
-    if not ROOT or subprocess.run([*other, sys.executable, "-c", "import tonnage.cli"], **given).returncode:
+
+    def call(words: list[str]) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [*other, *words], cwd=place.folder, env=environment, capture_output=True, text=True, check=False
+        )
+
+    if not ROOT or call([sys.executable, "-c", "import tonnage.cli"]).returncode:
         pytest.skip("needs root, and a Python that every user can run")
-    return subprocess.run([*other, *place.words(*arguments)], **given)
+    return call(place.words(*arguments))
 
 
 def test_another_user_may_look_at_a_run_and_is_told_that_he_cannot_go_on(open_folder: Path) -> None:
@@ -540,6 +552,6 @@ def test_a_dry_run_leaves_nothing_behind(place: Place) -> None:
 def test_the_log_of_a_run_tells_what_went_wrong_even_if_the_engine_was_killed(place: Place) -> None:
     place.write("w.txt", f"false\n{FOREVER}\n")
     with place.begin("run", "w.txt", "--quiet") as engine:
-        until(lambda: place.runs() and "failed" in sum(place.outcomes().values(), []))
+        until(lambda: place.runs() and ["failed"] in place.outcomes().values())
         until(lambda: "exit status 1" in (place.runs()[0].path / "run.log").read_text(), 5)
         kill(engine.pid)

@@ -220,6 +220,7 @@ class Prepared:
         workflow, strategy = self.workflow, self.options.strategy
         if strategy == "density":
             workflow, strategy = sized_by_density(self.archive, workflow), "declared"
+        tasks = (*workflow.tasks, *finals(workflow))
         plan = Plan(strategy=strategy, machine=self.machine.amounts(), resources=SHARED)
         return Engine(
             workflow.tasks,
@@ -228,7 +229,7 @@ class Prepared:
             workflow=workflow,
             places=places_of(workflow, rank(workflow, self.options.rank).tolist()),
             rules=self.options.rules,
-            input_bytes=lambda number: self.files.input_bytes(workflow.tasks[number]),
+            input_bytes=lambda number: self.files.input_bytes(tasks[number]),
             done=left.done,
             carried=_possible(left.carried, self.machine.amounts()),
             first_attempt=self.journal.next_attempt(),
