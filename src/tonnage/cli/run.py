@@ -101,6 +101,7 @@ def run(
         sandbox=sandbox,
         durable=durable,
         new=new,
+        dry=dry_run,
         fields=pairs(fields, "--field"),
         archive=url,
     )
@@ -109,11 +110,11 @@ def run(
         if explain or dry_run:
             _print_explained(prepared.explained(), to_errors=as_json)
         if dry_run:
-            prepared.discard()
             return 0
         result = _go(prepared, quiet=quiet)
     finally:
         prepared.close()
+        prepared.discard()
     if as_json:
         print_json(_facts(result))
     else:

@@ -4,10 +4,11 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
+from tempfile import mkdtemp
 
 from tonnage.archive import Archive
 from tonnage.archive.engine import on_network
@@ -44,6 +45,8 @@ class Options:
     sandbox: bool = False
     durable: bool = False
     new: bool = False
+    dry: bool = False
+    """Whether it is only looked at, and neither begun nor resumed."""
     fields: Mapping[str, str] = field(default_factory=dict)
     archive: str | None = None
 
@@ -86,7 +89,7 @@ class Prepared:
         self.home = _path(workflow).parent
         self.machine = this_machine(self.home).with_amounts(options.machine)
         self.archive = Archive.open(options.archive, create=True)
-        with choosing(self.home):
+        with nullcontext() if options.dry else choosing(self.home):
             self.folder, self.resumed = self._choose()
             self.lock = Lock(self.folder)
             self.folder.make()
@@ -104,7 +107,7 @@ class Prepared:
 
     def discard(self) -> None:
         """Forget a run that was only looked at."""
-        if not self.resumed:
+        if self.options.dry:
             shutil.rmtree(self.folder.path, ignore_errors=True)
 
     def close(self) -> None:
@@ -175,6 +178,8 @@ class Prepared:
 
     def _choose(self) -> tuple[RunFolder, bool]:
         """Return the folder of the newest unfinished run of this workflow, or a new one."""
+        if self.options.dry:
+            return RunFolder(Path(mkdtemp(prefix="tonnage-"))), False
         chosen = None
         for folder in runs_of(self.home):
             facts = _facts(folder)
