@@ -30,7 +30,8 @@ CREATE TABLE tasks (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, category TEXT NOT NULL,
     fingerprint BLOB NOT NULL, -- of its command and of the files that it reads from outside of the workflow
     done INTEGER,              -- the attempt that made it done
-    dropped INTEGER NOT NULL DEFAULT 0 -- whether the workflow does not have it any more
+    dropped INTEGER NOT NULL DEFAULT 0, -- whether the workflow does not have it any more
+    refused TEXT               -- why it was given up without an attempt
 );
 CREATE TABLE decisions (
     id INTEGER PRIMARY KEY, resource TEXT NOT NULL, strategy TEXT NOT NULL, samples INTEGER NOT NULL,
@@ -148,6 +149,10 @@ class Reader:
     def _largest(self, table: str) -> int:
         return int(self._connection.execute(f"SELECT coalesce(max(id), 0) FROM {table}").fetchone()[0])  # noqa: S608
 
+    def given_up(self) -> dict[str, str]:
+        """Return the tasks that were given up without an attempt, and why."""
+        return dict(self._connection.execute("SELECT name, refused FROM tasks WHERE refused IS NOT NULL"))
+
     def failed(self) -> list[Row]:
         """Return the last attempts of tasks that were not done, where they failed or needed more than there is."""
         last = "a.id IN (SELECT max(id) FROM attempts GROUP BY task)"
@@ -200,7 +205,7 @@ class Journal(Reader):
             return Before([], [])
         done, changed = [], []
         dropped = old.keys() - {name for name, _, _ in tasks}
-        self._execute_many("UPDATE tasks SET dropped = 0 WHERE dropped", [()])
+        self._execute_many("UPDATE tasks SET dropped = 0, refused = NULL WHERE dropped OR refused IS NOT NULL", [()])
         self._execute_many("UPDATE tasks SET dropped = 1 WHERE id = ?", [(old[name][0],) for name in dropped])
         new = max(number for number, _, _ in old.values())
         ids: list[int] = []
@@ -266,6 +271,12 @@ class Journal(Reader):
         self._execute_many(_UPDATE_END, [row])
         if settled.state is State.DONE:
             self._execute_many("UPDATE tasks SET done = ? WHERE id = ?", [(end.attempt, self._ids[settled.task])])
+
+    def refused(self, settled: Settled) -> None:
+        """Note a task that was given up without an attempt."""
+        self._begin()
+        row = settled.reason, self._ids[settled.task]
+        self._execute_many("UPDATE tasks SET refused = ? WHERE id = ?", [row])
 
     def commit(self) -> None:
         """Make certain what was written since the last time."""

@@ -121,6 +121,7 @@ class Local:
         if starts:
             self._journal.started(starts, now)
         for settled in self._engine.refused():
+            self._journal.refused(settled)
             watcher.ended(Ended(attempt=0, outcome=Outcome.FAILED, hopeless=True), settled)
         self._journal.commit()
         orders = []
