@@ -400,7 +400,10 @@ def test_a_workflow_that_was_edited_runs_what_is_new_and_what_follows(place: Pla
     bad = rule("never", "", "false")
     write(a, b, c, bad)
     assert place.call("run", "w.makeflow").status == 1
-    counts = lambda: {task: len(ends) for task, ends in place.outcomes().items() if task != "never"}  # noqa: E731
+
+    def counts() -> dict[str, int]:
+        return {task: len(ends) for task, ends in place.outcomes().items() if task != "never"}
+
     assert counts() == {"a": 1, "b": 1, "c": 1}
     place.write("raw", "22")
     place.call("run", "w.makeflow")
@@ -563,3 +566,10 @@ def test_the_log_of_a_run_tells_what_went_wrong_even_if_the_engine_was_killed(pl
         until(lambda: place.runs() and ["failed"] in place.outcomes().values())
         until(lambda: "exit status 1" in (place.runs()[0].path / "run.log").read_text(), 5)
         kill(engine.pid)
+
+
+def test_a_run_whose_folder_was_removed_ends_with_a_message(place: Place) -> None:
+    place.write("w.txt", "rm -rf .tonnage && kill -9 $PPID; true\n")
+    said = place.call("run", "w.txt")
+    assert said.status == 1
+    assert "attempts in a row were lost" in said.stderr
