@@ -9,6 +9,8 @@ from tonnage.cli.tables import counted, print_table
 from tonnage.units import format_bytes, format_cores, format_seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tonnage.run.journal import Row
     from tonnage.run.state import RunState
 
@@ -42,7 +44,7 @@ def _print(found: "RunState") -> None:
     notes = [
         f"{found.done:,} of {counted(found.tasks, 'task')} done",
         f"{len(found.running):,} running" if found.process is not None else "",
-        f"{len(found.failed):,} failed" if found.failed else "",
+        f"{len(found.failed) + len(found.refused):,} failed" if found.failed or found.refused else "",
         counted(found.summary.attempts, "attempt"),
         f"{found.summary.retried:,} retried",
         f"{format_seconds(found.summary.seconds)} of work" if found.summary.seconds else "",
@@ -54,11 +56,19 @@ def _print(found: "RunState") -> None:
         print_table(header, rows, right=header[1:])
         if len(found.running) > _SHOWN:
             click.echo(f"and {len(found.running) - _SHOWN:,} more")
-    for row in found.failed[:_SHOWN]:
-        where = f" (see {row.stderr})" if row.stderr else ""
-        click.echo(printable(f"failed: {row.task}: {row.note}{where}"))
-    if len(found.failed) > _SHOWN:
-        click.echo(f"and {len(found.failed) - _SHOWN:,} more failed")
+    failures = list(_failures(found))
+    for one in failures[:_SHOWN]:
+        where = f" (see {one['stderr']})" if one["stderr"] else ""
+        click.echo(printable(f"failed: {one['task']}: {one['note']}{where}"))
+    if len(failures) > _SHOWN:
+        click.echo(f"and {len(failures) - _SHOWN:,} more failed")
+
+
+def _failures(found: "RunState") -> "Iterator[dict[str, str | None]]":
+    for row in found.failed:
+        yield {"task": row.task, "note": row.note, "stderr": row.stderr}
+    for task, reason in found.refused.items():
+        yield {"task": task, "note": reason, "stderr": None}
 
 
 def _how(found: "RunState") -> str:
@@ -86,7 +96,7 @@ def _facts(found: "RunState") -> dict[str, object]:
         "finished": found.finished,
         "tasks": found.tasks,
         "done": found.done,
-        "failed": [{"task": row.task, "note": row.note, "stderr": row.stderr} for row in found.failed],
+        "failed": list(_failures(found)),
         "running": [
             {
                 "task": row.task,

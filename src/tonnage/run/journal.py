@@ -30,7 +30,8 @@ CREATE TABLE tasks (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, category TEXT NOT NULL,
     fingerprint BLOB NOT NULL, -- of its command and of the files that it reads from outside of the workflow
     done INTEGER,              -- the attempt that made it done
-    dropped INTEGER NOT NULL DEFAULT 0 -- whether the workflow does not have it any more
+    dropped INTEGER NOT NULL DEFAULT 0, -- whether the workflow does not have it any more
+    refused TEXT               -- why it was given up without an attempt
 );
 CREATE TABLE decisions (
     id INTEGER PRIMARY KEY, resource TEXT NOT NULL, strategy TEXT NOT NULL, samples INTEGER NOT NULL,
@@ -139,13 +140,17 @@ class Reader:
 
     def _select(self, statement: str) -> Iterator[tuple[int, Row]]:
         """Yield rows of attempts, each with the number that its task has here."""
-        decisions = {row[0]: _decision(row) for row in self._connection.execute("SELECT * FROM decisions")}
+        decisions = _Decisions(self._connection)
         with closing(self._connection.cursor()) as cursor:
             for cells in cursor.execute(statement):
                 yield cells[2], _row(cells, decisions)
 
     def _largest(self, table: str) -> int:
         return int(self._connection.execute(f"SELECT coalesce(max(id), 0) FROM {table}").fetchone()[0])  # noqa: S608
+
+    def given_up(self) -> dict[str, str]:
+        """Return the tasks that were given up without an attempt, and why."""
+        return dict(self._connection.execute("SELECT name, refused FROM tasks WHERE refused IS NOT NULL"))
 
     def failed(self) -> list[Row]:
         """Return the last attempts of tasks that were not done, where they failed or needed more than there is."""
@@ -199,7 +204,7 @@ class Journal(Reader):
             return Before([], [])
         done, changed = [], []
         dropped = old.keys() - {name for name, _, _ in tasks}
-        self._execute_many("UPDATE tasks SET dropped = 0 WHERE dropped", [()])
+        self._execute_many("UPDATE tasks SET dropped = 0, refused = NULL WHERE dropped OR refused IS NOT NULL", [()])
         self._execute_many("UPDATE tasks SET dropped = 1 WHERE id = ?", [(old[name][0],) for name in dropped])
         new = max(number for number, _, _ in old.values())
         ids: list[int] = []
@@ -265,6 +270,12 @@ class Journal(Reader):
         self._execute_many(_UPDATE_END, [row])
         if settled.state is State.DONE:
             self._execute_many("UPDATE tasks SET done = ? WHERE id = ?", [(end.attempt, self._ids[settled.task])])
+
+    def refused(self, settled: Settled) -> None:
+        """Note a task that was given up without an attempt."""
+        self._begin()
+        row = settled.reason, self._ids[settled.task]
+        self._execute_many("UPDATE tasks SET refused = ? WHERE id = ?", [row])
 
     def commit(self) -> None:
         """Make certain what was written since the last time."""
@@ -359,6 +370,18 @@ _ROWS = (
     "FROM attempts a JOIN tasks t ON t.id = a.task"
 )
 _OUTCOMES = {str(one): one for one in Outcome}
+
+
+class _Decisions(dict[int, Decision]):
+    """The decisions by their numbers; looked up, because somebody may add some while we read."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        super().__init__()
+        self._connection = connection
+
+    def __missing__(self, number: int) -> Decision:
+        row = self._connection.execute("SELECT * FROM decisions WHERE id = ?", (number,)).fetchone()
+        return self.setdefault(number, _decision(row))
 
 
 def _decision(row: tuple[Any, ...]) -> Decision:

@@ -26,6 +26,7 @@ from tonnage.workflow.shell import plain_words
 __all__ = ["Local", "Watcher"]
 
 _TICK = 0.5  # seconds after which watchers hear from us, whatever happens
+_MOST_LOST = 50  # attempts in a row: nobody kills that many, so that it would go on for ever
 _LIMITED = (Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
 
 
@@ -68,6 +69,7 @@ class Local:
         self._minders = minders
         self._wishes = _Wishes()
         self._since: dict[int, float] = {}
+        self._lost = 0
 
     def go(self, watcher: Watcher) -> int | None:
         """Run until nothing more can be done; return the signal that stopped it before that, if one did."""
@@ -103,6 +105,7 @@ class Local:
         start = self._engine.start_of(answer.attempt)
         task = self._engine.tasks[start.task]
         since = self._since.pop(answer.attempt)
+        self._lost = self._lost + 1 if answer.lost else 0
         if answer.lost:
             end_orphans(self._token, answer.attempt)  # with both its minder and the keeper killed, nobody else does
         if answer.started is None:
@@ -111,6 +114,10 @@ class Local:
         settled = self._engine.ended(end)
         self._journal.ended(end, settled)
         watcher.ended(end, settled)
+        if self._lost > _MOST_LOST:
+            self._journal.commit()
+            problem = f"{self._lost} attempts in a row were lost: the processes that watch over them cannot work"
+            raise TonnageError(problem, hint=f"is {self._folder.path} there, with space on its disk?")
 
     def _start(self, watcher: Watcher) -> None:
         """Let everything start that can; where some cannot be prepared, others may."""
@@ -124,6 +131,7 @@ class Local:
         if starts:
             self._journal.started(starts, now)
         for settled in self._engine.refused():
+            self._journal.refused(settled)
             watcher.ended(Ended(attempt=0, outcome=Outcome.FAILED, hopeless=True), settled)
         self._journal.commit()
         orders = []

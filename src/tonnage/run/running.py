@@ -218,6 +218,7 @@ class Prepared:
         for warning in self._remember() if self.resumed else ():
             self._say(warning)
         workflow, learner = _sized(self.workflow, self.options.strategy, self.machine, self.archive)
+        tasks = (*workflow.tasks, *finals(workflow))  # those are added when the others have ended
         return Engine(
             workflow.tasks,
             learner,
@@ -225,7 +226,7 @@ class Prepared:
             workflow=workflow,
             places=places_of(workflow, rank(workflow, self.options.rank).tolist()),
             rules=self.options.rules,
-            input_bytes=lambda number: self.files.input_bytes(workflow.tasks[number]),
+            input_bytes=lambda number: self.files.input_bytes(tasks[number]),
             done=left.done,
             carried=_possible(left.carried, self.machine.amounts()),
             first_attempt=self.journal.next_attempt(),

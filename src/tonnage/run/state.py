@@ -27,6 +27,8 @@ class RunState:
     """Attempts without an end; where nobody executes the run, they are lost."""
     failed: list[Row]
     """The last attempts of tasks that were given up."""
+    refused: dict[str, str]
+    """Tasks that were given up without an attempt, and why."""
     summary: Summary
 
 
@@ -46,6 +48,7 @@ def state_of(folder: RunFolder) -> RunState:
             done=done,
             running=list(reader.running().values()),
             failed=reader.failed(),
+            refused=reader.given_up(),
             summary=summarise(reader.rows(), machine_of(facts)),
         )
     finally:
