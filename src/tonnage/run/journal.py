@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from math import isnan
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -60,6 +61,7 @@ _UPDATE_END = (
     "UPDATE attempts SET started = coalesce(?, started), "  # noqa: S608 (our own names)
     f"{', '.join(f'{name} = ?' for name in _END_COLUMNS[1:])} WHERE id = ?"
 )
+_USED = attrgetter(*Resource)
 _REMEMBERED = 10_000
 
 
@@ -246,7 +248,6 @@ class Journal(Reader):
         """Note the end of an attempt, and what becomes of its task."""
         self._begin()
         note = "; ".join(part for part in (end.note, settled.reason) if part)
-        used = end.used
         row = (
             end.started,
             end.ended,
@@ -254,7 +255,7 @@ class Journal(Reader):
             None if end.exhausted is None else end.exhausted.value,
             end.exit_status,
             end.signal,
-            *(getattr(used, resource) for resource in Resource),
+            *_USED(end.used),
             end.memory_method,
             " ".join(end.lower_bounds) or None,
             end.stdout,
