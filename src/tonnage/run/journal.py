@@ -128,9 +128,9 @@ class Reader:
         """Return the attempts whose end nobody has written down, by their numbers."""
         return {row.attempt: row for _, row in self._select(f"{_ROWS} WHERE a.ended IS NULL ORDER BY a.id")}
 
-    def rows(self) -> Iterator[Row]:
-        """Yield every attempt, oldest first."""
-        for _, row in self._select(f"{_ROWS} ORDER BY a.id"):
+    def rows(self, after: int = 0) -> Iterator[Row]:
+        """Yield every attempt with a higher number than `after`, oldest first."""
+        for _, row in self._select(f"{_ROWS} WHERE a.id > {after} ORDER BY a.id"):
             yield row
 
     def counts(self) -> tuple[int, int]:
@@ -335,6 +335,12 @@ class Journal(Reader):
         place_of = {number: place for place, number in enumerate(self._ids)}
         chosen = f"{_ROWS} WHERE t.done IS NULL ORDER BY a.id"
         return {place_of[number]: row for number, row in self._select(chosen) if number in place_of}
+
+    def settled(self) -> int:
+        """Return the number up to which the end of every attempt is known."""
+        chosen = "SELECT min(id) - 1 FROM attempts WHERE ended IS NULL"
+        found = self._connection.execute(chosen).fetchone()[0]
+        return self._largest("attempts") if found is None else int(found)
 
     def next_attempt(self) -> int:
         """Return a number that no attempt has yet."""
