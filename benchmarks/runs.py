@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tonnage.jobs import Amounts, Outcome, Resource
@@ -28,7 +28,7 @@ from tonnage.run.engine import Ended, Engine, State
 from tonnage.run.journal import Journal
 from tonnage.run.resuming import take_over
 from tonnage.run.running import Options, Prepared
-from tonnage.workflow import read
+from tonnage.workflow import Workflow, read
 
 IDEAL = 0.1  # seconds that a task of the second table sleeps
 LEFT = 100  # one task in so many is not done when a run is resumed
@@ -185,10 +185,8 @@ def measured(
     found: dict[str, list[tuple[Spent, Spent]]] = {runner.name: [] for runner in some}
     for _ in range(rounds):
         for runner in some:
-            one, many = (
-                Tasks(count, tasks.at_once, tasks.command) for count in (1, _count(runner, tasks, all_of_them))
-            )
-            found[runner.name].append((runner.run(one), runner.run(many)))
+            many = replace(tasks, count=_count(runner, tasks, all_of_them))
+            found[runner.name].append((runner.run(replace(tasks, count=1)), runner.run(many)))
     return found
 
 
@@ -204,11 +202,11 @@ def rates(some: list[Runner], tasks: Tasks, rounds: int) -> None:
     for runner in some:
         count = _count(runner, tasks, False)
         runs = found[runner.name]
-        every = [(count - 1) / (many.wall - one.wall) for one, many in runs]
+        start = statistics.median(one.wall for one, _ in runs)
+        every = [(count - 1) / (many.wall - start) for _, many in runs]
         rate = statistics.median(every)
         whole = statistics.median(count / many.wall for _, many in runs)
         cpu = statistics.median((many.cpu - one.cpu) / (count - 1) for one, many in runs)
-        start = statistics.median(one.wall for one, _ in runs)
         ours = ours or rate
         cells = [f"{count:,}", f"{whole:,.0f}", f"{rate:,.0f}", f"{1e6 * cpu:,.0f} us", f"{1000 * start:,.0f} ms"]
         rows.append([runner.name, *cells, f"{ours / rate:.2f}", " ".join(f"{one:,.0f}" for one in every)])
@@ -229,7 +227,8 @@ def efficiency(some: list[Runner], tasks: Tasks, rounds: int) -> None:
     rows = []
     for runner in some:
         runs = found[runner.name]
-        every = [ideal / (many.wall - one.wall + IDEAL) for one, many in runs]
+        start = statistics.median(one.wall for one, _ in runs) - IDEAL
+        every = [ideal / (many.wall - start) for _, many in runs]
         whole = statistics.median(ideal / many.wall for _, many in runs)
         cells = [f"{whole:.2f}", f"{statistics.median(every):.2f}", " ".join(f"{one:.2f}" for one in every)]
         rows.append([runner.name, *cells])
@@ -275,7 +274,7 @@ def _in_another_process(what: str, file: Path) -> dict[str, float]:
 
 def fill_journal(file: Path) -> None:
     """Leave a journal behind as an engine does that was killed: all but a few tasks done, nothing in the archive."""
-    prepared = _prepared(file)
+    prepared = _prepared(read(file))
     engine, journal = prepared.engine, prepared.journal
     used = Amounts.of(cores=0.5, memory=1e6, wall_time=0.01, cpu_time=0.005, processes=1)
     left = len(engine.tasks) // LEFT
@@ -298,7 +297,7 @@ def resume_journal(file: Path) -> None:
     watch = StopWatch()
     workflow = read(file)
     took["read"] = watch.lap()
-    prepared = _prepared(file)
+    prepared = _prepared(workflow)
     whole = watch.lap()
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     prepared.close()
@@ -309,14 +308,15 @@ def resume_journal(file: Path) -> None:
     took["left"] = watch.lap()
     Engine(workflow.tasks, prepared.engine.learner, [prepared.machine], workflow=workflow, done=left.done)
     took["engine"] = watch.lap()
-    took["rest"] = whole - took["journal"] - took["left"] - took["engine"] - took["read"]
+    took["rest"] = whole - took["journal"] - took["left"] - took["engine"]
     journal.close()
     print(json.dumps({**took, "memory": memory}))
 
 
-def _prepared(file: Path) -> Prepared:
+def _prepared(workflow: Workflow) -> Prepared:
     machine = {Resource.CORES: 64.0, Resource.MEMORY: 64e9, Resource.DISK: 64e9}
-    return Prepared(read(file), Options(machine=machine, archive=f"{file}.db"), print)
+    archive = str(workflow.source.path) + ".db" if workflow.source else None
+    return Prepared(workflow, Options(machine=machine, archive=archive), print)
 
 
 class StopWatch:
@@ -345,7 +345,7 @@ def main() -> None:
     some = list(runners())
     for at_once in (8,) if quick else (8, 2):
         rates(some, Tasks(300 if quick else 10_000, at_once, "/bin/true"), 1 if quick else 5)
-    efficiency(some, Tasks(40 if quick else 200, 8, f"sleep {IDEAL}"), 1 if quick else 5)
+    efficiency(some[:3] if quick else some, Tasks(40 if quick else 200, 8, f"sleep {IDEAL}"), 1 if quick else 5)
     resume([10_000] if quick else [100_000, 1_000_000])
 
 

@@ -117,7 +117,6 @@ def run(
         result = _go(prepared, quiet=quiet)
     finally:
         prepared.close()
-        prepared.discard()
     if as_json:
         print_json(_facts(result))
     else:

@@ -184,8 +184,8 @@ def _running(progress: "Progress") -> "RenderableType":
 
 
 def _cells(one: "Running", now: float) -> list[str]:
-    seen, given = one.seen, one.allocated
-    again = f" (attempt {one.number})" if one.number > 1 else ""
+    seen, given = one.seen, one.start.allocated
+    again = f" (attempt {one.start.number})" if one.start.number > 1 else ""
     return [
         cut(printable(one.task.name), _NAME) + again,
         format_seconds(max(0, round(now - one.since))),

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from math import isnan
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -61,6 +62,7 @@ _UPDATE_END = (
     "UPDATE attempts SET started = coalesce(?, started), "  # noqa: S608 (our own names)
     f"{', '.join(f'{name} = ?' for name in _END_COLUMNS[1:])} WHERE id = ?"
 )
+_USED = attrgetter(*Resource)
 _REMEMBERED = 10_000
 
 
@@ -127,9 +129,9 @@ class Reader:
         """Return the attempts whose end nobody has written down, by their numbers."""
         return {row.attempt: row for _, row in self._select(f"{_ROWS} WHERE a.ended IS NULL ORDER BY a.id")}
 
-    def rows(self) -> Iterator[Row]:
-        """Yield every attempt, oldest first."""
-        for _, row in self._select(f"{_ROWS} ORDER BY a.id"):
+    def rows(self, after: int = 0) -> Iterator[Row]:
+        """Yield every attempt with a higher number than `after`, oldest first."""
+        for _, row in self._select(f"{_ROWS} WHERE a.id > {after} ORDER BY a.id"):
             yield row
 
     def counts(self) -> tuple[int, int]:
@@ -251,7 +253,6 @@ class Journal(Reader):
         """Note the end of an attempt, and what becomes of its task."""
         self._begin()
         note = "; ".join(part for part in (end.note, settled.reason) if part)
-        used = end.used
         row = (
             end.started,
             end.ended,
@@ -259,7 +260,7 @@ class Journal(Reader):
             None if end.exhausted is None else end.exhausted.value,
             end.exit_status,
             end.signal,
-            *(getattr(used, resource) for resource in Resource),
+            *_USED(end.used),
             end.memory_method,
             " ".join(end.lower_bounds) or None,
             end.stdout,
@@ -345,6 +346,12 @@ class Journal(Reader):
         place_of = {number: place for place, number in enumerate(self._ids)}
         chosen = f"{_ROWS} WHERE t.done IS NULL ORDER BY a.id"
         return {place_of[number]: row for number, row in self._select(chosen) if number in place_of}
+
+    def settled(self) -> int:
+        """Return the number up to which the end of every attempt is known."""
+        chosen = "SELECT min(id) - 1 FROM attempts WHERE ended IS NULL"
+        found = self._connection.execute(chosen).fetchone()[0]
+        return self._largest("attempts") if found is None else int(found)
 
     def next_attempt(self) -> int:
         """Return a number that no attempt has yet."""

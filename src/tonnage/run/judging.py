@@ -14,6 +14,7 @@ from tonnage.workflow import Task
 
 __all__ = ["judged"]
 
+_RESOURCES = frozenset(map(str, Resource))
 _NOT_FOUND = (126, 127)  # as shells have it: no such program, or it cannot be run
 
 
@@ -32,23 +33,21 @@ def judged(answer: Answer, task: Task, files: Files) -> Ended:
 
 def _ended(answer: Answer, task: Task, files: Files) -> Ended:
     used = _used(answer, task, files)
+    status = answer.status
     common = Ended(
         attempt=answer.attempt,
         outcome=Outcome.FAILED,
         used=used,
         started=answer.started,
         ended=answer.ended or time.time(),
+        exit_status=os.WEXITSTATUS(status) if status is not None and os.WIFEXITED(status) else None,
+        signal=os.WTERMSIG(status) if status is not None and os.WIFSIGNALED(status) else None,
         memory_method=answer.memory_method,
         lower_bounds=_lower_bounds(answer, used),
         stdout=answer.stdout,
         stderr=answer.stderr,
         note="; ".join(answer.notes),
     )
-    status = answer.status
-    if status is not None and os.WIFEXITED(status):
-        common = replace(common, exit_status=os.WEXITSTATUS(status))
-    elif status is not None and os.WIFSIGNALED(status):
-        common = replace(common, signal=os.WTERMSIG(status))
     if answer.lost:
         return replace(common, outcome=Outcome.LOST, note="its minder was killed")
     if answer.error is not None and status is None:
@@ -107,7 +106,7 @@ def _used(answer: Answer, task: Task, files: Files) -> Amounts:
 
 def _lower_bounds(answer: Answer, used: Amounts) -> tuple[str, ...]:
     """Return what may have been more: of disk, only the outputs are known unless it had a folder of its own."""
-    found = [name for name in answer.lower_bounds if name in list(Resource)]
+    found = [name for name in answer.lower_bounds if name in _RESOURCES]
     if used.disk is not None and "disk" not in answer.used:
         found.append("disk")
     return tuple(found)

@@ -1,5 +1,6 @@
 """The engine on this machine: tasks are processes, minded by a pool of warm minders."""
 
+import re
 import shutil
 import signal
 import time
@@ -27,6 +28,7 @@ __all__ = ["Local", "Watcher"]
 
 _TICK = 0.5  # seconds after which watchers hear from us, whatever happens
 _MOST_LOST = 50  # attempts in a row: nobody kills that many, so that it would go on for ever
+_UNSAFE = re.compile(r"[^A-Za-z0-9._+-]")
 _LIMITED = (Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
 
 
@@ -64,7 +66,7 @@ class Local:
         self._engine = engine
         self._journal = journal
         self._files = files
-        self._folder = folder
+        self._logs = str(folder.logs)
         self._token = token
         self._minders = minders
         self._wishes = _Wishes()
@@ -164,7 +166,7 @@ class Local:
         limits = {str(resource): given[resource] for resource in _LIMITED if resource in given}
         if measured is None:
             limits.pop("disk", None)
-        name = f"{start.attempt}-{_safe(task.name)}"
+        log = f"{self._logs}/{start.attempt}-{_safe(task.name)}"
         return Order(
             attempt=start.attempt,
             words=words,
@@ -173,8 +175,8 @@ class Local:
             environment=self._environment(start, given),
             limits=limits,
             measured=measured,
-            stdout=str(self._folder.logs / f"{name}.out"),
-            stderr=str(self._folder.logs / f"{name}.err"),
+            stdout=f"{log}.out",
+            stderr=f"{log}.err",
         )
 
     def _environment(self, start: Start, given: Mapping[Resource, float]) -> dict[str, str]:
@@ -229,5 +231,4 @@ def _program(command: str, folder: str) -> tuple[tuple[str, ...], str]:
 
 def _safe(name: str) -> str:
     """Return a task's name as a file can have it."""
-    kept = "".join(letter if letter.isalnum() or letter in "._+-" else "_" for letter in name[:80])
-    return kept.encode("ascii", "replace").decode().replace("?", "_")
+    return _UNSAFE.sub("_", name[:80])

@@ -107,17 +107,21 @@ def sized_by_density(archive: Archive, workflow: Workflow) -> Workflow:
 def remember(
     archive: Archive, journal: Journal, folder: RunFolder, workflow: Workflow, fields: Mapping[str, str]
 ) -> Report:
-    """Store a run's attempts that have ended; what is stored already stays as it is."""
-    entries = attempts_of(journal, folder, workflow)
-    return import_source(archive, Source(str(folder.path), folder.id, "tonnage", entries), fields=fields)
+    """Store a run's attempts that have ended, but for those of which the journal knows that this archive has them."""
+    stored = f"stored in {archive}"
+    settled = journal.settled()
+    entries = attempts_of(journal, folder, workflow, after=int(journal.facts().get(stored, 0)))
+    report = import_source(archive, Source(str(folder.path), folder.id, "tonnage", entries), fields=fields)
+    journal.note({stored: str(settled)})
+    return report
 
 
-def attempts_of(journal: Journal, folder: RunFolder, workflow: Workflow) -> Iterator[Attempt]:
-    """Yield the attempts of a run that have ended."""
+def attempts_of(journal: Journal, folder: RunFolder, workflow: Workflow, *, after: int = 0) -> Iterator[Attempt]:
+    """Yield the attempts of a run that have ended, those with higher numbers than `after`."""
     token = journal.facts().get("token", folder.id)
     user, host = pwd.getpwuid(os.getuid()).pw_name if _has_name() else str(os.getuid()), socket.gethostname()
     described = _Described()
-    for row in journal.rows():
+    for row in journal.rows(after):
         if row.ended is not None:
             yield _attempt(row, folder.id, token, workflow, user, host, described)
 

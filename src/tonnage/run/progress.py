@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
-from tonnage.jobs import Amounts, Outcome, Resource
+from tonnage.jobs import Outcome, Resource
 from tonnage.run.engine import Ended, Engine, Settled, Start, State
 from tonnage.run.minders import Seen
 from tonnage.workflow import Task
@@ -16,9 +16,8 @@ class Running:
     """An attempt that runs, and what was last seen of it."""
 
     task: Task
-    number: int
+    start: Start
     since: float
-    allocated: Amounts
     seen: Seen | None = None
 
 
@@ -80,7 +79,7 @@ class Progress:
     def started(self, start: Start, now: float) -> None:
         """Take in an attempt that has started."""
         task = self.tasks[start.task]
-        self.running[start.attempt] = Running(task, start.number, now, start.allocated)
+        self.running[start.attempt] = Running(task, start, now)
 
     def seen(self, seen: Seen) -> None:
         """Take in what was seen of a running attempt."""
@@ -102,8 +101,8 @@ class Progress:
         self.busy += seconds
         if settled.state is State.READY:
             category.retries += 1
-        for resource, amount in ran.allocated.known():
-            self.given[resource] += amount * seconds
+        for one in ran.start.decisions:
+            self.given[one.resource] += one.amount * seconds
         if end.outcome is not Outcome.DONE:
             return
         category.done += 1
