@@ -119,7 +119,7 @@ class Local:
         if self._lost > _MOST_LOST:
             self._journal.commit()
             problem = f"{self._lost} attempts in a row were lost: the processes that watch over them cannot work"
-            raise TonnageError(problem, hint=f"is {self._folder.path} there, with space on its disk?")
+            raise TonnageError(problem, hint=f"is {self._logs} there, with space on its disk?")
 
     def _start(self, watcher: Watcher) -> None:
         """Let everything start that can; where some cannot be prepared, others may."""
