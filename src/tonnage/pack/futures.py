@@ -80,8 +80,8 @@ def _arriving(now: int, seen: Workload, weeks: int) -> IntArray:
     rows = np.stack([seen.submit, seen.nodes, seen.request, seen.run])
     if not len(seen):
         return rows
-    # What was seen stands in its order, as if all of it happened again from now on: turned, it begins in its middle.
-    span = max(1, int(seen.submit[-1]) - now)
-    rows[0] = now + 1 + (seen.submit - now + weeks * _WEEK) % span
+    # All that was seen happens again from now on, in its order: turned, it begins with a later week.
+    span = int(seen.submit[-1]) - now
+    rows[0] = now + 1 + (seen.submit - now - 1 - (_WEEKS - weeks) * _WEEK) % span
     rows = rows[:, rows[0] <= now + _WEEK]
     return rows[:, np.argsort(rows[0], kind="stable")]
