@@ -1,7 +1,9 @@
-"""The strategy that does best by forecast: each of several is played on the queue as it is, and as it may become."""
+"""The strategy that does best by forecast: each of several is played on the queue as it may become."""
 
 from contextlib import suppress
 from dataclasses import replace
+from math import sqrt
+from statistics import mean, stdev
 
 from tonnage.batch import Workload
 from tonnage.errors import TonnageError
@@ -56,11 +58,10 @@ def auto(situation: Situation, settings: Settings) -> Packed:
             sooner = _part(situation, rival, settings, times, min(part, 1 - _WORTH))
             if sooner is not None:
                 chosen, packed, part = name, answer, sooner
-    mean = sum(times) / len(times)
-    reason = f"{chosen}: done in {format_seconds(part * mean)} by forecast"
+    reason = f"{chosen}: done in {format_seconds(part * mean(times))} by forecast"
     if packed is not usual:
-        reason += f" (glume {format_seconds(mean)})"
-    return replace(packed, reason=reason, estimate=round(part * mean))
+        reason += f" (glume {format_seconds(mean(times))})"
+    return replace(packed, reason=reason, estimate=round(part * mean(times)))
 
 
 def _futures(situation: Situation) -> tuple[Workload | None, ...]:
@@ -77,12 +78,16 @@ def _asked(job: Submission) -> tuple[int, int, bytes]:
 
 
 def _part(situation: Situation, rival: Packer, settings: Settings, times: list[int], below: float) -> float | None:
-    """Return which part of glume's times a rival takes, on average over the futures; None if not below a limit."""
-    left = below * len(times)
+    """Return which part of glume's times a rival takes, on average over the futures; None if not clearly below a limit.
+
+    Clearly: with the standard error of the average, too. What is gained in one future and lost in another is chance.
+    """
+    parts: list[float] = []
     for future, usual in zip(_futures(situation), times, strict=True):
-        at_most = int(min(left, _TOO_LATE) * usual)
-        seconds = forecast(situation, future, rival, settings, at_most=at_most)
+        left = below * len(times) - sum(parts)
+        seconds = forecast(situation, future, rival, settings, at_most=int(min(left, _TOO_LATE) * usual))
         if seconds is None:
             return None
-        left -= seconds / usual
-    return below - left / len(times) if left > 0 else None
+        parts.append(seconds / usual)
+    error = stdev(parts) / sqrt(len(parts)) if len(parts) > 1 else 0.0
+    return mean(parts) if mean(parts) + error < below else None
