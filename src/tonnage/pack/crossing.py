@@ -14,9 +14,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.batch import Cluster, Event
+from tonnage.batch import Cluster, Event, Snapshot, Workload
 from tonnage.errors import InputError, TonnageError
 from tonnage.pack.decisions import Packed, Settings, Situation, Submission, requested
+from tonnage.pack.futures import futures
 from tonnage.pack.work import NEVER, Left, Work
 
 __all__ = ["Carried", "Outcome", "Packer", "cross", "forecast"]
@@ -26,9 +27,6 @@ IntArray: TypeAlias = NDArray[np.int64]
 Packer: TypeAlias = Callable[[Situation, Settings], Packed]
 """Says what to submit next, given what is left and what the queue looks like."""
 
-_DAY = 86_400
-_WINDOW, _HORIZON = 7 * _DAY, 4 * _DAY
-"""What may arrive: the last week again, as far as anybody cares."""
 _MORE_TIME = 1.5
 _MOST_TIME = 100
 """So many times the estimate are asked for at most."""
@@ -84,26 +82,37 @@ def cross(
     """Let a workflow cross the queue of a cluster from its `now` on; the cluster goes on with it.
 
     `actual` is how long tasks really take; packers know only what the work says. With `foresight`, they are told what
-    may arrive.
+    may become of the queue, whenever nothing of theirs waits.
     """
     crossing = _Crossing(work, cluster, packer, settings, actual, foresight=foresight)
     crossing.run()
     return crossing.outcome()
 
 
-def forecast(situation: Situation, packer: Packer, settings: Settings, *, at_most: int) -> int | None:
-    """Return how long the rest of a workflow takes if a packer goes on from here; None if longer than `at_most`."""
+def forecast(
+    situation: Situation, future: Workload | None, packer: Packer, settings: Settings, *, at_most: int = NEVER
+) -> int | None:
+    """Return how long the rest of a workflow takes if a packer goes on from here; None if longer than `at_most`.
+
+    Without a `future`, everybody in the queue gets what was promised, and nobody else comes.
+    """
     work = situation.left.work
     held = situation.pending + situation.running
     cluster = Cluster.after(
-        situation.queue,
-        situation.arrivals,
+        situation.queue if future is None else _emptied(situation.queue),
+        future,
         max_running=situation.max_running,
         max_submitted=None if situation.room is None else max(1, situation.room + held),
     )
+    cluster.advance(cluster.now)
     crossing = _Crossing(work, cluster, packer, settings, work.seconds)
     crossing.go_on_from(situation)
     return crossing.outcome().makespan if crossing.run(at_most) else None
+
+
+def _emptied(queue: Snapshot) -> Snapshot:
+    busy = np.zeros_like(queue.busy[:1])
+    return Snapshot(queue.now, queue.nodes, np.array([queue.now]), np.array([queue.nodes]), busy, queue.effort)
 
 
 class _Crossing:
@@ -154,10 +163,11 @@ class _Crossing:
         self._left = situation.left.mask.copy()
         self._undone = int(self._left.sum())
         self._end[~self._left] = self._begin
+        self._held_until = self._begin + situation.delay
         if situation.ends is not None:
             self._held = np.flatnonzero(~self._left & (situation.ends > self._begin))
-            self._end[self._held] = situation.ends[self._held]
-        self._held_until = self._begin + situation.delay
+            # A batch job that will expire never ends some of its tasks: here they would be waited for without end.
+            self._end[self._held] = np.minimum(situation.ends[self._held], max(self._held_until, self._begin + 1))
 
     def run(self, at_most: int = NEVER) -> bool:
         """Let all tasks come to their end; return False as soon as that takes longer than `at_most`."""
@@ -221,7 +231,7 @@ class _Crossing:
             room=self._cluster.room(),
             max_running=self._cluster.max_running,
             ends=self._expected_ends(),
-            arrivals=self._cluster.expected(_WINDOW, _HORIZON) if self._foresight else None,
+            futures=futures(self._cluster) if self._foresight and len(running) == len(self._open) else (),
         )
 
     def _expected_ends(self) -> IntArray:

@@ -67,8 +67,8 @@ class Situation:
     """How many batch jobs may run at a time."""
     ends: IntArray | None = None
     """When each task of a batch job that runs is expected to end, and NEVER for those in none; None: all are done."""
-    arrivals: Workload | None = None
-    """Jobs of others that are expected to arrive."""
+    futures: tuple[Workload, ...] = ()
+    """What may become of the queue: each has the jobs in it, with an end that is likely, and some that may arrive."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
