@@ -24,7 +24,7 @@ from tonnage.batch.workload import Workload
 from tonnage.errors import InputError, TonnageError
 from tonnage.kernels import fast
 
-__all__ = ["POLICIES", "Cluster", "Event", "RefusedError"]
+__all__ = ["POLICIES", "Cluster", "Event", "Present", "RefusedError"]
 
 POLICIES = ("conservative", "easy")
 
@@ -50,6 +50,17 @@ class Event(NamedTuple):
     kind: Literal["started", "ended", "expired"]
     """Expired: its requested time was over before it was done."""
     time: int
+
+
+class Present(NamedTuple):
+    """The jobs in the system: first those that run, then those that wait, in the order of the queue."""
+
+    nodes: NDArray[np.int64]
+    request: NDArray[np.int64]
+    elapsed: NDArray[np.int64]
+    """For how long each has run."""
+    own: NDArray[np.bool_]
+    """Which were submitted here, and not by the log."""
 
 
 class Cluster:
@@ -148,6 +159,14 @@ class Cluster:
         recent[plan.LOG_RUN, known] = recent[plan.LOG_REQUEST, known]
         rounds = [recent + np.array([[turn * window], [0], [0], [0]]) for turn in range(1, horizon // window + 2)]
         return Workload.of(self.nodes, np.concatenate(rounds, axis=1))
+
+    def present(self) -> Present:
+        """Return the jobs in the system."""
+        jobs, running = self._jobs, self.running
+        slots = np.concatenate([jobs[plan.RUNS, :running], jobs[plan.QUEUE, : self.queued]])
+        elapsed = np.zeros(len(slots), np.int64)
+        elapsed[:running] = self.now - jobs[plan.START, slots[:running]]
+        return Present(jobs[plan.NODES, slots], jobs[plan.REQUEST, slots], elapsed, jobs[plan.JOB, slots] < 0)
 
     @property
     def now(self) -> int:

@@ -3,12 +3,12 @@
 Only what is known at the moment goes into it: who runs and waits, and what became of those who were here before.
 """
 
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.batch import Cluster, Workload, plan
+from tonnage.batch import Cluster, Present, Workload
 
 __all__ = ["futures"]
 
@@ -21,42 +21,24 @@ _ALIKE = 30
 """So many jobs that asked for about as long say how early one ends."""
 
 
-class _Present(NamedTuple):
-    """The jobs in the system: first those that run, then those that wait, in the order of the queue."""
-
-    nodes: IntArray
-    request: IntArray
-    elapsed: IntArray
-    """For how long each has run."""
-    own: NDArray[np.bool_]
-    """Which were submitted here: of those no early end is expected, as their tasks take what they take."""
-
-
 def futures(cluster: Cluster) -> tuple[Workload, ...]:
     """Return the jobs of some futures: those in the system are submitted at once, those that run first of all.
 
     All futures know the same history, but each draws anew when jobs end, and lets another week happen again.
     """
-    present, seen = _present(cluster), cluster.expected(_WEEKS * _WEEK, _WEEK)
+    present, seen = cluster.present(), cluster.expected(_WEEKS * _WEEK, _WEEK)
     return tuple(_future(cluster, present, seen, weeks) for weeks in range(1, _WEEKS + 1))
 
 
-def _present(cluster: Cluster) -> _Present:
-    jobs = cluster._jobs
-    slots = np.concatenate([jobs[plan.RUNS, : cluster.running], jobs[plan.QUEUE, : cluster.queued]])
-    elapsed = np.zeros(len(slots), np.int64)
-    elapsed[: cluster.running] = cluster.now - jobs[plan.START, slots[: cluster.running]]
-    return _Present(jobs[plan.NODES, slots], jobs[plan.REQUEST, slots], elapsed, jobs[plan.JOB, slots] < 0)
-
-
-def _future(cluster: Cluster, present: _Present, seen: Workload, weeks: int) -> Workload:
+def _future(cluster: Cluster, present: Present, seen: Workload, weeks: int) -> Workload:
+    # Of our own jobs no early end is expected: their tasks take what they take.
     run = np.where(present.own, present.request, _drawn(present, seen, np.random.default_rng(weeks)))
     left = [np.maximum(1, time - present.elapsed) for time in (present.request, run)]
     here = np.stack([np.full(len(run), cluster.now), present.nodes, *left])
     return Workload.of(cluster.nodes, np.concatenate([here, _arriving(cluster.now, seen, weeks)], axis=1))
 
 
-def _drawn(present: _Present, seen: Workload, draw: np.random.Generator) -> IntArray:
+def _drawn(present: Present, seen: Workload, draw: np.random.Generator) -> IntArray:
     """Return how long jobs may run in all: the same part of the request as one of those that asked for about as long.
 
     A job that has run longer than all of them takes all of its request.
