@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts, Decision, History, Resource
-from tonnage.size import STRATEGIES, Learner, Plan, climbed, fits, size
+from tonnage.size import STRATEGIES, Learner, Plan, as_before, climbed, fits, size
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -232,3 +232,15 @@ def test_peaks_that_rise_and_rise_do_not_slow_it_down(strategy: str) -> None:
 def test_a_strategy_must_be_known() -> None:
     with pytest.raises(InputError, match="not a strategy"):
         Learner(plan("luck"))
+
+
+@given(past=st.lists(amounts, max_size=8), memory=st.integers(1, 100_000).map(lambda megabytes: megabytes * 1e6))
+def test_a_task_that_ran_before_gets_what_it_took_and_a_little_more(past: Sequence[Amounts], memory: float) -> None:
+    usual = learnt(past, plan()).decide("align")
+    decisions = as_before(usual, memory)
+    check_ladders(decisions)
+    first = decisions[1].amount
+    assert first >= min(memory * 1.05, MACHINE[Resource.MEMORY]) * (1 - 1e-9) or first == usual[1].amount
+    assert first <= max(memory * 1.05 * 1.04, usual[1].amount)
+    assert (decisions[0], decisions[2]) == (usual[0], usual[2])
+    assert as_before(usual, memory)[1] is decisions[1]

@@ -22,6 +22,7 @@ __all__ = ["run"]
 
 _FAILURES = 20
 _RUNGS = 4
+_GROUPS = 3  # of tasks of one category that are tried with the same
 
 
 @click.command()
@@ -153,11 +154,19 @@ def _status(result: "Result") -> int:
 
 
 def _print_explained(found: "list[Explained]", *, to_errors: bool) -> None:
+    """Print decisions, the most usual of each category first."""
+    by_category: dict[str, list[Explained]] = {}
     for one in found:
-        click.echo(printable(f"{one.category} ({counted(one.tasks, 'task')})"), err=to_errors)
-        for decision in one.decisions:
-            rungs = ", then ".join(decision.resource.shown(rung) for rung in decision.ladder[:_RUNGS])
-            click.echo(printable(f"  {decision.resource}: {rungs}: {decision.reason}"), err=to_errors)
+        by_category.setdefault(one.category, []).append(one)
+    for category, groups in by_category.items():
+        for one in groups[:_GROUPS]:
+            click.echo(printable(f"{category} ({counted(one.tasks, 'task')})"), err=to_errors)
+            for decision in one.decisions:
+                rungs = ", then ".join(decision.resource.shown(rung) for rung in decision.ladder[:_RUNGS])
+                click.echo(printable(f"  {decision.resource}: {rungs}: {decision.reason}"), err=to_errors)
+        rest = sum(one.tasks for one in groups[_GROUPS:])
+        if rest:
+            click.echo(printable(f"{category}: {counted(rest, 'task')} more, of other sizes"), err=to_errors)
 
 
 def _print(result: "Result") -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 
 from tonnage.archive import Archive, Report, Search, find, histories, import_source
-from tonnage.jobs import Attempt, Decision, History
+from tonnage.jobs import Attempt, Decision, History, Outcome
 from tonnage.logs.sources import Source
 from tonnage.run.folders import RunFolder
 from tonnage.run.journal import Journal, Row
@@ -18,9 +18,11 @@ from tonnage.units import Bytes
 from tonnage.workflow import Task, Workflow
 from tonnage.workflow.shell import executable
 
-__all__ = ["attempts_of", "known_of", "known_of_task", "remember", "sized_by_density"]
+__all__ = ["attempts_of", "known_of", "known_of_task", "peaks_of_tasks", "remember", "sized_by_density"]
 
 _MOST = 5_000  # past jobs of a category that a run learns from: the newest
+_MOST_TASKS = 100_000  # of a workflow whose tasks are looked up one by one
+_RUNS = 3  # of a workflow that are looked at for its tasks' own peaks
 _MARGIN = 0.05
 # Programs that say nothing about what a task does: it is in what they are given.
 _ANYTHING = re.compile(r"(ba|da|z)?sh|env|nice|time|python[\d.]*|perl|ruby|node|R|Rscript|java|srun|mpirun")
@@ -41,6 +43,19 @@ def known_of(archive: Archive, workflow: Workflow) -> dict[str, History]:
     for category in wanted - found.keys():
         _take_program(found, archive, category, _program_of(workflow, category))
     return {category: _newest(history) for category, history in found.items()}
+
+
+def peaks_of_tasks(archive: Archive, workflow: Workflow) -> dict[int, float]:
+    """Return the most memory that tasks took in the last runs of this very workflow, by their places in it."""
+    if len(workflow) > _MOST_TASKS:
+        return {}
+    found: dict[int, float] = {}
+    search = Search(workflow=workflow.checksum, outcome=Outcome.DONE)
+    for attempt in find(archive, search, sort="ended", limit=_RUNS * len(workflow)):
+        place = workflow.index.get(attempt.task or "")
+        if place is not None and attempt.used.memory:
+            found[place] = max(attempt.used.memory, found.get(place, 0.0))
+    return found
 
 
 def known_of_task(archive: Archive, workflow: str, task: Task) -> History | None:

@@ -3,10 +3,9 @@
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from math import inf
 from pathlib import Path
 
 from tonnage.archive import Archive
@@ -22,13 +21,13 @@ from tonnage.run.journal import Journal, Reader
 from tonnage.run.local import Local, Watcher
 from tonnage.run.machines import SHARED, Machine, this_machine
 from tonnage.run.minders import Minders
-from tonnage.run.past import known_of, remember, sized_by_density
+from tonnage.run.past import known_of, peaks_of_tasks, remember, sized_by_density
 from tonnage.run.resuming import finals, take_over
 from tonnage.run.state import state_of
 from tonnage.run.summary import Summary, summarise
 from tonnage.size import Plan
-from tonnage.size.learning import Learner
-from tonnage.workflow import Task, Workflow
+from tonnage.size.learning import Learner, as_before
+from tonnage.workflow import Workflow
 
 __all__ = ["Explained", "Options", "Prepared", "Result", "preview"]
 
@@ -70,7 +69,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """What the tasks of a category are tried with at first."""
+    """What some tasks of a category are tried with at first: all that are tried with the same."""
 
     category: str
     tasks: int
@@ -113,7 +112,8 @@ class Prepared:
 
     def explained(self) -> list[Explained]:
         """Return what tasks of each category are tried with, at this moment."""
-        return _explained(self.engine.learner, self.engine.tasks)
+        left = [place for place in range(len(self.workflow)) if self.engine.states[place] != State.DONE]
+        return _explained(self._sizes, self.files, left)
 
     def go(self, watcher: Watcher) -> Result:
         """Run what is left; whatever happens, what was achieved is remembered."""
@@ -217,20 +217,33 @@ class Prepared:
         left = take_over(self.journal, self.files, self.folder, self.workflow, self._say)
         for warning in self._remember() if self.resumed else ():
             self._say(warning)
-        workflow, learner = _sized(self.workflow, self.options.strategy, self.machine, self.archive)
+        sizes = _sizes(self.workflow, self.options.strategy, self.machine, self.archive)
+        self._sizes = replace(sizes, known=_both(sizes.known, left.carried))
+        workflow = sizes.workflow
         tasks = (*workflow.tasks, *finals(workflow))  # those are added when the others have ended
         return Engine(
             workflow.tasks,
-            learner,
+            sizes.learner,
             [self.machine],
             workflow=workflow,
             places=places_of(workflow, rank(workflow, self.options.rank).tolist()),
             rules=self.options.rules,
             input_bytes=lambda number: self.files.input_bytes(tasks[number]),
             done=left.done,
-            carried=_possible(left.carried, self.machine.amounts()),
+            carried=self._sizes.known,
             first_attempt=self.journal.next_attempt(),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """What decides how much tasks get."""
+
+    workflow: Workflow
+    """With requests where those decide."""
+    learner: Learner
+    known: Mapping[int, Carried]
+    """Tasks about which more is known than their category."""
 
 
 def preview(workflow: Workflow, options: Options) -> list[Explained]:
@@ -238,27 +251,42 @@ def preview(workflow: Workflow, options: Options) -> list[Explained]:
     _check_commands(workflow)
     machine = this_machine(_path(workflow).parent).with_amounts(options.machine)
     with Archive.open(options.archive, create=True) as archive:
-        sized, learner = _sized(workflow, options.strategy, machine, archive)
-    return _explained(learner, sized.tasks)
+        sizes = _sizes(workflow, options.strategy, machine, archive)
+    home = _path(workflow).parent
+    return _explained(sizes, Files(home, RunFolder(home)), range(len(workflow)))
 
 
-def _sized(workflow: Workflow, strategy: str, machine: Machine, archive: Archive) -> tuple[Workflow, Learner]:
-    """Return what decides how much tasks get, and the workflow with requests where those decide."""
+def _sizes(workflow: Workflow, strategy: str, machine: Machine, archive: Archive) -> _Sizes:
+    own = peaks_of_tasks(archive, workflow) if strategy == "auto" else {}
     if strategy == "density":
         workflow, strategy = sized_by_density(archive, workflow), "declared"
     plan = Plan(strategy=strategy, machine=machine.amounts(), resources=SHARED)
-    return workflow, Learner(plan, known_of(archive, workflow))
+    learner = Learner(plan, known_of(archive, workflow))
+    known = {}
+    for place, memory in own.items():
+        task = workflow.tasks[place]
+        known[place] = Carried(0, as_before(learner.decide(task.category, task.request), memory))
+    return _Sizes(workflow, learner, known)
 
 
-def _explained(learner: Learner, tasks: Sequence[Task]) -> list[Explained]:
-    count = Counter(task.category for task in tasks)
-    first: dict[str, Task] = {}
-    for task in tasks:
-        first.setdefault(task.category, task)
-    return [
-        Explained(category, number, learner.decide(category, first[category].request))
-        for category, number in count.most_common()
-    ]
+def _both(known: Mapping[int, Carried], carried: Mapping[int, Carried]) -> dict[int, Carried]:
+    """Return what is known about tasks: from this run, else from earlier ones."""
+    both = dict(known)
+    for place, one in carried.items():
+        before = known.get(place)
+        both[place] = one if one.decisions or before is None else replace(one, decisions=before.decisions)
+    return both
+
+
+def _explained(sizes: _Sizes, files: Files, places: Iterable[int]) -> list[Explained]:
+    count: Counter[tuple[str, tuple[Decision, ...]]] = Counter()
+    for place in places:
+        task, known = sizes.workflow.tasks[place], sizes.known.get(place)
+        decisions = known.decisions if known else None
+        if decisions is None:
+            decisions = sizes.learner.decide(task.category, task.request, files.input_bytes(task))
+        count[task.category, decisions] += 1
+    return [Explained(category, number, decisions) for (category, decisions), number in count.most_common()]
 
 
 class _Failures:
@@ -296,18 +324,6 @@ def _is_piped(workflow: Workflow) -> bool:
     """Whether a workflow comes from standard input, or from another program: ``<(make-workflow)``."""
     path = workflow.source.path.absolute() if workflow.source else Path()
     return path.is_relative_to("/dev") or path.is_relative_to("/proc")
-
-
-def _possible(carried: Mapping[int, Carried], machine: Mapping[Resource, float]) -> dict[int, Carried]:
-    """Return what is known about tasks, without sizes that were chosen when the machine had more, of disk say."""
-
-    def fit(decisions: Sequence[Decision]) -> bool:
-        return all(one.amount <= machine.get(one.resource, inf) for one in decisions)
-
-    return {
-        task: known if known.decisions is None or fit(known.decisions) else replace(known, decisions=None)
-        for task, known in carried.items()
-    }
 
 
 def _facts(folder: RunFolder) -> dict[str, str]:

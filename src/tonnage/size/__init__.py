@@ -2,7 +2,7 @@
 
 from tonnage.size.histograms import Histogram, Tally
 from tonnage.size.ladders import Cost, DoesNotFitError, Ladder, cost
-from tonnage.size.learning import Learner, climbed, fits
+from tonnage.size.learning import Learner, as_before, climbed, fits
 from tonnage.size.plans import SIZED, Plan
 from tonnage.size.queues import QueueChoice, compare_queues
 from tonnage.size.records import Records, collect
@@ -32,6 +32,7 @@ __all__ = [
     "Sizer",
     "Tally",
     "WholeMachineFirst",
+    "as_before",
     "climbed",
     "collect",
     "compare_queues",

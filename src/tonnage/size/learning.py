@@ -23,7 +23,7 @@ from tonnage.size.sizers import Same
 from tonnage.size.usage import Usage, peak_of
 from tonnage.units import format_bytes
 
-__all__ = ["Learner", "climbed", "fits"]
+__all__ = ["Learner", "as_before", "climbed", "fits"]
 
 _GIVEN = (Resource.CORES, Resource.MEMORY, Resource.DISK)
 _GROWTH = 2.0
@@ -31,6 +31,7 @@ _PARTS = 32
 """Inputs are rounded up to so many sizes between powers of two: alike tasks share a decision, and it is made fast."""
 _MOST_KEPT = 1024  # decisions of one category, each for another input or request
 _NO_INPUT = 0.0
+_A_LITTLE_MORE = 1.05
 _Key = TypeVar("_Key")
 
 
@@ -229,6 +230,25 @@ def climbed(
     return tuple(
         one if one.rung == rung else replace(one, rung=rung) for one, rung in zip(decisions, rungs, strict=True)
     )
+
+
+def as_before(decisions: Sequence[Decision], memory: float) -> tuple[Decision, ...]:
+    """Return what a task is tried with that took so much memory before: as much, and then what its kind is tried with.
+
+    A little is added, as no two runs of a program take the same to a byte.
+    """
+    first = _rounded(memory * _A_LITTLE_MORE)
+    return tuple(_from(one, first) if one.resource is Resource.MEMORY else one for one in decisions)
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def _from(decision: Decision, first: float) -> Decision:
+    last = decision.ladder[-1]
+    if first >= last:
+        return decision
+    ladder = few(of_rungs(first, *(rung for rung in decision.ladder if rung > first)))
+    reason = f"earlier runs of this very task stayed within {decision.resource.shown(first)}"
+    return Decision(decision.resource, ladder, "as-before", 1, reason)
 
 
 @lru_cache(maxsize=_MOST_KEPT)
