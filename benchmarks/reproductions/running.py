@@ -2,8 +2,8 @@
 
 The paper's Fig. 15 reports that a run which knows nothing at first comes to waste about as much as one that knows the
 past. Its CMS analysis data is not public, so this looks at the two workflows whose data is: jobs go through the engine
-of ``tonnage run`` on virtual machines, and what is wasted after the first tenth of them is compared with the best ladder
-for each category that knows all jobs (the offline optimum).
+of ``tonnage run`` on virtual machines, and what is wasted after the first tenth of them is compared with the best
+ladder for each category that knows all jobs (the offline optimum).
 
 Needs the public data sets: $TONNAGE_DATA, else ../shared/data. Run it with the project's Python:
 ``.venv/bin/python benchmarks/reproduce running``.
