@@ -38,6 +38,15 @@ class Said:
         return facts
 
 
+class Begun(subprocess.Popen[str]):
+    """A call that goes on; a test that fails does not wait for its end."""
+
+    def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
+        if kind is not None:
+            self.kill()
+        super().__exit__(kind, value, traceback)
+
+
 class Place:
     """A folder with workflows and an archive of its own, and the command line in it."""
 
@@ -68,11 +77,11 @@ class Place:
         assert "Traceback" not in ended.stderr, ended.stderr
         return Said(ended.returncode, ended.stdout, ended.stderr)
 
-    def begin(self, *arguments: object, **options: object) -> "subprocess.Popen[str]":
+    def begin(self, *arguments: object, **options: object) -> Begun:
         """Call Tonnage, and do not wait."""
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         given: Any = {"cwd": self.folder, "env": self.environment, **pipes, **options}
-        return subprocess.Popen(self.words(*arguments), text=True, **given)
+        return Begun(self.words(*arguments), text=True, **given)
 
     def runs(self) -> list[RunFolder]:
         return list(runs_of(self.folder))
