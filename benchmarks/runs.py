@@ -4,8 +4,9 @@
 
 Tonnage measures every task and writes a journal and an archive meanwhile; of the others, Makeflow, ninja, HyperQueue
 and Snakemake keep some record, and the rest none. All take turns, round after round, so that all have the same noise.
-A run of one task is subtracted for the rate: so those that are slow are measured with fewer tasks. CPU time is that of
-the program and its tasks together, as the kernel counts it.
+The shortest run of one task is subtracted for the rate: so those that are slow are measured with fewer tasks. CPU time
+is that of the program and its tasks together, as the kernel counts it, the least of all rounds. HyperQueue's own client
+looks only once a second whether all is done.
 """
 
 import argparse
@@ -140,7 +141,7 @@ def runners() -> Iterator[Runner]:
         print("HyperQueue is not installed, and is left out")
     if importlib.util.find_spec("snakemake"):
         words = [sys.executable, "-m", "snakemake", "--quiet", "all", "--snakefile", "{}", "--jobs"]
-        yield Runner("Snakemake", lambda tasks: [*words, str(tasks.at_once)], _snakefile, part=50)
+        yield Runner("Snakemake", lambda tasks: [*words, str(tasks.at_once)], _snakefile, part=20)
     else:
         print("Snakemake is not installed, and is left out")
 
@@ -202,11 +203,11 @@ def rates(some: list[Runner], tasks: Tasks, rounds: int) -> None:
     for runner in some:
         count = _count(runner, tasks, False)
         runs = found[runner.name]
-        start = statistics.median(one.wall for one, _ in runs)
+        start = min(one.wall for one, _ in runs)
         every = [(count - 1) / (many.wall - start) for _, many in runs]
         rate = statistics.median(every)
         whole = statistics.median(count / many.wall for _, many in runs)
-        cpu = statistics.median((many.cpu - one.cpu) / (count - 1) for one, many in runs)
+        cpu = (min(many.cpu for _, many in runs) - min(one.cpu for one, _ in runs)) / (count - 1)
         ours = ours or rate
         cells = [f"{count:,}", f"{whole:,.0f}", f"{rate:,.0f}", f"{1e6 * cpu:,.0f} us", f"{1000 * start:,.0f} ms"]
         rows.append([runner.name, *cells, f"{ours / rate:.2f}", " ".join(f"{one:,.0f}" for one in every)])
@@ -227,7 +228,7 @@ def efficiency(some: list[Runner], tasks: Tasks, rounds: int) -> None:
     rows = []
     for runner in some:
         runs = found[runner.name]
-        start = statistics.median(one.wall for one, _ in runs) - IDEAL
+        start = min(one.wall for one, _ in runs) - IDEAL
         every = [ideal / (many.wall - start) for _, many in runs]
         whole = statistics.median(ideal / many.wall for _, many in runs)
         cells = [f"{whole:.2f}", f"{statistics.median(every):.2f}", " ".join(f"{one:.2f}" for one in every)]
