@@ -7,8 +7,8 @@ from tonnage.size.ladders import Ladder, of_rungs
 
 __all__ = ["LEAST_BYTES", "fair_share", "few", "rounded_time", "rounded_up"]
 
-LEAST_BYTES = 2.0**26
-"""64 MiB: nobody saves anything worth a retry below that."""
+LEAST_BYTES = 2.0**24
+"""16 MiB: nobody saves anything worth a retry below that."""
 _LEAST_SECONDS = 600.0
 _ROUND_SECONDS = ((4 * 3600.0, 300.0), (86400.0, 900.0), (float("inf"), 3600.0))
 """Run times up to a length are rounded up to a multiple."""
