@@ -204,7 +204,7 @@ def rates(some: list[Runner], tasks: Tasks, rounds: int) -> None:
         count = _count(runner, tasks, False)
         runs = found[runner.name]
         start = min(one.wall for one, _ in runs)
-        every = [(count - 1) / (many.wall - start) for _, many in runs]
+        every = [(count - 1) / _without(start, many.wall) for _, many in runs]
         rate = statistics.median(every)
         whole = statistics.median(count / many.wall for _, many in runs)
         cpu = (min(many.cpu for _, many in runs) - min(one.cpu for one, _ in runs)) / (count - 1)
@@ -221,6 +221,11 @@ def rates(some: list[Runner], tasks: Tasks, rounds: int) -> None:
     table(title, header, rows)
 
 
+def _without(start: float, wall: float) -> float:
+    """Return a time without that of the start: at most the half of it, where noise makes it look like more."""
+    return wall - min(start, wall / 2)
+
+
 def efficiency(some: list[Runner], tasks: Tasks, rounds: int) -> None:
     """Print how near a run of tasks that sleep comes to the shortest time in which it is possible."""
     found = measured(some, tasks, rounds, all_of_them=True)
@@ -229,7 +234,7 @@ def efficiency(some: list[Runner], tasks: Tasks, rounds: int) -> None:
     for runner in some:
         runs = found[runner.name]
         start = min(one.wall for one, _ in runs) - IDEAL
-        every = [ideal / (many.wall - start) for _, many in runs]
+        every = [ideal / _without(start, many.wall) for _, many in runs]
         whole = statistics.median(ideal / many.wall for _, many in runs)
         cells = [f"{whole:.2f}", f"{statistics.median(every):.2f}", " ".join(f"{one:.2f}" for one in every)]
         rows.append([runner.name, *cells])
