@@ -47,7 +47,6 @@ CREATE TABLE attempts (
     memory_method TEXT, lower_bounds TEXT, stdout TEXT, stderr TEXT,
     note TEXT                  -- what went wrong, and what becomes of the task
 );
-CREATE INDEX attempts_task ON attempts (task);
 """  # noqa: S608 (our own names)
 _START_COLUMNS = ["id", "task", "number", "machine", "started", "input_bytes"] + [
     name for one in _GIVEN for name in (str(one), f"{one}_decision")
@@ -64,6 +63,7 @@ _UPDATE_END = (
 )
 _USED = attrgetter(*Resource)
 _REMEMBERED = 10_000
+_PAGES = 8_000  # of the write-ahead log, before they are brought into the file: 32 MB, so that it is seldom
 
 
 class JournalError(TonnageError):
@@ -176,6 +176,7 @@ class Journal(Reader):
             run = self._connection.execute
             run("PRAGMA journal_mode = " + ("DELETE" if shared_disk else "WAL"))
             run("PRAGMA synchronous = " + ("FULL" if durable or shared_disk else "NORMAL"))
+            run(f"PRAGMA wal_autocheckpoint = {_PAGES}")
             if not run("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 self._connection.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
             elif self.facts().get("version") != _VERSION:

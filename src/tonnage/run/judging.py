@@ -34,9 +34,9 @@ def judged(answer: Answer, task: Task, files: Files) -> Ended:
 def _ended(answer: Answer, task: Task, files: Files) -> Ended:
     used = _used(answer, task, files)
     status = answer.status
-    common = Ended(
+    done = Ended(
         attempt=answer.attempt,
-        outcome=Outcome.FAILED,
+        outcome=Outcome.DONE,
         used=used,
         started=answer.started,
         ended=answer.ended or time.time(),
@@ -49,43 +49,43 @@ def _ended(answer: Answer, task: Task, files: Files) -> Ended:
         note="; ".join(answer.notes),
     )
     if answer.lost:
-        return replace(common, outcome=Outcome.LOST, note="its minder was killed")
+        return replace(done, outcome=Outcome.LOST, note="its minder was killed")
     if answer.error is not None and status is None:
-        return replace(common, hopeless=True, note=answer.error)
+        return replace(done, outcome=Outcome.FAILED, hopeless=True, note=answer.error)
     if answer.stopped_because == "cancelled":
-        return replace(common, outcome=Outcome.CANCELLED)
-    if answer.exceeded and (answer.stopped_because == "limit" or common.exit_status != 0):
-        return _exhausted(common, answer)
-    return _as_it_ended(common, task, files)
+        return replace(done, outcome=Outcome.CANCELLED)
+    if answer.exceeded and (answer.stopped_because == "limit" or done.exit_status != 0):
+        return _exhausted(done, answer)
+    return _as_it_ended(done, task, files)
 
 
-def _as_it_ended(common: Ended, task: Task, files: Files) -> Ended:
+def _as_it_ended(done: Ended, task: Task, files: Files) -> Ended:
     """Judge an attempt that nobody stopped."""
-    if common.signal is not None:
-        return _signalled(common)
-    if common.exit_status:
-        hopeless = common.exit_status in _NOT_FOUND
-        return replace(common, hopeless=hopeless, note=f"exit status {common.exit_status}")
-    missing = files.missing_output(task, common.attempt, common.started or 0.0)
+    if done.signal is not None:
+        return _signalled(done)
+    if done.exit_status:
+        hopeless = done.exit_status in _NOT_FOUND
+        return replace(done, outcome=Outcome.FAILED, hopeless=hopeless, note=f"exit status {done.exit_status}")
+    missing = files.missing_output(task, done.attempt, done.started or 0.0)
     if missing is not None:
-        return replace(common, note=f"it succeeded, but did not write {missing}")
-    return replace(common, outcome=Outcome.DONE)
+        return replace(done, outcome=Outcome.FAILED, note=f"it succeeded, but did not write {missing}")
+    return done
 
 
-def _exhausted(common: Ended, answer: Answer) -> Ended:
+def _exhausted(done: Ended, answer: Answer) -> Ended:
     resource = next(Resource(name) for name in map(str, Resource) if name in answer.exceeded)
     limit, value = answer.exceeded[resource]
     note = f"it took {resource.shown(value)} of {resource} and had {resource.shown(limit)}"
-    return replace(common, outcome=Outcome.EXHAUSTED, exhausted=resource, note=note)
+    return replace(done, outcome=Outcome.EXHAUSTED, exhausted=resource, note=note)
 
 
-def _signalled(common: Ended) -> Ended:
+def _signalled(done: Ended) -> Ended:
     """Judge a death by a signal: nobody kills himself with SIGKILL, so that was the system or a person."""
-    number = common.signal or 0
+    number = done.signal or 0
     name = signal.Signals(number).name if number in list(signal.Signals) else str(number)
     if number == signal.SIGKILL:
-        return replace(common, outcome=Outcome.LOST, killed=True, note="somebody killed it (SIGKILL)")
-    return replace(common, note=f"it died of {name}")
+        return replace(done, outcome=Outcome.LOST, killed=True, note="somebody killed it (SIGKILL)")
+    return replace(done, outcome=Outcome.FAILED, note=f"it died of {name}")
 
 
 def _used(answer: Answer, task: Task, files: Files) -> Amounts:
