@@ -73,9 +73,8 @@ def compared(name: str, *, quick: bool, show: Callable[[str], None]) -> None:
     counted = np.arange(len(load)) >= WARM_UP * len(load)
     best, floored = (optimum(load, counted, least) for least in (0.0, LEAST_BYTES))
     show(f"\n{name}: {len(load):,} jobs on {SETS[name]}, memory wasted after the first {WARM_UP:.0%} of the jobs")
-    show(
-        f"  offline optimum {best:.2%}; with at least {format_bytes(LEAST_BYTES, binary=True)} for each job, as auto gives, {floored:.2%}"
-    )
+    least = format_bytes(LEAST_BYTES, binary=True)
+    show(f"  offline optimum {best:.2%}; with at least {least} for each job, as auto gives, {floored:.2%}")
     show("  strategy          wasted   points  within 2 points  of all  of the oracle  retries")
     oracle = play(load, machines, ORACLE)
     for strategy in STRATEGIES[:1] if quick else STRATEGIES:
