@@ -16,6 +16,7 @@ from tempfile import mkdtemp
 import pytest
 
 from run.helping import Place, kill, marked
+from tonnage.archive import Archive
 from tonnage.errors import TonnageError
 from tonnage.run.folders import Lock
 from tonnage.run.journal import Reader
@@ -533,6 +534,18 @@ def test_an_archive_that_does_not_take_the_run_in_is_a_warning(place: Place, sma
     said = place.call("run", "w.txt")
     assert said.status == 0, said.stderr
     assert "the archive did not take this run in" in said.stderr
+
+
+def test_an_archive_that_was_removed_is_told_everything_again(place: Place) -> None:
+    place.write("w.makeflow", rule("a", "", "touch a") + rule("b", "a", "test -e go && touch b"))
+    assert place.call("run", "w.makeflow").status == 1
+    archive = Path(place.environment["TONNAGE_ARCHIVE"])
+    for file in archive.parent.glob(f"{archive.name}*"):
+        file.unlink()
+    place.write("go", "")
+    assert place.call("run", "w.makeflow").status == 0
+    with Archive.open(str(archive)) as stored:
+        assert stored.count() == 3
 
 
 def test_without_a_home_the_archive_can_be_named(place: Place) -> None:

@@ -125,7 +125,8 @@ def remember(
     """Store a run's attempts that have ended, but for those of which the journal knows that this archive has them."""
     stored = f"stored in {archive}"
     settled = journal.settled()
-    entries = attempts_of(journal, folder, workflow, after=int(journal.facts().get(stored, 0)))
+    known = any(True for _ in find(archive, Search(run=folder.id), limit=1))  # it may be a new archive of the same name
+    entries = attempts_of(journal, folder, workflow, after=int(journal.facts().get(stored, 0)) if known else 0)
     report = import_source(archive, Source(str(folder.path), folder.id, "tonnage", entries), fields=fields)
     journal.note({stored: str(settled)})
     return report
