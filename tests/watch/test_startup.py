@@ -36,8 +36,8 @@ def test_nothing_slow_is_imported_before_the_command_starts(tmp_path: Path) -> N
 
 
 def test_the_keeper_of_a_pool_stays_small() -> None:
-    words = ["-P", "-S", "-c", "import sys; import tonnage.watch.pool; print(*sys.modules)"]
-    ended = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=True)
+    program = f"import sys; sys.path.insert(0, {str(_source())!r}); import tonnage.watch.pool; print(*sys.modules)"
+    ended = subprocess.run([sys.executable, "-P", "-S", "-c", program], capture_output=True, text=True, check=True)
     assert set(ended.stdout.split()).isdisjoint(SLOW)
 
 

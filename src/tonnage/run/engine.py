@@ -197,8 +197,8 @@ class Engine:
 
     # Events
 
-    def add(self, task: Task) -> int:
-        """Take in a task that depends on no other; return its number."""
+    def add(self, task: Task, known: Carried | None = None) -> int:
+        """Take in a task that depends on no other, and what is known about it; return its number."""
         number = len(self.tasks)
         self.tasks.append(task)
         self.states.append(State.WAITING)
@@ -206,6 +206,8 @@ class Engine:
         self._places.append(number)
         self._missing.append(0)
         self._attempts.append(0)
+        if known is not None:
+            self._carry(number, known)
         self._make_ready(number)
         return number
 
@@ -396,6 +398,12 @@ class Engine:
             return _NOBODY
         return self._children[self._child_start[task] : self._child_start[task + 1]]
 
+    def _carry(self, task: int, known: Carried) -> None:
+        """Take over what is known about a task; a size that no machine has any more is decided anew."""
+        self._attempts[task] = known.attempts
+        if known.decisions is not None and self._room.fits_an_empty_machine(_need(known.decisions)):
+            self._again[task] = known.decisions
+
     def _restore(self, done: Iterable[int], carried: Mapping[int, Carried]) -> None:
         self.counts[State.WAITING] = len(self.tasks)
         for task in done:
@@ -403,9 +411,7 @@ class Engine:
             for child in self._children_of(task):
                 self._missing[child] -= 1
         for task, known in carried.items():
-            self._attempts[task] = known.attempts
-            if known.decisions is not None and self._room.fits_an_empty_machine(_need(known.decisions)):
-                self._again[task] = known.decisions
+            self._carry(task, known)
         for task, state in enumerate(self.states):
             if state == State.WAITING and not self._missing[task]:
                 self._make_ready(task)

@@ -151,8 +151,8 @@ class Prepared:
             if last and state == State.READY:
                 self.engine.cancel(number)
         self.engine.closed = False
-        for task in last:
-            self.engine.add(task)
+        for place, task in enumerate(last, len(self.workflow)):
+            self.engine.add(task, self._sizes.known.get(place))
         return local.go(watcher) if last else None
 
     def _remember(self) -> tuple[str, ...]:
@@ -230,7 +230,7 @@ class Prepared:
             rules=self.options.rules,
             input_bytes=lambda number: self.files.input_bytes(tasks[number]),
             done=left.done,
-            carried=self._sizes.known,
+            carried={place: known for place, known in self._sizes.known.items() if place < len(workflow)},
             first_attempt=self.journal.next_attempt(),
         )
 
