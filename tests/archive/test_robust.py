@@ -17,7 +17,7 @@ from tonnage.errors import InputError
 from tonnage.jobs import Attempt
 from tonnage.logs import synthetic
 
-KILLS = max(12, int(os.environ.get("TONNAGE_SOAK", "0")) // 10)
+KILLS = max(6, int(os.environ.get("TONNAGE_SOAK", "0")) // 10)
 TONNAGE = [sys.executable, "-m", "tonnage"]
 
 

@@ -127,8 +127,9 @@ def test_starts_are_those_of_brute_force(
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("requests", REQUESTS)
-def test_starts_of_the_first_5000_jobs_of_kth_are_those_of_brute_force(data: Path, requests: str, policy: str) -> None:
-    log = Workload.load(data / "queues" / "kth-sp2.swf.gz").head(5000)
+def test_starts_of_the_first_thousands_of_jobs_of_kth_are_those_of_brute_force(data: Path, requests: str, policy: str) -> None:
+    # EASY makes its plan anew at every event, which takes the plain reference long.
+    log = Workload.load(data / "queues" / "kth-sp2.swf.gz").head(2000 if policy == "easy" else 5000)
     jobs = jobs_of(log, requests)
     Reference(log.machine_nodes, jobs, easy=policy == "easy").advance(FOREVER)
     assert replay(log, requests=requests, policy=policy).tolist() == [job.start for job in jobs]

@@ -81,7 +81,7 @@ def test_moments_are_spread_over_the_log(run: Run) -> None:
 
 
 def test_an_interrupted_replay_goes_on_where_it_was(run: Run, folder: Path) -> None:
-    words = ("cybershake.json", "epigenomics.json", *QUEUE, "--every", "2h", "--strategies", "per-task,glume", "--json")
+    words = ("cybershake.json", "epigenomics.json", *QUEUE, "--every", "4h", "--strategies", "per-task,glume", "--json")
     expected = run(*words).stdout
     done = folder / "done.jsonl"
     process = subprocess.Popen(

@@ -39,7 +39,7 @@ def test_prio_is_compared_with_first_in_first_out(run: Run) -> None:
 
 
 def test_the_same_seed_gives_the_same_numbers(run: Run) -> None:
-    words = ("w.json", "--samples", "12", "--runs", "3", "--methods", "all", "--json")
+    words = ("w.json", "--samples", "4", "--runs", "2", "--methods", "all", "--json")
     first, second, other = (run(*words, "--seed", seed).stdout for seed in ("4", "4", "5"))
     assert first == second != other
     assert {one["method"] for one in json.loads(first)["points"]} == set(METHODS) - {"fifo"}

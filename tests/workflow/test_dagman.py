@@ -402,6 +402,7 @@ def test_a_bomb_of_splices_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("statement", ["SPLICE a", "INCLUDE"])
 def test_a_bomb_of_empty_files_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str) -> None:
     monkeypatch.setattr("tonnage.workflow.dagman.reader._MOST_SPLICES", 1000)
+    monkeypatch.setattr("tonnage.workflow.dagman.parts._MOST_INCLUDES", 1000)
     for number in range(28):
         again = f"{statement.replace('a', 'b')} {number + 1}.dag"
         (tmp_path / f"{number}.dag").write_text(f"{statement} {number + 1}.dag\n{again}\n")
