@@ -127,7 +127,7 @@ def test_starts_are_those_of_brute_force(
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("requests", REQUESTS)
-def test_starts_of_the_first_thousands_of_jobs_of_kth_are_those_of_brute_force(data: Path, requests: str, policy: str) -> None:
+def test_starts_of_the_first_jobs_of_kth_are_those_of_brute_force(data: Path, requests: str, policy: str) -> None:
     # EASY makes its plan anew at every event, which takes the plain reference long.
     log = Workload.load(data / "queues" / "kth-sp2.swf.gz").head(2000 if policy == "easy" else 5000)
     jobs = jobs_of(log, requests)

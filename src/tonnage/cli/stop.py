@@ -25,6 +25,7 @@ def stop(text: str, now: bool, wait: bool) -> None:
              tonnage stop analysis-20261116-140411 --now
     """
     from tonnage.run.folders import find_run
+    from tonnage.run.state import facts_of
 
     folder = find_run(text)
     holder = folder.holder()
@@ -42,4 +43,5 @@ def stop(text: str, now: bool, wait: bool) -> None:
         raise TonnageError(f"the run {folder.id} belongs to another user (process {process})") from None
     while wait and folder.process() == process:
         time.sleep(_PAUSE)
-    click.echo(f"{folder.id}: {'stopped' if wait else 'is being stopped'}; running its workflow again goes on with it")
+    goes_on = "; running its workflow again goes on with it" if "workflow" in facts_of(folder) else ""
+    click.echo(f"{folder.id}: {'stopped' if wait else 'is being stopped'}{goes_on}")

@@ -4,7 +4,6 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -17,13 +16,13 @@ from tonnage.run.engine import Carried, Ended, Engine, Rules, Settled, State, pl
 from tonnage.run.files import Files
 from tonnage.run.folders import Lock, RunFolder, choosing, new_run, runs_of
 from tonnage.run.foreseen import foreseen
-from tonnage.run.journal import Journal, Reader
+from tonnage.run.journal import Journal
 from tonnage.run.local import Local, Watcher
 from tonnage.run.machines import SHARED, Machine, this_machine
 from tonnage.run.minders import Minders
 from tonnage.run.past import known_of, peaks_of_tasks, remember, sized_by_density
 from tonnage.run.resuming import finals, take_over
-from tonnage.run.state import state_of
+from tonnage.run.state import facts_of, state_of
 from tonnage.run.summary import Summary, summarise
 from tonnage.size import Plan
 from tonnage.size.learning import Learner, as_before
@@ -166,7 +165,7 @@ class Prepared:
     def _before(self) -> Summary | None:
         """Return what the last finished run of this very workflow added up to."""
         for folder in runs_of(self.home):
-            facts = _facts(folder)
+            facts = facts_of(folder)
             if folder != self.folder and "finished" in facts and facts.get("checksum") == self.workflow.checksum:
                 return state_of(folder).summary
         return None
@@ -177,7 +176,7 @@ class Prepared:
         """Return the folder of the newest unfinished run of this workflow, or a new one."""
         chosen = None
         for folder in runs_of(self.home):
-            facts = _facts(folder)
+            facts = facts_of(folder)
             ours = self._is_ours(facts)
             if ours and chosen is None and "finished" not in facts and not self.options.new:
                 chosen = folder
@@ -324,12 +323,3 @@ def _is_piped(workflow: Workflow) -> bool:
     """Whether a workflow comes from standard input, or from another program: ``<(make-workflow)``."""
     path = workflow.source.path.absolute() if workflow.source else Path()
     return path.is_relative_to("/dev") or path.is_relative_to("/proc")
-
-
-def _facts(folder: RunFolder) -> dict[str, str]:
-    """Return what a run's journal says about the run; nothing where it cannot be read."""
-    try:
-        with closing(Reader(folder.journal)) as reader:
-            return reader.facts()
-    except TonnageError:
-        return {}

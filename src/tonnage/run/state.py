@@ -1,15 +1,17 @@
 """How far a run is, as its journal says: for whoever looks at it from outside."""
 
 import time
+from contextlib import closing
 from dataclasses import dataclass
 
+from tonnage.errors import TonnageError
 from tonnage.jobs import Resource
 from tonnage.run.folders import RunFolder
 from tonnage.run.journal import Reader, Row
 from tonnage.run.machines import Machine
 from tonnage.run.summary import Summary, summarise
 
-__all__ = ["RunState", "state_of"]
+__all__ = ["RunState", "facts_of", "state_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,15 @@ def state_of(folder: RunFolder) -> RunState:
         )
     finally:
         reader.close()
+
+
+def facts_of(folder: RunFolder) -> dict[str, str]:
+    """Return what a run's journal says about the run as a whole; nothing where it cannot be read."""
+    try:
+        with closing(Reader(folder.journal)) as reader:
+            return reader.facts()
+    except TonnageError:
+        return {}
 
 
 def machine_of(facts: dict[str, str]) -> Machine:
