@@ -79,11 +79,11 @@ def learn() -> None:
 def execute() -> None:
     """Run a survey of real processes: with whole machines, twice with what was learnt, and with all peaks known."""
     shutil.rmtree(SURVEY, ignore_errors=True)
-    make(SURVEY)
+    make(SURVEY, speed=1.5)
     print("\nNow real processes: a survey of the sky, whose tasks use 15 to 600 MB and do not say so (see")
     print("examples/survey). They mostly wait, so that memory limits how many run at once, whatever this machine has.")
     tonnage("show", "demo/survey/survey.mf")
-    print("\nWithout any sizes, each task gets the whole machine (this takes a minute and a half):")
+    print("\nWithout any sizes, each task gets the whole machine (this takes a minute):")
     whole = run("survey.mf", size="whole-machine", archive="others.db")
     print("\nTonnage's first run: nothing is known at first, and it learns from every task that ends:")
     first = run("survey.mf", size="auto", archive="learnt.db")
