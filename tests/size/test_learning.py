@@ -234,13 +234,17 @@ def test_a_strategy_must_be_known() -> None:
         Learner(plan("luck"))
 
 
-@given(past=st.lists(amounts, max_size=8), memory=st.integers(1, 100_000).map(lambda megabytes: megabytes * 1e6))
+@given(past=st.lists(amounts, max_size=8), memory=st.integers(1, 10_000).map(lambda tens: tens * 1e7))
 def test_a_task_that_ran_before_gets_what_it_took_and_a_little_more(past: Sequence[Amounts], memory: float) -> None:
     usual = learnt(past, plan()).decide("align")
     decisions = as_before(usual, memory)
     check_ladders(decisions)
     first = decisions[1].amount
     assert first >= min(memory * 1.05, MACHINE[Resource.MEMORY]) * (1 - 1e-9) or first == usual[1].amount
-    assert first <= max(memory * 1.05 * 1.04, usual[1].amount)
+    assert first <= max(memory * 1.05 * 1.04, usual[1].amount, 2**24)
     assert (decisions[0], decisions[2]) == (usual[0], usual[2])
     assert as_before(usual, memory)[1] is decisions[1]
+
+
+def test_a_task_that_took_next_to_nothing_before_gets_a_little() -> None:
+    assert as_before(Learner(plan()).decide("align"), 1e6)[1].amount == 2**24

@@ -235,9 +235,9 @@ def climbed(
 def as_before(decisions: Sequence[Decision], memory: float) -> tuple[Decision, ...]:
     """Return what a task is tried with that took so much memory before: as much, and then what its kind is tried with.
 
-    A little is added, as no two runs of a program take the same to a byte.
+    A little is added, as no two runs of a program take the same to a byte; and little is hard to measure.
     """
-    first = _rounded(memory * _A_LITTLE_MORE)
+    first = max(_rounded(memory * _A_LITTLE_MORE), least(Resource.MEMORY))
     return tuple(_from(one, first) if one.resource is Resource.MEMORY else one for one in decisions)
 
 
