@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Carried", "Ended", "Engine", "Rules", "Settled", "Start", "State", "places_of"]
 
-_PATIENCE = 32  # starts of later tasks that one lets pass before a machine is kept free for it
+_PATIENCE = 32  # times that later tasks start before it, until a machine is kept free for a task
 _MOST_KILLED = 5
 
 
