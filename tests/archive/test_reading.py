@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from archive.attempts import attempts
 from archive.conftest import Store
-from tonnage.archive import EVERYTHING, Archive, Search, find, forget, histories, stats
+from tonnage.archive import EVERYTHING, Archive, Search, find, forget, histories, peaks_by_task, stats
 from tonnage.jobs import Amounts, Attempt, Outcome, Resource
 
 
@@ -51,6 +51,23 @@ def test_histories_of_labels_and_of_all(archive: Archive, store: Store) -> None:
     }
     (together,) = histories(archive, by=None).values()
     assert together.used[Resource.MEMORY].tolist() == list(range(10))
+
+
+def test_the_most_that_each_task_used_when_it_finished(archive: Archive, store: Store) -> None:
+    used = [
+        ("a", 3, Outcome.DONE),
+        ("a", 5, Outcome.DONE),
+        ("a", 9, Outcome.EXHAUSTED),
+        ("b", 2, None),
+        ("c", None, None),
+    ]
+    store(
+        [
+            Attempt(row=f"{n}", task=task, outcome=outcome, used=Amounts.of(memory=memory))
+            for n, (task, memory, outcome) in enumerate([*used, (None, 7, None)])
+        ]
+    )
+    assert peaks_by_task(archive, Resource.MEMORY) == {"a": 5, "b": 2}
 
 
 def test_no_attempt_is_lost_between_two_batches(archive: Archive, store: Store) -> None:

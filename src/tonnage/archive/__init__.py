@@ -2,7 +2,7 @@
 
 from tonnage.archive.export import export, record
 from tonnage.archive.importing import Report, import_source
-from tonnage.archive.reading import find, histories
+from tonnage.archive.reading import find, histories, peaks_by_task
 from tonnage.archive.search import EVERYTHING, Search
 from tonnage.archive.stats import stats
 from tonnage.archive.store import Archive
@@ -20,6 +20,7 @@ __all__ = [
     "forget",
     "histories",
     "import_source",
+    "peaks_by_task",
     "record",
     "stats",
 ]

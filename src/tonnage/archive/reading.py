@@ -17,7 +17,7 @@ from tonnage.archive.store import Archive
 from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import AMOUNTS, Attempt, History, Outcome, Resource
 
-__all__ = ["GROUPS", "SORTABLE", "columns_by_group", "find", "histories"]
+__all__ = ["GROUPS", "SORTABLE", "columns_by_group", "find", "histories", "peaks_by_task"]
 
 FloatArray: TypeAlias = NDArray[np.float64]
 
@@ -100,6 +100,16 @@ def histories(
     found = columns_by_group(archive, [*columns, attempts.c.input_bytes, finished, _ran_out()], search, by=by)
     methods = _memory_methods(archive, search, by) if Resource.MEMORY in resources else {}
     return {group: _history(table, resources, requested, methods.get(group, {})) for group, table in found.items()}
+
+
+def peaks_by_task(archive: Archive, resource: Resource, search: Search = EVERYTHING) -> dict[str, float]:
+    """Return the most of a resource that each task used, by the tasks' names, in one query; of those that finished."""
+    column = attempts.c[resource]
+    chosen = select(tasks.c.name, func.max(column)).select_from(attempts.join(tasks))
+    chosen = chosen.where(_FINISHED, column.is_not(None), *search.conditions(archive.engine.dialect.name))
+    with connect(archive.engine) as connection:
+        rows = connection.execute(chosen.where(tasks.c.name.is_not(None)).group_by(tasks.c.name))
+        return {name: float(most) for name, most in rows}
 
 
 def _ran_out() -> ColumnElement[int]:

@@ -7,8 +7,8 @@ import socket
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 
-from tonnage.archive import Archive, Report, Search, find, histories, import_source
-from tonnage.jobs import Attempt, Decision, History, Outcome
+from tonnage.archive import Archive, Report, Search, find, histories, import_source, peaks_by_task
+from tonnage.jobs import Attempt, Decision, History, Resource
 from tonnage.logs.sources import Source
 from tonnage.run.folders import RunFolder
 from tonnage.run.journal import Journal, Row
@@ -22,7 +22,6 @@ __all__ = ["attempts_of", "known_of", "known_of_task", "peaks_of_tasks", "rememb
 
 _MOST = 5_000  # past jobs of a category that a run learns from: the newest
 _MOST_TASKS = 100_000  # of a workflow whose tasks are looked up one by one
-_RUNS = 3  # of a workflow that are looked at for its tasks' own peaks
 _MARGIN = 0.05
 # Programs that say nothing about what a task does: it is in what they are given.
 _ANYTHING = re.compile(r"(ba|da|z)?sh|env|nice|time|python[\d.]*|perl|ruby|node|R|Rscript|java|srun|mpirun")
@@ -46,16 +45,12 @@ def known_of(archive: Archive, workflow: Workflow) -> dict[str, History]:
 
 
 def peaks_of_tasks(archive: Archive, workflow: Workflow) -> dict[int, float]:
-    """Return the most memory that tasks took in the last runs of this very workflow, by their places in it."""
+    """Return the most memory that tasks took in runs of this very workflow, by their places in it."""
     if len(workflow) > _MOST_TASKS:
         return {}
-    found: dict[int, float] = {}
-    search = Search(workflow=workflow.checksum, outcome=Outcome.DONE)
-    for attempt in find(archive, search, sort="ended", limit=_RUNS * len(workflow)):
-        place = workflow.index.get(attempt.task or "")
-        if place is not None and attempt.used.memory:
-            found[place] = max(attempt.used.memory, found.get(place, 0.0))
-    return found
+    found = peaks_by_task(archive, Resource.MEMORY, Search(workflow=workflow.checksum))
+    places = {workflow.index.get(name): memory for name, memory in found.items() if memory > 0}
+    return {place: memory for place, memory in places.items() if place is not None}
 
 
 def known_of_task(archive: Archive, workflow: str, task: Task) -> History | None:
