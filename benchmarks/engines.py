@@ -20,7 +20,8 @@ from time import process_time
 import numpy as np
 
 from tonnage.jobs import Amounts, Outcome, Resource
-from tonnage.run.engine import Ended, Engine
+from tonnage.run.engine import Engine
+from tonnage.run.events import Ended
 from tonnage.run.machines import SHARED, Machine
 from tonnage.size import Plan
 from tonnage.size.learning import Learner

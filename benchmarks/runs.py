@@ -25,7 +25,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tonnage.jobs import Amounts, Outcome, Resource
-from tonnage.run.engine import Ended, Engine, State
+from tonnage.run.engine import Engine
+from tonnage.run.events import Ended, State
 from tonnage.run.journal import Journal
 from tonnage.run.resuming import take_over
 from tonnage.run.running import Options, Prepared

@@ -93,7 +93,7 @@ def run(
     Example: tonnage run analysis.mf
              tonnage run analysis.dag --machine cores=4,memory=8GB --explain
     """
-    from tonnage.run.engine import Rules
+    from tonnage.run.events import Rules
     from tonnage.run.running import Options, Prepared, preview
 
     options = Options(

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
 
-    from tonnage.run.engine import Ended, Engine, Settled, Start
+    from tonnage.run.engine import Engine
+    from tonnage.run.events import Ended, Settled, Start
     from tonnage.run.minders import Seen
     from tonnage.run.progress import Progress, Running
 

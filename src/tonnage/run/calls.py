@@ -11,7 +11,7 @@ from typing import Any
 
 from tonnage.errors import InputError
 from tonnage.run import calling
-from tonnage.run.engine import Ended, Settled, State
+from tonnage.run.events import Ended, Settled, State
 from tonnage.run.futures import TaskFailedError, failure
 
 __all__ = ["Call", "category_of", "pickled"]

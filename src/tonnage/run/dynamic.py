@@ -19,7 +19,8 @@ from tonnage.archive import Archive
 from tonnage.archive.engine import on_network
 from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import Resource
-from tonnage.run.engine import Ended, Engine, Rules, Settled, Start, State
+from tonnage.run.engine import Engine
+from tonnage.run.events import Ended, Rules, Settled, Start, State
 from tonnage.run.files import Files
 from tonnage.run.folders import Lock, new_run
 from tonnage.run.futures import TaskFuture

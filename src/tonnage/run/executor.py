@@ -13,7 +13,7 @@ from tonnage.errors import InputError
 from tonnage.jobs import NOTHING_KNOWN, Amounts, Resource
 from tonnage.run.calls import Call, category_of, pickled
 from tonnage.run.dynamic import DynamicRun
-from tonnage.run.engine import Rules
+from tonnage.run.events import Rules
 from tonnage.run.futures import Finished, TaskFuture, finished
 from tonnage.run.machines import SHARED
 from tonnage.workflow import Task

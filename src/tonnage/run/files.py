@@ -12,7 +12,7 @@ from tonnage.errors import TonnageError
 from tonnage.run.folders import RunFolder
 from tonnage.workflow import Task, Workflow
 
-__all__ = ["Files"]
+__all__ = ["Files", "made_by"]
 
 _SLACK = 0.05  # seconds by which the clock of a file system may be behind
 
@@ -29,7 +29,7 @@ class Files:
 
     def fingerprints(self, workflow: Workflow) -> list[bytes]:
         """Return what each task is known by across runs: its command, its files, and what outside files are like."""
-        made = {_place(task, name) for task in workflow.tasks for name in task.outputs}
+        made = made_by(workflow)
         outside: dict[str, bytes] = {}
         found = []
         for task in workflow.tasks:
@@ -44,7 +44,7 @@ class Files:
 
     def missing_inputs(self, workflow: Workflow, among: Iterable[int]) -> dict[int, str]:
         """Return the tasks that read a file which cannot be read and which no task writes, with its name."""
-        made = {_place(task, name) for task in workflow.tasks for name in task.outputs}
+        made = made_by(workflow)
         there: dict[str, bool] = {}
         found: dict[int, str] = {}
         for number in among:
@@ -103,13 +103,13 @@ class Files:
             if _is_file(name) and not Path(home, name).exists():
                 raise TonnageError(f'its input "{name}" is not there')
         if not self._sandbox:
-            return self._home(task)
+            return home
         place = self._run.sandboxes / str(attempt)
         inside = place / (task.directory or ".")
         inside.mkdir(parents=True, exist_ok=True)
         for name in (*task.inputs, *_own_program(task)):
             target = inside / name
-            source = Path(self._home(task), name)
+            source = Path(home, name)
             if not isabs(name) and source.exists() and not os.path.lexists(target):
                 _stay_inside(place, target, name)
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -189,6 +189,11 @@ class Files:
         if not self._sandbox:
             return self._home(task)
         return str(self._run.sandboxes / str(attempt) / (task.directory or "."))
+
+
+def made_by(workflow: Workflow) -> set[str]:
+    """Return the files that tasks of a workflow write, as seen from its folder."""
+    return {_place(task, name) for task in workflow.tasks for name in task.outputs}
 
 
 def _is_file(name: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from posixpath import join, normpath
 
-from tonnage.run.files import Files
+from tonnage.run.files import Files, made_by
 from tonnage.workflow import Task, Workflow
 from tonnage.workflow.shell import plain_words
 
@@ -36,7 +36,7 @@ def _tasks(count: int, several: str = "read", one: str = "reads") -> str:
 
 def _without_program(workflow: Workflow, files: Files, left: Sequence[int]) -> Iterator[tuple[Task, str]]:
     """Yield the tasks whose program cannot be run and is not made by a task; what a shell starts, nobody knows."""
-    made = {normpath(join(task.directory or "", name)) for task in workflow.tasks for name in task.outputs}
+    made = made_by(workflow)
 
     @cache
     def is_there(place: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from tonnage.errors import TonnageError
 from tonnage.jobs import NOTHING_KNOWN, Amounts, Decision, Outcome
-from tonnage.run.engine import Ended, Settled, Start, State
+from tonnage.run.events import Ended, Settled, Start, State
 
 __all__ = ["Finished", "TaskFailedError", "TaskFuture", "Tried", "failure", "finished"]
 

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import Amounts, Decision, Outcome, Resource
-from tonnage.run.engine import Ended, Settled, Start, State
+from tonnage.run.events import Ended, Settled, Start, State
 
 __all__ = ["Before", "Journal", "JournalError", "Reader", "Row"]
 
@@ -131,7 +131,7 @@ class Reader:
 
     def rows(self, after: int = 0) -> Iterator[Row]:
         """Yield every attempt with a higher number than `after`, oldest first."""
-        for _, row in self._select(f"{_ROWS} WHERE a.id > {after} ORDER BY a.id"):
+        for _, row in self._select(f"{_ROWS} WHERE a.id > ? ORDER BY a.id", after):
             yield row
 
     def counts(self) -> tuple[int, int]:
@@ -140,11 +140,11 @@ class Reader:
         tasks, done = self._connection.execute(chosen).fetchone()
         return int(tasks), int(done)
 
-    def _select(self, statement: str) -> Iterator[tuple[int, Row]]:
+    def _select(self, statement: str, *values: int) -> Iterator[tuple[int, Row]]:
         """Yield rows of attempts, each with the number that its task has here."""
         decisions = _Decisions(self._connection)
         with closing(self._connection.cursor()) as cursor:
-            for cells in cursor.execute(statement):
+            for cells in cursor.execute(statement, values):
                 yield cells[2], _row(cells, decisions)
 
     def _largest(self, table: str) -> int:

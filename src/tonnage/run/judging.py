@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tonnage.errors import TonnageError
 from tonnage.jobs import Amounts, Outcome, Resource
-from tonnage.run.engine import Ended
+from tonnage.run.events import Ended
 from tonnage.run.files import Files
 from tonnage.run.minders import Answer
 from tonnage.workflow import Task

@@ -14,7 +14,8 @@ from typing import Protocol
 
 from tonnage.errors import TonnageError
 from tonnage.jobs import Outcome, Resource
-from tonnage.run.engine import Ended, Engine, Settled, Start
+from tonnage.run.engine import Engine
+from tonnage.run.events import Ended, Settled, Start
 from tonnage.run.files import Files
 from tonnage.run.folders import RunFolder
 from tonnage.run.journal import Journal

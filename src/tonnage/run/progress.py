@@ -1,10 +1,11 @@
 """What is known while a run goes on: for views, and for the estimate of its end."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 from tonnage.jobs import Outcome, Resource
-from tonnage.run.engine import Ended, Engine, Settled, Start, State
+from tonnage.run.engine import Engine
+from tonnage.run.events import Ended, Settled, Start, State
 from tonnage.run.minders import Seen
 from tonnage.workflow import Task
 
@@ -41,7 +42,6 @@ class Progress:
     begun: float
     running: dict[int, Running] = field(default_factory=dict)
     categories: dict[str, Category] = field(default_factory=dict)
-    outcomes: Counter[Outcome] = field(default_factory=Counter)
     given: dict[Resource, float] = field(default_factory=lambda: defaultdict(float))
     used: dict[Resource, float] = field(default_factory=lambda: defaultdict(float))
     busy: float = 0.0
@@ -96,7 +96,6 @@ class Progress:
         ran = self.running.pop(end.attempt, None)
         if ran is None:
             return
-        self.outcomes[end.outcome] += 1
         seconds = max(0.0, (end.ended or ran.since) - ran.since)
         self.busy += seconds
         if settled.state is State.READY:

@@ -1,20 +1,18 @@
 """What is left of a workflow to do, after an engine that ended, was stopped or was killed."""
 
-import shutil
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from tonnage.jobs import Outcome
-from tonnage.run.engine import Carried, Ended, Settled, State
+from tonnage.run.events import Carried, Ended, Settled, State
 from tonnage.run.files import Files
 from tonnage.run.folders import RunFolder
 from tonnage.run.journal import Journal, Row
 from tonnage.run.judging import judged
-from tonnage.run.minders import Answer, last_words
+from tonnage.run.minders import Answer, forget_words, last_words
 from tonnage.run.orphans import end_orphans
 from tonnage.size.learning import climbed
-from tonnage.watch.pool import WORDS
 from tonnage.workflow import Task, Workflow
 
 __all__ = ["Left", "finals", "take_over"]
@@ -58,10 +56,13 @@ def take_over(
     undone |= gone
     journal.undo(undone)
     journal.commit()
-    shutil.rmtree(folder.path / WORDS, ignore_errors=True)  # nobody shall take them for those of another attempt
+    forget_words(folder.path)  # nobody shall take them for those of another attempt
     done -= undone
-    carried = {place: _carried(row) for place, row in journal.unfinished().items() if place not in undone}
-    return Left(done, carried | _counted(journal, undone))
+    carried = {
+        place: Carried(row.number, None) if place in undone else _carried(row)
+        for place, row in journal.unfinished().items()
+    }
+    return Left(done, carried)
 
 
 def finals(workflow: Workflow) -> list[Task]:
@@ -102,7 +103,6 @@ def _as_lost(end: Ended) -> Ended:
 
 def _changed(workflow: Workflow, changed: Iterable[int], done: set[int]) -> set[int]:
     """Return the tasks that were done and depend on one that has changed."""
-    found: set[int] = set()
     stack = list(changed)
     seen = set(stack)
     while stack:
@@ -110,8 +110,7 @@ def _changed(workflow: Workflow, changed: Iterable[int], done: set[int]) -> set[
             if child not in seen:
                 seen.add(child)
                 stack.append(child)
-    found.update(seen & done)
-    return found
+    return seen & done
 
 
 def _carried(row: Row) -> Carried:
@@ -121,10 +120,3 @@ def _carried(row: Row) -> Carried:
     if row.outcome in (Outcome.LOST, Outcome.PREEMPTED):
         return Carried(row.number, row.decisions)
     return Carried(row.number, None)
-
-
-def _counted(journal: Journal, undone: set[int]) -> dict[int, Carried]:
-    """Return how often tasks were tried that run again although they were done."""
-    if not undone:
-        return {}
-    return {place: Carried(row.number, None) for place, row in journal.unfinished().items() if place in undone}

@@ -12,7 +12,8 @@ from tonnage.archive.engine import on_network
 from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import Decision, Resource
 from tonnage.rank import rank
-from tonnage.run.engine import Carried, Ended, Engine, Rules, Settled, State, places_of
+from tonnage.run.engine import Engine, places_of
+from tonnage.run.events import Carried, Ended, Rules, Settled, State
 from tonnage.run.files import Files
 from tonnage.run.folders import Lock, RunFolder, choosing, new_run, runs_of
 from tonnage.run.foreseen import foreseen
