@@ -22,7 +22,7 @@ import numpy as np
 from tonnage.jobs import Amounts, Outcome, Resource
 from tonnage.run.engine import Engine
 from tonnage.run.events import Ended
-from tonnage.run.machines import SHARED, Machine
+from tonnage.run.machines import SHARED, Machine, Room
 from tonnage.size import Plan
 from tonnage.size.learning import Learner
 from tonnage.units import format_bytes
@@ -64,7 +64,7 @@ def baseline(workflow: Workflow, seconds: Sequence[float]) -> int:
 def run(workflow: Workflow, seconds: Sequence[float], memory: Sequence[float]) -> int:
     """Run all tasks with the engine; return how many events there were."""
     plan = Plan(machine=MACHINES[0].amounts(), resources=SHARED)
-    engine = Engine(workflow.tasks, Learner(plan), MACHINES, workflow=workflow)
+    engine = Engine(workflow.tasks, Learner(plan), Room(MACHINES), workflow=workflow)
     clock: list[tuple[float, int]] = []
     now, events = 0.0, 0
     while True:

@@ -313,7 +313,9 @@ def resume_journal(file: Path) -> None:
     took["journal"] = watch.lap()
     left = take_over(journal, prepared.files, prepared.folder, workflow, print)
     took["left"] = watch.lap()
-    Engine(workflow.tasks, prepared.engine.learner, [prepared.machine], workflow=workflow, done=left.done)
+    from tonnage.run.machines import Room
+
+    Engine(workflow.tasks, prepared.engine.learner, Room([prepared.machine]), workflow=workflow, done=left.done)
     took["engine"] = watch.lap()
     took["rest"] = whole - took["journal"] - took["left"] - took["engine"]
     journal.close()

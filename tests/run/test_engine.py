@@ -27,7 +27,7 @@ def engine_of(
 ) -> Engine:
     largest = max(machines, key=lambda one: (one.memory, one.cores))
     plan = Plan(strategy=strategy, machine=largest.amounts(), resources=SHARED)
-    return Engine(tasks, Learner(plan), machines, **options)  # type: ignore[arg-type]
+    return Engine(tasks, Learner(plan), Room(machines), **options)  # type: ignore[arg-type]
 
 
 def asking(name: str, cores: float = 1, memory: float = GB, category: str = "task") -> Task:
@@ -338,7 +338,7 @@ def test_a_request_beyond_every_machine_is_refused_with_a_reason_and_the_rest_go
 def test_what_no_single_machine_has_is_refused() -> None:
     plan = Plan(strategy="declared", machine={Resource.CORES: 8, Resource.MEMORY: 16 * GB}, resources=SHARED)
     tasks = [asking("both", cores=8, memory=16 * GB), asking("fine")]
-    engine = Engine(tasks, Learner(plan), [ONE, Machine(8.0, 2 * GB)])
+    engine = Engine(tasks, Learner(plan), Room([ONE, Machine(8.0, 2 * GB)]))
     assert names(engine, engine.admit()) == ["fine"]
     assert engine.refused() == [Settled(0, State.FAILED, "no machine has what it is given")]
 

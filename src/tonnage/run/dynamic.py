@@ -26,7 +26,7 @@ from tonnage.run.folders import Lock, new_run
 from tonnage.run.futures import TaskFuture
 from tonnage.run.journal import Journal
 from tonnage.run.local import Local
-from tonnage.run.machines import SHARED, this_machine
+from tonnage.run.machines import SHARED, Room, this_machine
 from tonnage.run.minders import Minders, Seen
 from tonnage.run.past import known_of_task, remember
 from tonnage.size import STRATEGIES, Plan
@@ -71,7 +71,7 @@ class DynamicRun:
         plan = Plan(strategy=strategy, machine=self.machine.amounts(), resources=SHARED)
         self._files = Files(home, self.folder)
         self._learner = Learner(plan)
-        self._engine = Engine([], self._learner, [self.machine], rules=rules, input_bytes=self._input_bytes)
+        self._engine = Engine([], self._learner, Room([self.machine]), rules=rules, input_bytes=self._input_bytes)
         self._categories: set[str] = set()
         self._futures: dict[int, TaskFuture[Any]] = {}  # by the numbers of their tasks, until they are settled
         self._numbers: dict[TaskFuture[Any], int] = {}  # the other way round; _UNKNOWN until the engine has the task

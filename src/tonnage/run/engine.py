@@ -6,14 +6,14 @@ cluster, a simulation) writes both down in the journal before acting.
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import floor, isnan, log2, nan
 from typing import TYPE_CHECKING
 
 from tonnage.jobs import NOTHING_KNOWN, Amounts, Decision, Outcome, Resource
 from tonnage.run.events import Carried, Ended, Rules, Settled, Start, State
-from tonnage.run.machines import Machine, Need, Room
+from tonnage.run.machines import Machine, Need, Space
 from tonnage.run.queue import Decided, Kind, Queue, key_of, task_of
 from tonnage.size.learning import Learner, climbed, fits
 from tonnage.workflow import Task, Workflow
@@ -30,7 +30,8 @@ _MOST_KILLED = 5
 @dataclass(slots=True)
 class _Running:
     start: Start
-    need: Need
+    need: Need | None
+    """What it holds of our room; None where that is not ours to give."""
 
 
 class Engine:
@@ -40,20 +41,23 @@ class Engine:
         self,
         tasks: Sequence[Task],
         learner: Learner,
-        machines: Sequence[Machine],
+        room: Space,
         *,
         workflow: Workflow | None = None,
         places: "Sequence[int] | np.ndarray | None" = None,
         rules: Rules | None = None,
         input_bytes: Callable[[int], float] = lambda _: nan,
         done: Iterable[int] = (),
+        sent: Iterable[int] = (),
         carried: Mapping[int, Carried] | None = None,
+        awaited: Mapping[int, int] | None = None,
         first_attempt: int = 1,
     ) -> None:
         """Take over tasks; `places` is the place of each in the order in which they should run.
 
         `input_bytes` tells how large the inputs of a task are, and is asked when it is ready to start. `done` and
-        `carried` are what an earlier engine has achieved.
+        `carried` are what an earlier engine has achieved; `sent` are tasks that it has sent, or that are still running.
+        `awaited` is for how many tasks of other engines some wait.
         """
         self.tasks = list(tasks)
         self.rules = rules or Rules()
@@ -63,8 +67,8 @@ class Engine:
         self.states = bytearray(len(self.tasks))
         self.counts: Counter[int] = Counter(dict.fromkeys(State, 0))
         self.running: dict[int, _Running] = {}
-        self._room = Room(machines)
-        self._capacity = _largest(machines)
+        self._room = room
+        self._capacity = _largest(room.machines)
         self._input_bytes = input_bytes
         self._places = array("q", range(len(self.tasks)) if places is None else map(int, places))
         self._children, self._child_start, self._missing = _links(workflow, len(self.tasks))
@@ -73,6 +77,7 @@ class Engine:
         self._failures: Counter[int] = Counter()
         self._killed: Counter[int] = Counter()
         self._again: dict[int, tuple[Decision, ...]] = {}
+        self._sent: set[int] = set()
         self._inputs: dict[int, float] = {}
         self._learnt: set[str] = set()
         """Categories with tasks that ended since tasks were admitted last."""
@@ -82,14 +87,16 @@ class Engine:
         self._patient, self._passed = -1, 0
         self._reserved: dict[int, int] = {}
         self._refused: list[Settled] = []
-        self._restore(done, carried or {})
+        for task, others in (awaited or {}).items():
+            self._missing[task] += others
+        self._restore(done, sent, carried or {})
 
     # What the driver asks
 
     @property
     def finished(self) -> bool:
         """Whether nothing runs and nothing can start."""
-        return not self.running and (self.closed or not self.counts[State.READY])
+        return not self.running and not self._sent and (self.closed or not self.counts[State.READY])
 
     def start_of(self, attempt: int) -> Start:
         """Return how a running attempt was started."""
@@ -127,31 +134,76 @@ class Engine:
     def ended(self, end: Ended) -> Settled:
         """Take in the end of an attempt; return what becomes of its task."""
         ran = self.running.pop(end.attempt)
-        self._room.give_back(ran.start.machine, ran.need)
+        if ran.need is not None:
+            self._room.give_back(ran.start.machine, ran.need)
         task = ran.start.task
         if end.outcome is Outcome.DONE:
             self._learn(task, end.used, ran.start.input_bytes)
             self._set(task, State.DONE)
+            self._sent.discard(task)
             self._inputs.pop(task, None)
             self._again.pop(task, None)
             for child in self._children_of(task):
-                self._missing[child] -= 1
-                if not self._missing[child] and self.states[child] == State.WAITING:
-                    self._make_ready(child)
+                self.awaited_is_done(child)
             return Settled(task, State.DONE)
         if end.outcome is Outcome.CANCELLED:
             self._set(task, State.STOPPED)
+            self._sent.discard(task)
             return Settled(task, State.STOPPED, "it was cancelled")
         return self._again_or_not(ran.start, end)
+
+    def awaited_is_done(self, task: int) -> None:
+        """Note that one of the tasks that a task waits for is done."""
+        self._missing[task] -= 1
+        if not self._missing[task] and self.states[task] == State.WAITING:
+            self._make_ready(task)
+
+    def send(self, tasks: Iterable[int]) -> None:
+        """Leave tasks to a batch job, which starts them by itself."""
+        for task in tasks:
+            if self.states[task] == State.READY:
+                self._queue.drop(*self._queued_as(task))
+            self._sent.add(task)
+            self._set(task, State.SENT)
+
+    def take_back(self, task: int) -> None:
+        """Start a task that was sent by ourselves again, when it is ready."""
+        self._sent.discard(task)
+        if self.states[task] == State.SENT:
+            self._set(task, State.WAITING)
+            if not self._missing[task]:
+                self._make_ready(task)
+
+    def adopt(self, start: Start, *, in_our_room: bool = False) -> None:
+        """Take note that a task which was sent has started, or is still running since an earlier engine in our room."""
+        need = _need(start.decisions) if in_our_room else None
+        if in_our_room:
+            self._sent.discard(start.task)
+        if need is not None:
+            self._room.take(start.machine, need)
+        self._attempts[start.task] = start.number
+        self._next_attempt = max(self._next_attempt, start.attempt + 1)
+        self.running[start.attempt] = _Running(start, need)
+        self._set(start.task, State.RUNNING)
+
+    def lose(self, machine: int) -> None:
+        """Note that a machine is gone; the ends of attempts that ran there are yet to come."""
+        self._reserved.pop(machine, None)
+        self._room.lose(machine)
+
+    def skip_attempts(self, count: int) -> int:
+        """Leave so many numbers of attempts to somebody else, and return the first of them."""
+        first, self._next_attempt = self._next_attempt, self._next_attempt + count
+        return first
 
     def cancel(self, task: int) -> bool:
         """See to it that a task that has not started never does; whether it had not."""
         state = self.states[task]
         if state not in (State.WAITING, State.READY):
             return False
-        self._set(task, State.STOPPED)
         if state == State.READY:
-            self._queue.drop(self._key(task))
+            self._queue.drop(*self._queued_as(task))
+        self._set(task, State.STOPPED)
         return True
 
     def _learn(self, task: int, used: Amounts, input_bytes: float) -> None:
@@ -192,12 +244,16 @@ class Engine:
 
     def _try_again(self, task: int, decisions: tuple[Decision, ...], reason: str) -> Settled:
         self._again[task] = decisions
-        self._make_ready(task)
+        if task in self._sent:
+            self._set(task, State.SENT)  # the batch job starts it again
+        else:
+            self._make_ready(task)
         return Settled(task, State.READY, reason)
 
     def _give_up(self, task: int, reason: str) -> Settled:
         self._set(task, State.FAILED)
         self._again.pop(task, None)
+        self._sent.discard(task)
         if self.rules.fail_fast:
             self.closed = True
         return Settled(task, State.FAILED, reason)
@@ -297,11 +353,15 @@ class Engine:
             size = self._input_bytes(task)
             if not isnan(size):
                 self._inputs[task] = size
-        one, again = self.tasks[task], self._again.get(task)
+        alike = task not in self._again and not size > 0  # an unknown size is not either
+        self._queue.put(*self._queued_as(task), alike=alike)
+
+    def _queued_as(self, task: int) -> tuple[int, str, Hashable]:
+        """Return the key of a task in the queue, its category, and the name of those that are given the same."""
+        one, again, size = self.tasks[task], self._again.get(task), self._inputs.get(task, nan)
         # Where the size of the inputs counts, tasks of a kind are given nearly the same.
         about = int(log2(size)) if size > 0 else None
-        name = (one.request, about) if again is None else _need(again)
-        self._queue.put(self._key(task), one.category, name, alike=again is None and about is None)
+        return self._key(task), one.category, (one.request, about) if again is None else _need(again)
 
     def _key(self, task: int) -> int:
         return key_of(self._places[task], task)
@@ -317,8 +377,9 @@ class Engine:
         if known.decisions is not None and self._room.fits_an_empty_machine(_need(known.decisions)):
             self._again[task] = known.decisions
 
-    def _restore(self, done: Iterable[int], carried: Mapping[int, Carried]) -> None:
+    def _restore(self, done: Iterable[int], sent: Iterable[int], carried: Mapping[int, Carried]) -> None:
         self.counts[State.WAITING] = len(self.tasks)
+        self.send(sent)
         for task in done:
             self._set(task, State.DONE)
             for child in self._children_of(task):

@@ -19,6 +19,8 @@ class State(IntEnum):
     FAILED = 4
     STOPPED = 5
     """It was cancelled; another run of the engine may start it again."""
+    SENT = 6
+    """It is in a batch job, which starts it by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,8 @@ class Ended:
     ended: float | None = None
     exit_status: int | None = None
     signal: int | None = None
+    host: str | None = None
+    """The machine on which it ran, where that is not this one."""
     memory_method: str | None = None
     lower_bounds: tuple[str, ...] = ()
     stdout: str | None = None

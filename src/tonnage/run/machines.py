@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
+from typing import Protocol
 
 from tonnage.errors import InputError
 from tonnage.jobs import Resource
 from tonnage.units import parse_bytes
 
-__all__ = ["SHARED", "Machine", "Need", "Room", "parse_machines", "this_machine"]
+__all__ = ["SHARED", "Machine", "Need", "QueueRoom", "Room", "Space", "parse_machines", "this_machine"]
 
 SHARED = (Resource.CORES, Resource.MEMORY, Resource.DISK)
 """What tasks that run at the same time share."""
@@ -49,6 +50,91 @@ Need = tuple[float, float, float]
 """Cores, memory and disk that an attempt is given."""
 
 
+class Space(Protocol):
+    """Where attempts find room: on machines of ours, or in a queue that others serve."""
+
+    machines: tuple[Machine, ...]
+
+    def find(self, need: Need) -> int | None:
+        """Return a machine on which there is room, or None."""
+
+    def take(self, machine: int, need: Need) -> None:
+        """Note that an attempt has started."""
+
+    def give_back(self, machine: int, need: Need) -> None:
+        """Note that an attempt has ended."""
+
+    def gained(self) -> list[Need]:
+        """Return what there is where there is more room than when this was asked last."""
+
+    def reserve(self, need: Need) -> int | None:
+        """Keep a machine from being found, for a need, and return it; None where there is none."""
+
+    def release(self, machine: int) -> None:
+        """Let a machine be found again."""
+
+    def fits_on(self, machine: int, need: Need) -> bool:
+        """Whether there is room on a machine, reserved or not."""
+
+    def fits_when_empty(self, machine: int, need: Need) -> bool:
+        """Whether there is room on a machine where nothing else runs."""
+
+    def fits_an_empty_machine(self, need: Need) -> bool:
+        """Whether an attempt could ever start."""
+
+    def lose(self, machine: int) -> None:
+        """Note that a machine is gone: nothing starts there any more."""
+
+
+class QueueRoom:
+    """Room in a batch queue, which finds the machines itself: for so many attempts, of any size that a machine has."""
+
+    def __init__(self, machines: Sequence[Machine], most: int) -> None:
+        self.machines = tuple(dict.fromkeys(machines))
+        self._left = most
+        self._gained = False
+
+    def find(self, need: Need) -> int | None:
+        """Return 0 while the queue takes more, which must fit on a machine."""
+        return 0 if self._left > 0 and self.fits_an_empty_machine(need) else None
+
+    def take(self, machine: int, need: Need) -> None:  # noqa: ARG002 (as Space has it)
+        """Note that an attempt was submitted."""
+        self._left -= 1
+
+    def give_back(self, machine: int, need: Need) -> None:  # noqa: ARG002
+        """Note that an attempt has ended."""
+        self._left += 1
+        self._gained = True
+
+    def gained(self) -> list[Need]:
+        """Return what the machines have, where the queue takes more than when this was asked last."""
+        gained, self._gained = self._gained, False
+        return [(one.cores, one.memory, one.disk) for one in self.machines] if gained and self._left > 0 else []
+
+    def reserve(self, need: Need) -> int | None:  # noqa: ARG002
+        """Return None: who waits longest goes first there anyway."""
+        return None
+
+    def release(self, machine: int) -> None:
+        """Do nothing: nothing is ever reserved."""
+
+    def fits_on(self, machine: int, need: Need) -> bool:  # noqa: ARG002
+        """Whether the queue takes more."""
+        return self.find(need) is not None
+
+    def fits_when_empty(self, machine: int, need: Need) -> bool:  # noqa: ARG002
+        """Whether a machine of the cluster has so much."""
+        return self.fits_an_empty_machine(need)
+
+    def fits_an_empty_machine(self, need: Need) -> bool:
+        """Whether a machine of the cluster has so much."""
+        return any(one.holds(need) for one in self.machines)
+
+    def lose(self, machine: int) -> None:
+        """Do nothing: the queue knows its machines."""
+
+
 class Room:
     """What is left on some machines."""
 
@@ -59,6 +145,7 @@ class Room:
         # Machines by how many cores are free, those with the least memory first.
         self._rows: dict[float, list[tuple[float, int]]] = {}
         self._reserved: set[int] = set()
+        self._lost: set[int] = set()
         self._gained: set[int] = set()
         for number in range(len(machines)):
             self._show(number)
@@ -109,21 +196,30 @@ class Room:
 
     def release(self, machine: int) -> None:
         """Let a machine be found again."""
+        if machine in self._lost:
+            return
         self._reserved.remove(machine)
         self._gained.add(machine)
         self._show(machine)
 
     def fits_on(self, machine: int, need: Need) -> bool:
         """Whether there is room on a machine, reserved or not."""
-        return _fits(need, self._free[machine])
+        return machine not in self._lost and _fits(need, self._free[machine])
 
     def fits_when_empty(self, machine: int, need: Need) -> bool:
         """Whether there is room on a machine where nothing else runs."""
-        return self.machines[machine].holds(need)
+        return machine not in self._lost and self.machines[machine].holds(need)
 
     def fits_an_empty_machine(self, need: Need) -> bool:
         """Whether an attempt could ever start."""
         return any(one.holds(need) for one in self._kinds)
+
+    def lose(self, machine: int) -> None:
+        """Note that a machine is gone: nothing starts there any more."""
+        if machine not in self._reserved:
+            self._hide(machine)
+            self._reserved.add(machine)
+        self._lost.add(machine)
 
     def _change(self, machine: int, need: Need, sign: int) -> None:
         shown = machine not in self._reserved

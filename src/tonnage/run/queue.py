@@ -34,7 +34,7 @@ def task_of(key: int) -> int:
 class Kind:
     """Ready tasks of a category that are given the same, or nearly so: one heap, the first task on top."""
 
-    __slots__ = ("alike", "category", "decided", "heap", "key", "name", "shelf")
+    __slots__ = ("alike", "category", "decided", "gone", "heap", "key", "name", "shelf")
 
     def __init__(self, category: str, name: Hashable, *, alike: bool) -> None:
         self.category = category
@@ -42,6 +42,8 @@ class Kind:
         self.alike = alike
         """Whether what its first task is given goes for all of them."""
         self.heap: list[int] = []
+        self.gone: set[int] = set()
+        """Keys in the heap that count no more."""
         self.key = _NONE
         """The first task, by its key."""
         self.decided: Decided = (), (0.0, 0.0, 0.0)
@@ -59,7 +61,6 @@ class Queue:
         self._shelves: dict[int, list[int]] = {}  # heaps of such keys; one may be out of date
         self._tops: dict[int, Kind] = {}  # the first kind of each shelf
         self._untried: list[int] = []  # keys of tops that may find room: a heap; one may be out of date
-        self._gone: set[int] = set()
 
     def put(self, key: int, category: str, name: Hashable, *, alike: bool) -> None:
         """Take in a task; those of a category with the same name are given the same, or if not `alike` nearly so."""
@@ -67,15 +68,18 @@ class Queue:
         kind = kinds.get(name)
         if kind is None:
             kind = kinds[name] = Kind(category, name, alike=alike)
+        if key in kind.gone:
+            kind.gone.remove(key)  # it is still there
+            return
         heappush(kind.heap, key)
         if kind.heap[0] == key:
             self._place(kind, anew=kind.key == _NONE)
 
-    def drop(self, key: int) -> None:
-        """Forget a task."""
-        self._gone.add(key)
-        kind = self._heads.get(key)
-        if kind is not None:
+    def drop(self, key: int, category: str, name: Hashable) -> None:
+        """Forget a task that was put here under a name."""
+        kind = self._kinds[category][name]
+        kind.gone.add(key)
+        if kind.key == key:
             self._place(kind)
 
     def holds(self, category: str) -> bool:
@@ -131,8 +135,8 @@ class Queue:
         heap = kind.heap
         while heap:
             key = heap[0]
-            if key in self._gone:
-                self._gone.discard(heappop(heap))
+            if key in kind.gone:
+                kind.gone.remove(heappop(heap))
                 continue
             if anew or (key != kind.key and not kind.alike):
                 decided = self._decide(task_of(key))

@@ -19,7 +19,7 @@ from tonnage.run.folders import Lock, RunFolder, choosing, new_run, runs_of
 from tonnage.run.foreseen import foreseen
 from tonnage.run.journal import Journal
 from tonnage.run.local import Local, Watcher
-from tonnage.run.machines import SHARED, Machine, this_machine
+from tonnage.run.machines import SHARED, Machine, Room, this_machine
 from tonnage.run.minders import Minders
 from tonnage.run.past import known_of, peaks_of_tasks, remember, sized_by_density
 from tonnage.run.resuming import finals, take_over
@@ -224,7 +224,7 @@ class Prepared:
         return Engine(
             workflow.tasks,
             sizes.learner,
-            [self.machine],
+            Room([self.machine]),
             workflow=workflow,
             places=places_of(workflow, rank(workflow, self.options.rank).tolist()),
             rules=self.options.rules,

@@ -20,7 +20,7 @@ from tonnage.jobs import NOTHING_KNOWN, Amounts, Outcome, Resource
 from tonnage.rank import rank
 from tonnage.run.engine import Engine, places_of
 from tonnage.run.events import Ended, Rules, Start, State
-from tonnage.run.machines import SHARED, Machine
+from tonnage.run.machines import SHARED, Machine, Room
 from tonnage.size import Plan, Records
 from tonnage.size.histograms import FloatArray
 from tonnage.size.learning import Learner
@@ -167,7 +167,7 @@ def simulate(
     engine = Engine(
         load.tasks,
         Learner(plan),
-        machines,
+        Room(machines),
         workflow=workflow,
         places=None if workflow is None else places_of(workflow, rank(workflow, order).tolist()),
         rules=Rules(),

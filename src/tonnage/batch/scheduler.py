@@ -1,0 +1,151 @@
+"""What a run asks of a batch system, whichever it is: values, and the calls that each system's module answers."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import inf
+from pathlib import Path
+from typing import Protocol
+
+from tonnage.batch.snapshot import Snapshot
+from tonnage.errors import TonnageError
+from tonnage.jobs import Outcome, Resource
+
+__all__ = ["Limits", "Look", "Node", "Phase", "RejectedError", "Request", "Scheduler", "UnreachableError", "Verdict"]
+
+
+class UnreachableError(TonnageError):
+    """The batch system does not answer at the moment: nothing is known, and the same call may be made again."""
+
+
+class RejectedError(TonnageError):
+    """The batch system does not take a job: it would not take it later either."""
+
+
+class Phase(StrEnum):
+    """Where a batch job is that has not ended."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A machine of the cluster."""
+
+    name: str
+    cores: int
+    memory: float
+    """In bytes."""
+    disk: float = inf
+    """Temporary space in bytes; unlimited where nobody says."""
+    usable: bool = True
+    """Whether jobs can start there, now or when others have ended: it is not down and not drained."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What can be submitted where a run submits: the machines, and what the cluster allows."""
+
+    nodes: tuple[Node, ...]
+    seconds: float = inf
+    """The longest that a batch job may take."""
+    job_nodes: int | None = None
+    """The most nodes of one batch job; None: all."""
+    submitted: int | None = None
+    """How many batch jobs a user may have that wait or run; elements of arrays count each."""
+    running: int | None = None
+    array: int = 0
+    """How many elements a job array may have; 0: there are none."""
+    notes: tuple[str, ...] = ()
+    """What a user should know: estimates are rough because others' jobs are hidden."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A batch job as it is to be submitted; amounts are for each node."""
+
+    name: str
+    """Unique for all times, from letters, digits and ``._-``: by it a job is found again whose number nobody knows."""
+    words: tuple[str, ...]
+    """The command; in an array it finds the number of its element in the environment."""
+    folder: Path
+    """Where it runs."""
+    output: Path
+    """What it prints; of an array, elements add their number."""
+    nodes: int = 1
+    whole_nodes: bool = False
+    """Whether it gets all of its nodes, whatever they have."""
+    cores: int | None = None
+    memory: float | None = None
+    disk: float | None = None
+    seconds: float | None = None
+    """None: as long as the cluster gives to jobs that do not say."""
+    elements: int = 0
+    """How many elements the array has, numbered from 0; 0: it is no array."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A batch job, or an element of one, that waits or runs."""
+
+    phase: Phase
+    reason: str = ""
+    """Why it waits."""
+    started: float | None = None
+    restarts: int = 0
+    nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the batch system tells about a batch job that has ended; its outcome is None where nobody knows."""
+
+    outcome: Outcome | None = None
+    exhausted: Resource | None = None
+    exit_status: int | None = None
+    signal: int | None = None
+    started: float | None = None
+    ended: float | None = None
+    note: str = ""
+    """In words: the time limit was reached, node n3 failed."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+class Scheduler(Protocol):
+    """A batch system. Every call but `script` may raise UnreachableError."""
+
+    name: str
+
+    def limits(self) -> Limits:
+        """Return what can be submitted; raises InputError where nothing can: no such partition, no rights."""
+
+    def script(self, request: Request) -> str:
+        """Return the script that is submitted for a request."""
+
+    def check(self, request: Request) -> float | None:
+        """Ask when such a job would start, without submitting it: seconds from now, None where it is not known.
+
+        Raises RejectedError where it never would.
+        """
+
+    def submit(self, request: Request, script: Path) -> str:
+        """Submit a job whose script is in a file, and return its number; elements are called ``NUMBER_ELEMENT``."""
+
+    def find(self, name: str) -> str | None:
+        """Return the number of a job that was submitted under a name, where the system still knows it."""
+
+    def look(self) -> dict[str, Look]:
+        """Return all of this user's jobs and elements that wait or run, by their numbers."""
+
+    def verdicts(self, numbers: Collection[str]) -> dict[str, Verdict]:
+        """Return what became of jobs and elements that have ended, as far as the system still knows."""
+
+    def cancel(self, numbers: Collection[str]) -> None:
+        """End jobs, whether they wait or run."""
+
+    def queue(self, run_fraction: float = 1.0) -> Snapshot:
+        """Return what the queue looks like to a job submitted now, in whole nodes.
+
+        Others' jobs are reckoned to run for such a part of their time limits.
+        """
