@@ -22,11 +22,11 @@ from tonnage.run.events import Ended, Settled, Start, State
 
 __all__ = ["Before", "Journal", "JournalError", "Reader", "Row"]
 
-_VERSION = "1"  # changes with the tables below
+_VERSION = "2"  # changes with the tables below
 _GIVEN = (Resource.CORES, Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
 _SCHEMA = f"""
 CREATE TABLE run (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
-INSERT INTO run VALUES ('version', '1');
+INSERT INTO run VALUES ('version', '{_VERSION}');
 CREATE TABLE tasks (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, category TEXT NOT NULL,
     fingerprint BLOB NOT NULL, -- of its command and of the files that it reads from outside of the workflow
@@ -39,7 +39,9 @@ CREATE TABLE decisions (
     ladder TEXT NOT NULL, rung INTEGER NOT NULL, reason TEXT NOT NULL, expected_waste REAL, expected_retries REAL
 );
 CREATE TABLE attempts (
-    id INTEGER PRIMARY KEY, task INTEGER NOT NULL REFERENCES tasks, number INTEGER NOT NULL, machine INTEGER NOT NULL,
+    id INTEGER PRIMARY KEY, task INTEGER NOT NULL REFERENCES tasks, number INTEGER NOT NULL,
+    machine INTEGER NOT NULL,  -- on a cluster, its batch job
+    host TEXT,                 -- where it ran, if not here
     started REAL NOT NULL, input_bytes REAL,
     {", ".join(f"{one} REAL, {one}_decision INTEGER REFERENCES decisions" for one in _GIVEN)},
     ended REAL, outcome TEXT, exhausted TEXT, exit_status INTEGER, signal INTEGER,
@@ -47,12 +49,22 @@ CREATE TABLE attempts (
     memory_method TEXT, lower_bounds TEXT, stdout TEXT, stderr TEXT,
     note TEXT                  -- what went wrong, and what becomes of the task
 );
+CREATE TABLE batch_jobs (
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,
+    native TEXT,               -- the cluster's number; NULL until it has answered
+    packed INTEGER NOT NULL,   -- whether it carries many tasks, and starts them by itself
+    first_attempt INTEGER NOT NULL, attempts INTEGER NOT NULL, -- the numbers that its attempts have
+    tasks INTEGER NOT NULL, nodes INTEGER NOT NULL, cores INTEGER, memory REAL, disk REAL, seconds REAL,
+    reason TEXT NOT NULL, estimated_wait REAL,
+    submitted REAL NOT NULL, started REAL, ended REAL,
+    note TEXT                  -- what became of it
+);
 """  # noqa: S608 (our own names)
 _START_COLUMNS = ["id", "task", "number", "machine", "started", "input_bytes"] + [
     name for one in _GIVEN for name in (str(one), f"{one}_decision")
 ]
 _END_COLUMNS = [
-    *("started", "ended", "outcome", "exhausted", "exit_status", "signal"),
+    *("started", "host", "ended", "outcome", "exhausted", "exit_status", "signal"),
     *(f"used_{one}" for one in Resource),
     *("memory_method", "lower_bounds", "stdout", "stderr", "note"),
 ]
@@ -88,6 +100,7 @@ class Row:
     category: str
     number: int
     machine: int
+    host: str | None
     started: float
     input_bytes: float | None
     allocated: Amounts
@@ -139,6 +152,10 @@ class Reader:
         chosen = "SELECT count(*), count(done) FROM tasks WHERE NOT dropped"
         tasks, done = self._connection.execute(chosen).fetchone()
         return int(tasks), int(done)
+
+    def read(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """Return the rows that a statement selects."""
+        return self._connection.execute(statement, values).fetchall()
 
     def _select(self, statement: str, *values: int) -> Iterator[tuple[int, Row]]:
         """Yield rows of attempts, each with the number that its task has here."""
@@ -256,6 +273,7 @@ class Journal(Reader):
         note = "; ".join(part for part in (end.note, settled.reason) if part)
         row = (
             end.started,
+            end.host,
             end.ended,
             end.outcome.value,
             None if end.exhausted is None else end.exhausted.value,
@@ -350,13 +368,23 @@ class Journal(Reader):
 
     def settled(self) -> int:
         """Return the number up to which the end of every attempt is known."""
-        chosen = "SELECT min(id) - 1 FROM attempts WHERE ended IS NULL"
+        # A batch job that carries many tasks may have started attempts of which nobody has heard yet.
+        chosen = (
+            "SELECT min(id) - 1 FROM (SELECT id FROM attempts WHERE ended IS NULL "
+            "UNION ALL SELECT first_attempt FROM batch_jobs WHERE ended IS NULL)"
+        )
         found = self._connection.execute(chosen).fetchone()[0]
         return self._largest("attempts") if found is None else int(found)
 
     def next_attempt(self) -> int:
         """Return a number that no attempt has yet."""
-        return self._largest("attempts") + 1
+        taken = self._connection.execute("SELECT max(first_attempt + attempts) FROM batch_jobs").fetchone()[0]
+        return max(self._largest("attempts") + 1, int(taken or 1))
+
+    def write(self, statement: str, *rows: tuple[object, ...]) -> None:
+        """Execute a statement for each row; `commit` makes it certain."""
+        self._begin()
+        self._execute_many(statement, rows)
 
 
 def _read_only(path: Path) -> sqlite3.Connection:
@@ -367,7 +395,19 @@ def _read_only(path: Path) -> sqlite3.Connection:
 
 
 _ROW = (
-    *("task", "id", "number", "machine", "started", "input_bytes", "ended", "outcome", "exhausted", "exit_status"),
+    *(
+        "task",
+        "id",
+        "number",
+        "machine",
+        "host",
+        "started",
+        "input_bytes",
+        "ended",
+        "outcome",
+        "exhausted",
+        "exit_status",
+    ),
     *("signal", "memory_method", "lower_bounds", "stdout", "stderr", "note"),
     *(f"{one}_decision" for one in _GIVEN),
     *_GIVEN,
@@ -408,9 +448,9 @@ def _decision(row: tuple[Any, ...]) -> Decision:
 
 def _row(cells: Sequence[Any], decisions: Mapping[int, Decision]) -> Row:
     """Return an attempt from the cells of a row, which are name, category and _ROW."""
-    name, category, _, attempt, number, machine, started, size, ended, outcome, exhausted, status, signal = cells[:13]
-    method, lower_bounds, stdout, stderr, note = cells[13:18]
-    made, rest = cells[18 : 18 + len(_GIVEN)], cells[18 + len(_GIVEN) :]
+    name, category, _, attempt, number, machine, host, started, size, ended, outcome, exhausted, status = cells[:13]
+    signal, method, lower_bounds, stdout, stderr, note = cells[13:19]
+    made, rest = cells[19 : 19 + len(_GIVEN)], cells[19 + len(_GIVEN) :]
     cores, memory, disk, wall_time = rest[: len(_GIVEN)]
     used_cores, used_memory, used_disk, used_wall_time, used_cpu_time, processes = rest[len(_GIVEN) :]
     return Row(
@@ -419,6 +459,7 @@ def _row(cells: Sequence[Any], decisions: Mapping[int, Decision]) -> Row:
         category=category,
         number=number,
         machine=machine,
+        host=host,
         started=started,
         input_bytes=size,
         allocated=Amounts.of(cores=cores, memory=memory, disk=disk, wall_time=wall_time),

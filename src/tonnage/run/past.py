@@ -161,7 +161,7 @@ def _attempt(
         command=task.command if task else None,
         executable=executable(task.command) if task else None,
         user=user,
-        host=host,
+        host=row.host or host,
         started=row.started,
         ended=row.ended,
         outcome=row.outcome,
