@@ -8,7 +8,7 @@ new to say.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from math import ceil, frexp, inf, ldexp, nan
+from math import inf, nan
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -18,8 +18,9 @@ from tonnage.size.histograms import Histogram, Tally
 from tonnage.size.ladders import DoesNotFitError, Ladder, escalated, grown, of_rungs
 from tonnage.size.mixture import Mixture
 from tonnage.size.plans import Plan, explained, least, new_sizer, possible, practical, strategy_for
-from tonnage.size.practical import few
+from tonnage.size.practical import coarse, few
 from tonnage.size.sizers import Same
+from tonnage.size.times import Times
 from tonnage.size.usage import Usage, peak_of
 from tonnage.units import format_bytes
 
@@ -44,6 +45,8 @@ class Learner:
         self._machine = {
             resource: possible(resource, plan.machine[resource]) for resource in _GIVEN if resource in plan.machine
         }
+        self._longest = plan.machine.get(Resource.WALL_TIME)
+        """The longest that a task may take; None where its time need not be limited."""
         self._categories: dict[str, _Category] = {}
         self._new("")  # a plan that nobody can keep to is an error before the first task
         for name, history in histories.items():
@@ -56,14 +59,23 @@ class Learner:
     def decide(self, category: str, request: Amounts = NOTHING_KNOWN, input_bytes: float = nan) -> tuple[Decision, ...]:
         """Return what a task is tried with: of cores, memory and disk, and its time where that is limited."""
         size = _rounded(input_bytes)
-        known = self._category(category).resources
-        decisions = tuple([one.decide(getattr(request, one.resource), size) for one in known])
-        return decisions if request.wall_time is None else (*decisions, _time_limit(request.wall_time))
+        known = self._category(category)
+        decisions = tuple([one.decide(getattr(request, one.resource), size) for one in known.resources])
+        if request.wall_time is not None:
+            return (*decisions, _time_limit(request.wall_time, self._longest or inf))
+        limit = None if known.times is None else known.times.decide()
+        return decisions if limit is None else (*decisions, limit)
 
     def edition(self, category: str) -> int:
         """Return how often decisions of a category were renewed: while this is the same, they are."""
         known = self._categories.get(category) or self._category(category)
-        return sum([one.edition() for one in known.resources])
+        times = 0 if known.times is None else known.times.edition
+        return times + sum([one.edition() for one in known.resources])
+
+    def mean_seconds(self, category: str) -> float | None:
+        """Return how long tasks of a category took on average; None where none has ended."""
+        known = self._categories.get(category)
+        return None if known is None else known.mean_seconds()
 
     def observe(self, category: str, used: Amounts, input_bytes: float = nan) -> None:
         """Take in a task that finished: its peaks, and its run time."""
@@ -76,14 +88,17 @@ class Learner:
         return known
 
     def _new(self, name: str) -> "_Category":
-        return _Category([_Known(name, resource, self._machine, self._plan) for resource in self._machine])
+        known = [_Known(name, resource, self._machine, self._plan) for resource in self._machine]
+        return _Category(known, None if self._longest is None else Times(name, self._longest))
 
 
 class _Category:
     """What is known of the tasks of one category."""
 
-    def __init__(self, resources: "Sequence[_Known]") -> None:
+    def __init__(self, resources: "Sequence[_Known]", times: Times | None) -> None:
         self.resources = resources
+        self.times = times
+        """What is known of run times, where those are limited."""
         self._seconds = 0.0
         self._timed = 0
 
@@ -93,6 +108,8 @@ class _Category:
         timed = seconds[history.finished & (seconds >= 0) & (seconds < inf)]
         self._seconds += float(timed.sum())
         self._timed += len(timed)
+        if self.times is not None:
+            self.times.observe(*timed.tolist())
         for one in self.resources:
             usage = Usage.of(history, one.resource)
             for peak, time, size in zip(
@@ -111,10 +128,16 @@ class _Category:
     def _counted(self, seconds: float | None) -> float:
         """Return a run time; a task whose own is unknown counts like the others."""
         if seconds is None or not 0 <= seconds < inf:
-            return self._seconds / self._timed if self._timed else 1.0
+            return self.mean_seconds() or 1.0
         self._seconds += seconds
         self._timed += 1
+        if self.times is not None:
+            self.times.observe(seconds)
         return seconds
+
+    def mean_seconds(self) -> float | None:
+        """Return how long tasks took on average; None where none has ended."""
+        return self._seconds / self._timed if self._timed else None
 
 
 class _Known:
@@ -232,12 +255,13 @@ def climbed(
     )
 
 
-def as_before(decisions: Sequence[Decision], memory: float) -> tuple[Decision, ...]:
+def as_before(decisions: Sequence[Decision], memory: float, *, parts: int | None = None) -> tuple[Decision, ...]:
     """Return what a task is tried with that took so much memory before: as much, and then what its kind is tried with.
 
-    A little is added, as no two runs of a program take the same to a byte; and little is hard to measure.
+    A little is added, as no two runs of a program take the same to a byte; and little is hard to measure. `parts` is as
+    in a Plan.
     """
-    first = max(_rounded(memory * _A_LITTLE_MORE), least(Resource.MEMORY))
+    first = max(coarse(memory * _A_LITTLE_MORE, parts or _PARTS), least(Resource.MEMORY))
     return tuple(_from(one, first) if one.resource is Resource.MEMORY else one for one in decisions)
 
 
@@ -252,8 +276,8 @@ def _from(decision: Decision, first: float) -> Decision:
 
 
 @lru_cache(maxsize=_MOST_KEPT)
-def _time_limit(seconds: float) -> Decision:
-    rungs = of_rungs(seconds, 2 * seconds, 4 * seconds)
+def _time_limit(seconds: float, longest: float) -> Decision:
+    rungs = of_rungs(*(min(factor * seconds, longest) for factor in (1, 2, 4)))
     return Decision(Resource.WALL_TIME, rungs, "requested", 0, "time limit of the task, doubled on a retry")
 
 
@@ -269,5 +293,4 @@ def _rounded(input_bytes: float) -> float:
     """Return the size of an input, rounded up by a few hundredths at most; of an unknown one, nothing."""
     if not 0 < input_bytes < inf:
         return _NO_INPUT
-    part, power = frexp(input_bytes)
-    return ldexp(ceil(part * 2 * _PARTS), power - 1) / _PARTS
+    return coarse(input_bytes, _PARTS)

@@ -11,7 +11,7 @@ from math import floor
 from tonnage.jobs import Decision, Resource
 from tonnage.size.histograms import Histogram
 from tonnage.size.ladders import Ladder, cost, of_rungs
-from tonnage.size.practical import LEAST_BYTES, few, rounded_up
+from tonnage.size.practical import LEAST_BYTES, coarse, few, rounded_up
 from tonnage.size.sizers import Sizer
 from tonnage.size.strategies import Objective, Settings, sizer
 
@@ -43,6 +43,8 @@ class Plan:
     buckets: int = 2
     unit: float = 0.0
     """What memory and disk are a multiple of; with 0 they are any amount."""
+    parts: int | None = None
+    """To one of how many sizes between powers of two memory and disk are rounded up: who asks alike goes together."""
     half_life: float | None = None
     attempt_cost: float | None = None
     """What an attempt is reckoned to cost beside its amount, as a part of the largest peak."""
@@ -87,6 +89,8 @@ def new_sizer(resource: Resource, capacity: float, plan: Plan) -> Sizer:
 def practical(ladder: Ladder, resource: Resource, capacity: float, plan: Plan) -> Ladder:
     """Return a sizer's ladder as somebody would write it down."""
     rounded = rounded_up(ladder, resource, plan.unit if resource.unit == "bytes" else 0.0, capacity)
+    if plan.parts is not None and resource.unit == "bytes":
+        rounded = of_rungs(*(min(coarse(rung, plan.parts), capacity) for rung in rounded))
     return few(rounded) if plan.strategy in _BY_ITSELF else rounded
 
 

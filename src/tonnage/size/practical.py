@@ -1,11 +1,11 @@
 """Ladders that somebody would write down: whole cores, round amounts, few retries, shares of a machine."""
 
-from math import ceil, floor
+from math import ceil, floor, frexp, ldexp
 
 from tonnage.jobs import Resource
 from tonnage.size.ladders import Ladder, of_rungs
 
-__all__ = ["LEAST_BYTES", "fair_share", "few", "rounded_time", "rounded_up"]
+__all__ = ["LEAST_BYTES", "coarse", "fair_share", "few", "rounded_time", "rounded_up"]
 
 LEAST_BYTES = 2.0**24
 """16 MiB: nobody saves anything worth a retry below that."""
@@ -30,6 +30,12 @@ def rounded_time(seconds: float) -> float:
     """Return a run time that somebody would ask for: some minutes at least, and in multiples of some."""
     unit = next(unit for longest, unit in _ROUND_SECONDS if seconds <= longest)
     return max(_LEAST_SECONDS, ceil(seconds / unit - 1e-9) * unit)
+
+
+def coarse(amount: float, parts: int) -> float:
+    """Return an amount rounded up to one of so many sizes between powers of two, so that alike ones are the same."""
+    part, power = frexp(amount)
+    return ldexp(ceil(part * 2 * parts), power - 1) / parts
 
 
 def few(ladder: Ladder) -> Ladder:

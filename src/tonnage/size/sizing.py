@@ -13,9 +13,9 @@ from tonnage.size.histograms import Histogram, fading
 from tonnage.size.ladders import Ladder, cost, escalated, of_rungs
 from tonnage.size.mixture import Mixture
 from tonnage.size.plans import Plan, counted, explained, least, new_sizer, possible, practical, strategy_for
-from tonnage.size.practical import fair_share, few, rounded_time
+from tonnage.size.practical import fair_share
 from tonnage.size.sizers import Sizer
-from tonnage.size.tail import guarantee
+from tonnage.size.times import time_ladder
 from tonnage.size.tracking import follows_request
 from tonnage.size.usage import Usage
 
@@ -123,8 +123,7 @@ def _ladder(resource: Resource, usage: Usage, capacity: float, plan: Plan) -> tu
     peaks = np.minimum(usage.peaks, capacity)
     optimised = plan.strategy.startswith(_OPTIMISED)
     if resource is Resource.WALL_TIME and optimised:
-        promised = escalated(guarantee(peaks), max(capacity, _BEYOND * float(peaks.max())), _BEYOND)
-        return "guarantee", few(of_rungs(*map(rounded_time, promised))), []
+        return "guarantee", time_ladder(peaks, max(capacity, _BEYOND * float(peaks.max()))), []
     requests = follows_request(peaks, usage.requested)
     if requests is not None and plan.strategy != "declared":
         most = plan.machine.get(resource, max(capacity, requests[-1]))
