@@ -81,6 +81,11 @@ class RunFolder:
         """Folders of attempts that run in one of their own."""
         return self.path / "sandboxes"
 
+    @property
+    def batches(self) -> Path:
+        """Folders of batch jobs."""
+        return self.path / "batches"
+
     def make(self) -> None:
         """Make the folders."""
         for folder in (self.path, self.logs):

@@ -1,19 +1,12 @@
 """The engine on this machine: tasks are processes, minded by a pool of warm minders."""
 
-import re
-import shutil
-import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cache
-from posixpath import join
-from types import FrameType
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 from tonnage.errors import TonnageError
-from tonnage.jobs import Outcome, Resource
+from tonnage.jobs import Outcome
 from tonnage.run.engine import Engine
 from tonnage.run.events import Ended, Settled, Start
 from tonnage.run.files import Files
@@ -21,16 +14,14 @@ from tonnage.run.folders import RunFolder
 from tonnage.run.journal import Journal
 from tonnage.run.judging import judged
 from tonnage.run.minders import Answer, Minders, Order, Seen
-from tonnage.run.orphans import MARK, end_orphans
-from tonnage.workflow import Task
-from tonnage.workflow.shell import plain_words
+from tonnage.run.orders import Orders
+from tonnage.run.orphans import end_orphans
+from tonnage.run.wishes import Wishes, heard
 
 __all__ = ["Local", "Watcher"]
 
 _TICK = 0.5  # seconds after which watchers hear from us, whatever happens
 _MOST_LOST = 50  # attempts in a row: nobody kills that many, so that it would go on for ever
-_UNSAFE = re.compile(r"[^A-Za-z0-9._+-]")
-_LIMITED = (Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
 
 
 class Watcher(Protocol):
@@ -49,15 +40,6 @@ class Watcher(Protocol):
         """Some time has passed."""
 
 
-@dataclass(slots=True)
-class _Wishes:
-    """What the user wants of us while we run: signals that came."""
-
-    finish: bool = False
-    kill: bool = False
-    signal: int | None = None
-
-
 class Local:
     """Drives an engine until it has finished or is told to stop."""
 
@@ -67,16 +49,17 @@ class Local:
         self._engine = engine
         self._journal = journal
         self._files = files
-        self._logs = str(folder.logs)
+        self._folder = folder
         self._token = token
+        self._orders = Orders(files, folder, token)
         self._minders = minders
-        self._wishes = _Wishes()
+        self._wishes = Wishes()
         self._since: dict[int, float] = {}
         self._lost = 0
 
     def go(self, watcher: Watcher) -> int | None:
         """Run until nothing more can be done; return the signal that stopped it before that, if one did."""
-        with _signals(self._wishes):
+        with heard(self._wishes):
             self.drive(watcher)
         return self._wishes.signal
 
@@ -120,7 +103,7 @@ class Local:
         if self._lost > _MOST_LOST:
             self._journal.commit()
             problem = f"{self._lost} attempts in a row were lost: the processes that watch over them cannot work"
-            raise TonnageError(problem, hint=f"is {self._logs} there, with space on its disk?")
+            raise TonnageError(problem, hint=f"is {self._folder.logs} there, with space on its disk?")
 
     def _start(self, watcher: Watcher) -> None:
         """Let everything start that can; where some cannot be prepared, others may."""
@@ -150,8 +133,7 @@ class Local:
     def _order(self, start: Start, watcher: Watcher) -> Order | None:
         task = self._engine.tasks[start.task]
         try:
-            folder = self._files.prepare(task, start.attempt)
-            return self._order_in(folder, start, task)
+            return self._orders.order(start, task)
         except (OSError, TonnageError) as error:
             note = f"it cannot be prepared: {error}"
             end = Ended(attempt=start.attempt, outcome=Outcome.FAILED, hopeless=True, ended=time.time(), note=note)
@@ -159,34 +141,6 @@ class Local:
             self._journal.ended(end, settled)
             watcher.ended(end, settled)
             return None
-
-    def _order_in(self, folder: str, start: Start, task: Task) -> Order:
-        words, program = _program(task.command or "", folder)
-        measured = self._files.measured(start.attempt)
-        given = {one.resource: one.amount for one in start.decisions}
-        limits = {str(resource): given[resource] for resource in _LIMITED if resource in given}
-        if measured is None:
-            limits.pop("disk", None)
-        log = f"{self._logs}/{start.attempt}-{_safe(task.name)}"
-        return Order(
-            attempt=start.attempt,
-            words=words,
-            executable=program,
-            folder=folder,
-            environment=self._environment(start, given),
-            limits=limits,
-            measured=measured,
-            stdout=f"{log}.out",
-            stderr=f"{log}.err",
-        )
-
-    def _environment(self, start: Start, given: Mapping[Resource, float]) -> dict[str, str]:
-        """Return what a task finds in its environment: its mark, and what it was given."""
-        found = {MARK: f"{self._token}:{start.attempt}"}
-        for resource in (Resource.CORES, Resource.MEMORY, Resource.DISK):
-            if resource in given:
-                found[f"TONNAGE_{resource.upper()}"] = f"{given[resource]:.0f}"
-        return found
 
     def _obey(self) -> None:
         """Do what the signals say that came: let running tasks finish, or end them."""
@@ -196,40 +150,3 @@ class Local:
             self._wishes.kill = False
             for attempt in list(self._engine.running):
                 self._minders.stop(attempt)
-
-
-@contextmanager
-def _signals(wishes: _Wishes) -> Iterator[None]:
-    """Turn signals into wishes: the first Ctrl-C lets running tasks finish, the second ends them, as others do."""
-
-    def hear(number: int, _frame: FrameType | None) -> None:
-        wishes.kill = wishes.finish or number != signal.SIGINT
-        wishes.finish = True
-        wishes.signal = number
-
-    before = {number: signal.signal(number, hear) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@cache
-def _found_program(name: str) -> str:
-    return shutil.which(name) or name
-
-
-def _program(command: str, folder: str) -> tuple[tuple[str, ...], str]:
-    """Return the words of a command and the program that it starts; what needs a shell gets one."""
-    words = plain_words(command)
-    if words is None:
-        return ("sh", "-c", command), "/bin/sh"
-    if "/" in words[0]:
-        return tuple(words), join(folder, words[0])
-    return tuple(words), _found_program(words[0])
-
-
-def _safe(name: str) -> str:
-    """Return a task's name as a file can have it."""
-    return _UNSAFE.sub("_", name[:80])
