@@ -102,6 +102,14 @@ class Engine:
         """Return how a running attempt was started."""
         return self.running[attempt].start
 
+    def next_try(self, task: int) -> Carried:
+        """Return how often a task was tried, and what it would be tried with now."""
+        decisions = self._again.get(task)
+        if decisions is None:
+            one, size = self.tasks[task], self._input_bytes(task)
+            decisions = self.learner.decide(one.category, one.request, size)
+        return Carried(self._attempts[task], decisions)
+
     def unreachable(self) -> list[int]:
         """Return the tasks that cannot run because one that they depend on has failed."""
         found: list[int] = []

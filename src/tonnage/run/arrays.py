@@ -1,0 +1,289 @@
+"""Each task a batch job of its own, right-sized; those that are given the same go together as one job array."""
+
+import json
+import os
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from pathlib import Path
+
+from tonnage.batch.scheduler import Look, Phase, RejectedError, Request, Verdict
+from tonnage.errors import TonnageError
+from tonnage.files import write_whole
+from tonnage.jobs import Outcome, Resource
+from tonnage.run.batch_jobs import BatchJob
+from tonnage.run.desk import Desk
+from tonnage.run.events import Ended, Start
+from tonnage.run.judging import judged
+from tonnage.run.minders import Answer, Order, words_of
+from tonnage.run.orders import Orders
+from tonnage.run.programs import program
+from tonnage.run.verdicts import explained, needs_verdict
+from tonnage.watch.errand import ORDERS
+from tonnage.watch.order import WORDS
+
+__all__ = ["MONITOR", "Arrays", "request_of"]
+
+MONITOR = 32.0 * 2**20
+"""What the monitor of a task takes beside it: so much more memory a batch job asks for."""
+_PAUSE = 1.0  # seconds between two submissions, in which more tasks become ready that are given the same
+_OUTPUT = "output"
+
+
+@dataclass(slots=True)
+class _Array:
+    """A batch job that has not ended."""
+
+    job: BatchJob
+    attempts: tuple[int, ...]
+    """By the numbers of their elements."""
+    left: set[int]
+    """Attempts whose end is not known yet."""
+    native: str | None = None
+
+    def numbers(self) -> Iterator[tuple[str, int]]:
+        """Yield what the cluster calls the elements that are left, and their attempts."""
+        if self.native is None:
+            return
+        for element, attempt in enumerate(self.attempts):
+            if attempt in self.left:
+                yield (f"{self.native}_{element}" if len(self.attempts) > 1 else self.native), attempt
+
+
+class Arrays:
+    """Sends tasks that the engine starts as batch jobs, and hears of their ends."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._orders = Orders(desk.files, desk.folder, desk.token)
+        self._open: dict[int, _Array] = {}
+        self._of: dict[int, _Array] = {}  # by attempts
+        self._held: dict[int, Answer] = {}
+        """Answers of attempts that somebody else has ended: the cluster knows why."""
+        self._spent: list[int] = []
+        """Attempts whose words are not needed any more as soon as the journal is safe."""
+        self._next = 0.0
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    # Out
+
+    def submit(self) -> None:
+        """Submit what the engine has room for."""
+        if time.monotonic() < self._next:
+            return
+        desk = self._desk
+        starts = desk.engine.admit()
+        for settled in desk.engine.refused():
+            desk.journal.refused(settled)
+            desk.watcher.ended(Ended(attempt=0, outcome=Outcome.FAILED, hopeless=True), settled)
+        if starts:
+            self._next = time.monotonic() + _PAUSE
+        for group in _alike(starts, max(1, desk.limits.array)):
+            self._send(group)
+
+    def _send(self, starts: Sequence[Start]) -> None:
+        """Submit tasks that are given the same: written down before anything is done."""
+        desk, now = self._desk, time.time()
+        number = desk.jobs.next_id()
+        starts = [replace(start, machine=number) for start in starts]
+        request = request_of(starts[0], desk.name(number), desk.files.folder, desk.folder.batches / str(number))
+        job = BatchJob(
+            id=number,
+            name=request.name,
+            packed=False,
+            first_attempt=starts[0].attempt,
+            attempts=1,  # the journal has them all
+            tasks=len(starts),
+            cores=request.cores,
+            memory=request.memory,
+            disk=request.disk,
+            seconds=request.seconds,
+            submitted=now,
+        )
+        desk.jobs.add(job)
+        desk.started_all(starts, now)
+        desk.journal.commit()
+        orders = [order for start in starts if (order := self._order(start)) is not None]
+        if not orders:
+            desk.ended(number, "none of its tasks could be prepared")
+            return
+        write_orders(desk.place(number), orders)
+        array = self._note(job, tuple(order.attempt for order in orders))
+        elements = len(orders) if len(orders) > 1 else 0
+        try:
+            desk.send(job, replace(request, elements=elements), lambda native: _accept(array, native))
+        except RejectedError as error:
+            self._reject(array, error)
+
+    def _note(self, job: BatchJob, attempts: tuple[int, ...]) -> _Array:
+        array = self._open[job.id] = _Array(job, attempts, set(attempts), job.native)
+        self._of.update(dict.fromkeys(attempts, array))
+        return array
+
+    def _order(self, start: Start) -> Order | None:
+        desk = self._desk
+        try:
+            return self._orders.order(start, desk.engine.tasks[start.task])
+        except (OSError, TonnageError) as error:
+            note = f"it cannot be prepared: {error}"
+            desk.settle(
+                Ended(attempt=start.attempt, outcome=Outcome.FAILED, hopeless=True, ended=time.time(), note=note)
+            )
+            return None
+
+    def _reject(self, array: _Array, error: RejectedError) -> None:
+        for attempt in list(array.left):
+            end = Ended(attempt=attempt, outcome=Outcome.FAILED, hopeless=True, ended=time.time(), note=str(error))
+            self._settle(end)
+
+    # In
+
+    def take_up(self, job: BatchJob, running: Mapping[int, Start]) -> bool:
+        """Go on with a batch job of an earlier engine; whether it was ever written down to its end."""
+        desk = self._desk
+        folder = desk.place(job.id)
+        attempts = read_orders(folder)
+        if not attempts:
+            return False
+        array = self._note(job, attempts)
+        array.left &= running.keys()
+        if job.native is None:
+            request = request_of(running[min(array.left)], job.name, desk.files.folder, folder) if array.left else None
+            if request is None:
+                return False
+            elements = len(attempts) if len(attempts) > 1 else 0
+            desk.take_up(job, replace(request, elements=elements), lambda native: _accept(array, native))
+        self._close_if_done(array)
+        return True
+
+    def hear(self) -> bool:
+        """Take in the answers that have arrived; whether there were any."""
+        for attempt in self._spent:
+            _remove(self._desk.folder.path / WORDS / str(attempt))
+        self._spent.clear()
+        if not self._of:
+            return False
+        heard = False
+        for attempt in _names(self._desk.folder.path / WORDS):
+            if attempt in self._of and attempt not in self._held:
+                heard = self._hear(attempt) or heard
+        return heard
+
+    def _hear(self, attempt: int) -> bool:
+        answer = words_of(self._desk.folder.path, attempt)
+        if answer is None:
+            return False
+        if needs_verdict(answer):
+            self._held[attempt] = answer
+            return False
+        self._settle(self._judged(answer))
+        return True
+
+    def numbers(self) -> dict[str, int]:
+        """Return what the cluster calls what is left, each with its attempt."""
+        return {number: attempt for array in self._open.values() for number, attempt in array.numbers()}
+
+    def looked(self, present: Mapping[str, Look]) -> None:
+        """Take note of what runs by now."""
+        for number, attempt in self.numbers().items():
+            look = present.get(number)
+            if look is not None and look.phase is Phase.RUNNING:
+                self._desk.show(self._desk.engine.start_of(attempt), look.started or time.time())
+
+    def gone(self, attempt: int, verdict: Verdict, *, certain: bool) -> None:
+        """Settle an attempt whose batch job is not there any more; without `certain`, words may still arrive."""
+        if attempt not in self._of or self._hear(attempt):
+            return
+        answer = self._held.get(attempt)
+        telling = verdict.outcome not in (None, Outcome.DONE) or (answer is not None and verdict.outcome is not None)
+        if not telling and not certain:
+            return
+        if answer is None:
+            answer = Answer(attempt, started=verdict.started, ended=verdict.ended or time.time(), lost=True)
+        self._settle(explained(self._judged(answer), verdict))
+
+    def output(self, attempt: int) -> Path:
+        """Return where the batch job of an attempt prints."""
+        array = self._of[attempt]
+        name = f"{_OUTPUT}-{array.attempts.index(attempt)}" if len(array.attempts) > 1 else _OUTPUT
+        return self._desk.folder.batches / str(array.job.id) / name
+
+    def _judged(self, answer: Answer) -> Ended:
+        task = self._desk.engine.tasks[self._desk.engine.start_of(answer.attempt).task]
+        return judged(answer, task, self._desk.files)
+
+    def _settle(self, end: Ended) -> None:
+        self._desk.settle(end)
+        self._held.pop(end.attempt, None)
+        self._spent.append(end.attempt)
+        array = self._of.pop(end.attempt)
+        array.left.discard(end.attempt)
+        self._close_if_done(array)
+
+    def _close_if_done(self, array: _Array) -> None:
+        if not array.left:
+            self._open.pop(array.job.id, None)
+            self._desk.drop(array.job.id)
+            self._desk.ended(array.job.id, "")
+
+
+def request_of(start: Start, name: str, home: Path, folder: Path) -> Request:
+    """Return the batch job for attempts that are given what this one is."""
+    given = {one.resource: one.amount for one in start.decisions}
+    memory = given.get(Resource.MEMORY)
+    return Request(
+        name=name,
+        words=(*program("tonnage.watch.errand"), str(folder)),
+        folder=home,
+        output=folder / _OUTPUT,
+        cores=ceil(given.get(Resource.CORES, 1.0)),
+        memory=None if memory is None else memory + MONITOR,
+        disk=given.get(Resource.DISK),
+        seconds=given.get(Resource.WALL_TIME),
+    )
+
+
+def write_orders(folder: Path, orders: Sequence[Order]) -> None:
+    """Write the orders of a batch job, a line for each element."""
+    write_whole(folder / ORDERS, "".join(f"{json.dumps(order.message())}\n" for order in orders))
+
+
+def read_orders(folder: Path) -> tuple[int, ...]:
+    """Return the attempts of a batch job by their elements; none where its orders were never written."""
+    try:
+        return tuple(json.loads(line)["attempt"] for line in (folder / ORDERS).read_text().splitlines())
+    except (OSError, ValueError, KeyError):
+        return ()
+
+
+def _accept(array: _Array, native: str) -> None:
+    array.native = native
+
+
+def _alike(starts: Sequence[Start], most: int) -> Iterator[list[Start]]:
+    """Yield the starts that are given the same, as many together as an array may have."""
+    groups: dict[tuple[object, ...], list[Start]] = defaultdict(list)
+    for start in starts:
+        groups[tuple((one.resource, one.amount) for one in start.decisions)].append(start)
+    for group in groups.values():
+        for place in range(0, len(group), most):
+            yield group[place : place + most]
+
+
+def _names(folder: Path) -> list[int]:
+    """Return the attempts of which there are words."""
+    try:
+        return [int(name) for name in os.listdir(folder) if name.isdecimal()]
+    except OSError:
+        return []
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink()
+    except OSError:
+        pass  # another look finds it again, and nobody waits for it
