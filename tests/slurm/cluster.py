@@ -44,8 +44,8 @@ _SCHEDULING = {
     "MinJobAge": "300",
     "InactiveLimit": "0",
     "KillWait": "2",
-    "MessageTimeout": "10",
-    "SlurmdTimeout": "6",
+    "MessageTimeout": "5",
+    "SlurmdTimeout": "6",  # a dead node is noticed after this and twice the former
     "SlurmctldTimeout": "10",
     "ReturnToService": "2",  # a node that comes back is used again
 }
@@ -160,7 +160,11 @@ class SlurmCluster:
         wait_for(self._is_up, f"every node of {self.conf}")
 
     def stop_controller(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """End slurmctld; jobs run on. With SIGKILL it has no time to save what changed last."""
+        """End slurmctld; jobs run on.
+
+        With SIGKILL it forgets what came in the last seconds: a job that it forgot runs on, and the next one gets the
+        same number.
+        """
         assert self._controller is not None
         self._controller.end(number)
 
@@ -169,13 +173,18 @@ class SlurmCluster:
         self._controller = self._begin("slurmctld", "slurmctld", "-D", "-f", str(self.conf))
         wait_for(self._controller_answers, f"slurmctld of {self.conf}")
 
-    def kill_node(self, name: str, *, jobs: bool = True) -> None:
-        """Let a node die as a machine does: its slurmd, and with it its jobs' processes unless they are to live on."""
+    def kill_node(self, name: str, *, jobs: bool = True, noticed: bool = False) -> None:
+        """Let a node die as a machine does: its slurmd, and with it its jobs' processes unless they are to live on.
+
+        The controller finds out by itself after some 15 s, or is told at once.
+        """
         for daemon in self._slurmds[name]:
             if jobs:
                 daemon.kill()
             else:
                 daemon.end(signal.SIGKILL)
+        if noticed:
+            self.command("scontrol", "update", f"NodeName={name}", "State=DOWN", "Reason=test")
 
     def start_node(self, name: str) -> None:
         """Start a node that was killed, and wait until it can be used."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["LOOPBACK", "Daemon", "Ports", "wait_for"]
+__all__ = ["LOOPBACK", "Daemon", "Ports", "answers", "wait_for"]
 
 LOOPBACK = "127.0.0.1"
 _KEEPER = Path(__file__).with_name("keeper.py")
@@ -30,6 +30,7 @@ class Daemon:
                 stderr=file,
                 env={**os.environ, **environment},
                 cwd="/",
+                start_new_session=True,  # what ends the test's process group must leave us time to clean up
             )
         self._process: int | None = None
 
