@@ -50,6 +50,16 @@ class Daemon:
         """Whether the daemon itself is there."""
         return Path(f"/proc/{self.process}").exists()  # its keeper is its parent and leaves no zombie
 
+    def when(self, condition: Callable[[], bool]) -> Callable[[], bool]:
+        """Return the condition as one that fails at once where the daemon has ended."""
+
+        def checked() -> bool:
+            if not self.runs:
+                raise RuntimeError(f"{self.name} ended: {self.last_words()}")
+            return condition()
+
+        return checked
+
     def end(self, number: signal.Signals) -> None:
         """Send a signal to the daemon alone and wait for its end; what it started lives on."""
         with suppress(ProcessLookupError):
