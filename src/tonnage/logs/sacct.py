@@ -6,6 +6,7 @@ status above 127 is printed less 128: where 72 stands, it may have been 200.
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from tonnage.jobs import Amounts
 from tonnage.logs.amounts import binary_bytes, clock_seconds, moment, number, scaled, whole
@@ -13,7 +14,7 @@ from tonnage.logs.log import Assumed, Entry, Hints, Log, Skipped, UnusableError
 from tonnage.logs.sacct_rows import CATEGORY, COLUMNS, IDS, Row, Table
 from tonnage.logs.slurm import WINDOW, Copies, Record, Steps, attempt
 
-__all__ = ["read", "recognises"]
+__all__ = ["read", "recognises", "records"]
 
 _EXIT = re.compile(r"(\d+):(\d+)")
 _NOTHING = frozenset(("", "None", "Unknown", "UNLIMITED", "Partition_Limit", "INVALID", "None assigned", "(null)"))
@@ -59,6 +60,17 @@ def read(log: Log, hints: Hints) -> Iterator[Entry]:
             yield Assumed(f"times in the zone {hints.zone}")
         yield from jobs.add(row)
     yield from jobs.rest()
+
+
+def records(log: Log, hints: Hints) -> Iterator[Record]:
+    """Yield every row of a table whose columns hold no delimiters, jobs and steps as they come."""
+    lines = log.lines()
+    table = Table.of(next(lines, ""))
+    if table is None:
+        return
+    for line, text in enumerate(lines, start=2):
+        with suppress(UnusableError):
+            yield _record(table.row(line, text), hints)
 
 
 class _OpenJobs:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from tonnage.jobs import NOTHING_KNOWN, Amounts, Attempt, Outcome, Resource
 from tonnage.logs.log import UnusableError
 
-__all__ = ["WINDOW", "Copies", "Record", "Steps", "attempt"]
+__all__ = ["WINDOW", "Copies", "Record", "Steps", "attempt", "ending", "exit_of"]
 
 WINDOW = 1000
 """How many jobs are kept in mind: what belongs to one job follows each other, or nearly so."""
@@ -212,8 +212,10 @@ def attempt(job: Record | None, steps: Steps, copies: Copies, label: str | None)
         number, restart = copies.count(job)
         if job.submitted is not None:
             native_id = f"slurm:{job.cluster or label or ''}:{job.id}:{job.submitted:.0f}:{restart}"
-    outcome, exhausted = _outcome(job, steps)
-    exit_status, signal = _exit(job)
+    outcome, exhausted = ending(job, steps)
+    if job.never_started and not steps:
+        raise UnusableError("it never started", job.state, healthy=True)
+    exit_status, signal = exit_of(job)
     memory = _of(max, steps.memory, job.used.memory)
     wall_time = _duration(job.started, job.ended) if job.used.wall_time is None else job.used.wall_time
     return Attempt(
@@ -249,7 +251,8 @@ def _lower_bounds(exhausted: Resource | None, memory: float | None) -> tuple[str
     return (str(exhausted),)
 
 
-def _outcome(job: Record, steps: Steps) -> tuple[Outcome, Resource | None]:
+def ending(job: Record, steps: Steps) -> tuple[Outcome, Resource | None]:
+    """Return how a job ended, and what it ran out of; UnusableError where it has not ended."""
     if job.state in _NOT_ENDED:
         raise UnusableError("it has not ended", job.state, healthy=True)
     if job.state == "REVOKED":
@@ -257,8 +260,6 @@ def _outcome(job: Record, steps: Steps) -> tuple[Outcome, Resource | None]:
     outcome = _OUTCOMES.get(job.state)
     if outcome is None:
         raise UnusableError("its state is not known", job.state)
-    if job.never_started and not steps:
-        raise UnusableError("it never started", job.state, healthy=True)
     limit = job.allocated.memory if job.requested.memory is None else job.requested.memory
     # A step that lacked memory comes first, whatever became of the job: what was left of it may have gone on as if
     # nothing had happened, or waited for the dead until its time was up.
@@ -267,7 +268,7 @@ def _outcome(job: Record, steps: Steps) -> tuple[Outcome, Resource | None]:
     return outcome, Resource.WALL_TIME if job.state == "TIMEOUT" else None
 
 
-def _exit(job: Record) -> tuple[int | None, int | None]:
+def exit_of(job: Record) -> tuple[int | None, int | None]:
     """Return the exit status and the signal; Slurm says 0 of whatever it ended itself, which is no exit status."""
     status = job.exit_status if job.exit_status or job.state == "COMPLETED" else None
     if not job.signal:

@@ -1,0 +1,177 @@
+"""Jobs as Slurm shows them: those that wait or run, and how others ended.
+
+Two sources tell of a job's end. The controller remembers it for some minutes (MinJobAge), with its exit status as it
+was. The accounting, where there is one, keeps it for years, and knows of the job's steps: which of them was killed for
+its memory; but an exit status above 127 is less by 128 there, and it may be a moment late.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+
+from tonnage.batch.scheduler import Look, Phase, Verdict
+from tonnage.batch.slurm.lists import elements, expanded
+from tonnage.jobs import Outcome, Resource
+from tonnage.logs.amounts import whole
+from tonnage.logs.log import Hints, Log, UnusableError
+from tonnage.logs.sacct import records
+from tonnage.logs.slurm import Record, Steps, ending, exit_of
+
+__all__ = ["ACCOUNTED", "FIELDS", "accounted", "asked", "joined", "looks", "remembered", "rows"]
+
+FIELDS = ("JobArrayID", "State", "exit_code", "RestartCnt", "StartTime", "EndTime", "NodeList", "Reason")
+"""What squeue is asked for (-O): nothing in which a user may have written a delimiter."""
+ACCOUNTED = (
+    "JobIDRaw,JobID,State,ExitCode,Submit,Start,End,ElapsedRaw,NNodes,NTasks,AllocCPUS,ReqCPUS,ReqMem,AllocTRES,"
+    "ReqTRES,MaxRSS,TRESUsageInTot,NodeList"
+)
+"""What sacct is asked for."""
+
+_WAITS = frozenset(("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"))
+_RUNS = frozenset(
+    ("RUNNING", "COMPLETING", "CONFIGURING", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED", "SUSPENDED")
+)
+_NOT_THE_JOBS_FAULT = frozenset(("JobLaunchFailure", "NodeDown", "NodeFail", "PartitionDown", "SystemFailure"))
+_MANY = 64
+"""From so many elements on, all of an array is asked for: the question would be longer than the answer."""
+_SAID = {
+    "TIMEOUT": "its time limit was reached",
+    "OUT_OF_MEMORY": "it was killed for its memory",
+    "CANCELLED": "it was cancelled",
+    "DEADLINE": "its deadline came before it was done",
+    "PREEMPTED": "it was preempted",
+    "REQUEUED": "Slurm put it back into the queue",
+    "NODE_FAIL": "a node of it failed",
+    "BOOT_FAIL": "its nodes did not boot",
+    "LAUNCH_FAILED": "it could not be launched",
+    "RECONFIG_FAIL": "its nodes could not be configured",
+    "REVOKED": "it went to another cluster",
+}
+
+
+def rows(text: str, fields: Collection[str]) -> Iterator[dict[str, str]]:
+    """Yield the rows that squeue prints with a ``|`` behind each field; what is not such a row is left out."""
+    for line in text.splitlines():
+        cells = line.rstrip().removesuffix("|").split("|")
+        if len(cells) == len(fields):
+            yield dict(zip(fields, (cell.strip() for cell in cells), strict=True))
+
+
+def looks(text: str) -> dict[str, Look]:
+    """Return the jobs that wait or run, by their numbers."""
+    found: dict[str, Look] = {}
+    for row in rows(text, FIELDS):
+        state = row["State"]
+        if state not in _WAITS and state not in _RUNS:
+            continue
+        waits = state in _WAITS
+        look = Look(
+            phase=Phase.WAITING if waits else Phase.RUNNING,
+            reason=row["Reason"] if waits else "",
+            started=None if waits else _moment(row["StartTime"]),
+            restarts=int(row["RestartCnt"]) if row["RestartCnt"].isdigit() else 0,
+            nodes=expanded(row["NodeList"]),
+        )
+        found |= dict.fromkeys(elements(row["JobArrayID"]), look)
+    return found
+
+
+def remembered(text: str) -> dict[str, Verdict]:
+    """Return what the controller knows of jobs that have ended."""
+    found: dict[str, Verdict] = {}
+    for row in rows(text, FIELDS):
+        status, signal = _status(row["exit_code"])
+        record = Record(
+            id=row["JobArrayID"],
+            state=row["State"],
+            exit_status=status,
+            signal=signal,
+            # A job that never started has nodes nowhere, and the moment of its end as its start.
+            started=_moment(row["StartTime"]) if row["NodeList"] else None,
+            ended=_moment(row["EndTime"]),
+            host=row["NodeList"] or None,
+        )
+        verdict = _verdict(record, Steps(), row["Reason"])
+        if verdict is not None:
+            found |= dict.fromkeys(elements(record.id), verdict)
+    return found
+
+
+def accounted(text: str) -> dict[str, Verdict]:
+    """Return what the accounting knows of jobs that have ended, their steps included."""
+    jobs: dict[str, Record] = {}
+    steps: dict[str, Steps] = defaultdict(Steps)
+    for record in records(Log.of(text), Hints()):
+        if record.step is None:
+            jobs[record.id if record.task is None else record.task] = record
+        else:
+            steps[record.id].add(record)
+    found: dict[str, Verdict] = {}
+    for number, record in jobs.items():
+        verdict = _verdict(record, steps[record.id], "")
+        if verdict is not None:
+            found |= dict.fromkeys(elements(number), verdict)
+    return found
+
+
+def joined(controller: Mapping[str, Verdict], accounting: Mapping[str, Verdict]) -> dict[str, Verdict]:
+    """Return what both know together: the controller's word, unless the accounting saw a lack of memory."""
+    lacked = {number: one for number, one in accounting.items() if one.exhausted is Resource.MEMORY}
+    return {**accounting, **controller, **lacked}
+
+
+def asked(numbers: Collection[str]) -> list[str]:
+    """Return how to ask for jobs and elements in few words: of an array with many of them, all."""
+    arrays: dict[str, list[str]] = defaultdict(list)
+    for number in sorted(set(numbers)):
+        arrays[number.partition("_")[0]].append(number)
+    return [one for array, each in arrays.items() for one in ([array] if len(each) > _MANY else each)]
+
+
+def _verdict(record: Record, steps: Steps, reason: str) -> Verdict | None:
+    """Return how a job ended; None where it has not."""
+    try:
+        outcome, exhausted = ending(record, steps)
+    except UnusableError:
+        if record.state != "REVOKED":
+            return None
+        outcome, exhausted = Outcome.LOST, None
+    status, signal = exit_of(record)
+    # A job that died by a signal of its own making has the reason JobLaunchFailure, too.
+    if outcome is Outcome.FAILED and reason in _NOT_THE_JOBS_FAULT and not (status or signal):
+        outcome = Outcome.LOST
+    facts = {"state": record.state, "reason": reason, "nodes": record.host or "", "cancelled_by": record.killed_by}
+    return Verdict(
+        outcome=outcome,
+        exhausted=exhausted,
+        exit_status=status,
+        signal=signal,
+        started=record.started,
+        ended=record.ended,
+        note=_note(record, outcome, exhausted, reason),
+        facts={name: value for name, value in facts.items() if value and value != "None"},
+    )
+
+
+def _note(record: Record, outcome: Outcome, exhausted: Resource | None, reason: str) -> str:
+    state = "OUT_OF_MEMORY" if exhausted is Resource.MEMORY else record.state
+    said = _SAID.get(state, "")
+    if state == "CANCELLED" and record.killed_by:
+        said += f" by user {record.killed_by}"
+    if state == "NODE_FAIL" and record.host:
+        said += f" ({record.host})"
+    if not said and outcome is Outcome.LOST:
+        said = f"it did not come to run: {reason}"
+    return said
+
+
+def _status(text: str) -> tuple[int | None, int | None]:
+    """Return exit status and signal of what wait() says: the status times 256, or the signal."""
+    if ":" in text:
+        status, _, number = text.partition(":")
+        return whole(status, "exit_code"), whole(number, "exit_code")
+    code = whole(text, "exit_code") if text.isdigit() else None
+    return (None, None) if code is None else (code >> 8, code & 0x7F)
+
+
+def _moment(text: str) -> float | None:
+    return float(text) if text.isdigit() else None

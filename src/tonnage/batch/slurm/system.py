@@ -1,0 +1,288 @@
+"""Slurm as a batch system: every question that a run asks, in as few calls of Slurm's programs as there can be."""
+
+import grp
+import os
+import pwd
+import re
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import replace
+from difflib import get_close_matches
+from functools import cached_property
+from pathlib import Path
+
+from tonnage.batch.scheduler import Limits, Look, Node, RejectedError, Request, UnreachableError, Verdict
+from tonnage.batch.slurm import accounts, jobs
+from tonnage.batch.slurm.client import Client, RefusalError
+from tonnage.batch.slurm.facts import Machine, Partition, machines, partitions, settings
+from tonnage.batch.slurm.lists import chunks, shortened
+from tonnage.batch.slurm.scripts import SlurmOptions, script
+from tonnage.errors import InputError
+from tonnage.jobs import Outcome
+
+__all__ = ["Slurm"]
+
+_PLAIN = SlurmOptions()
+_LETTERS = 60_000
+"""Of job numbers on a command line; Linux takes 131,072 in one word."""
+_SUBMIT_SECONDS = 30.0
+"""Where the queue is full, sbatch itself would try again for two minutes."""
+_ACCOUNTING_SECONDS = 120.0
+
+_FULL = re.compile(
+    r"temporarily unable to accept job|(Max|Grp)\w*Submit\w*Limit|I/O error writing script"
+    r"|(Requested operation is|operation) presently disabled"
+)
+_HINTS = {
+    "node configuration is not available": "no node of the partition has so much: ask for less, or for other nodes",
+    "time limit": "the partition does not let jobs run for so long",
+    "nvalid partition": "see sinfo for the partitions of the cluster",
+    "nvalid account": "see sacctmgr show assoc user=$USER for your accounts",
+    "nvalid qos": "see sacctmgr show assoc user=$USER for your qualities of service",
+    "accounting/QOS policy": "an account or a quality of service allows less: see sacctmgr show assoc user=$USER",
+    "rray specification": "MaxArraySize of scontrol show config says how many elements an array may have",
+}
+
+
+class Slurm:
+    """The cluster that Slurm's programs on this machine speak to."""
+
+    name = "slurm"
+
+    def __init__(self, options: SlurmOptions = _PLAIN) -> None:
+        self.options = options
+        self._client = Client()
+
+    @property
+    def calls(self) -> Counter[str]:
+        """How many times each of Slurm's programs was run."""
+        return self._client.calls
+
+    def limits(self) -> Limits:
+        """Return what can be submitted; raises InputError where nothing can: no such partition, no rights."""
+        partition, known = self._partition, self._machines()
+        found = [_within(known[name], partition) for name in partition.nodes if name in known]
+        if not found:
+            raise InputError(f"the partition {partition.name} has no nodes")
+        allowed = self._allowed
+        notes = []
+        if not any(node.usable for node in found):
+            notes.append(f"no node of the partition {partition.name} can be used at the moment")
+        if self._hidden:
+            notes.append("others' jobs are hidden on this cluster: how long jobs wait is a rough estimate")
+        return Limits(
+            nodes=tuple(found),
+            seconds=partition.seconds if allowed.seconds is None else min(partition.seconds, allowed.seconds),
+            job_nodes=partition.job_nodes,
+            submitted=allowed.submitted,
+            running=allowed.running,
+            array=self._array,
+            notes=tuple(notes),
+        )
+
+    def script(self, request: Request) -> str:
+        """Return the script that is submitted for a request."""
+        return script(request, self.options)
+
+    def submit(self, request: Request, script: Path) -> str:
+        """Submit a job whose script is in a file, and return its number; elements are called ``NUMBER_ELEMENT``.
+
+        After an UnreachableError nobody knows whether it was: `find` does.
+        """
+        try:
+            printed = self._client.submit("--parsable", str(script.absolute()), seconds=_SUBMIT_SECONDS)
+        except RefusalError as refusal:
+            raise _refused(request, refusal.message) from None
+        number = printed.strip().partition(";")[0]  # "7;cluster" where there are several clusters
+        if not number.isdigit():
+            raise UnreachableError(f"sbatch printed no number of a job: {printed.strip()[:200]!r}")
+        return number
+
+    def find(self, name: str) -> str | None:
+        """Return the number of a job that was submitted under a name, where the system still knows it."""
+        fields = ("JobArrayID",)
+        found = self._squeue(fields, f"--name={name}", "--states=all")
+        numbers = [row["JobArrayID"].partition("_")[0] for row in jobs.rows(found, fields)]
+        if not numbers and self._accounted:
+            words = ("--noheader", "--parsable2", "--allocations", "--array", f"--name={name}", "--starttime=now-7days")
+            printed = self._client.run("sacct", *words, "--format=JobID", seconds=_ACCOUNTING_SECONDS)
+            numbers = [line.strip().partition("_")[0] for line in printed.splitlines() if line.strip()]
+        return max(numbers, key=int, default=None)
+
+    def look(self) -> dict[str, Look]:
+        """Return all of this user's jobs and elements that wait or run, by their numbers."""
+        return jobs.looks(self._squeue(jobs.FIELDS))
+
+    def verdicts(self, numbers: Collection[str]) -> dict[str, Verdict]:
+        """Return what became of jobs and elements that have ended, as far as the system still knows.
+
+        The controller is asked first; the accounting only of what it forgot, and of what may have lacked memory.
+        """
+        wanted = set(numbers)
+        known: dict[str, Verdict] = {}
+        for chunk in chunks(jobs.asked(wanted), _LETTERS):
+            known |= jobs.remembered(self._remembered(chunk))
+        doubtful = [number for number in wanted if number not in known or known[number].outcome is Outcome.FAILED]
+        if doubtful and self._accounted:
+            for chunk in chunks(jobs.asked(doubtful), _LETTERS):
+                known = jobs.joined(known, jobs.accounted(self._sacct(chunk)))
+        return {number: known[number] for number in wanted if number in known}
+
+    def cancel(self, numbers: Collection[str]) -> None:
+        """End jobs, whether they wait or run; those that have ended are none the worse for it."""
+        arrays: dict[str, set[int]] = {}
+        for number in numbers:
+            array, _, element = number.partition("_")
+            arrays.setdefault(array, set()).update([int(element)] if element else [])
+        whole = {number for number in numbers if "_" not in number}
+        words = [
+            array if array in whole else f"{array}_[{shortened(elements)}]"
+            for array, elements in sorted(arrays.items())
+        ]
+        for chunk in chunks(words, _LETTERS):
+            try:
+                self._client.run("scancel", "--quiet", *chunk)
+            except RefusalError:
+                continue  # a job among them has ended already; all others are cancelled
+
+    def _squeue(self, fields: Collection[str], *words: str) -> str:
+        return self._client.run(
+            "squeue",
+            "--me",
+            "--noheader",
+            "--array",
+            "--all",
+            *words,
+            f"--Format={','.join(f'{one}:|' for one in fields)}",
+        )
+
+    def _remembered(self, numbers: list[str]) -> str:
+        try:
+            return self._squeue(jobs.FIELDS, "--states=all", f"--jobs={','.join(numbers)}")
+        except RefusalError as refusal:
+            if "nvalid job id" in refusal.message:  # it has forgotten all of them
+                return ""
+            raise
+
+    def _sacct(self, numbers: list[str]) -> str:
+        """Ask the accounting; where it does not answer, the controller's word has to do."""
+        words = ("--parsable2", "--noconvert", f"--jobs={','.join(numbers)}", f"--format={jobs.ACCOUNTED}")
+        try:
+            return self._client.run("sacct", *words, seconds=_ACCOUNTING_SECONDS)
+        except (RefusalError, UnreachableError):
+            return ""
+
+    def _machines(self) -> dict[str, Machine]:
+        return machines(self._client.run("scontrol", "--all", "--oneliner", "show", "node"))
+
+    @cached_property
+    def _settings(self) -> dict[str, str]:
+        return settings(self._client.run("scontrol", "show", "config"))
+
+    @property
+    def _accounted(self) -> bool:
+        return self._settings.get("AccountingStorageType", "").endswith("slurmdbd")
+
+    @property
+    def _hidden(self) -> bool:
+        return "jobs" in self._settings.get("PrivateData", "").split(",") and os.getuid() != 0
+
+    @property
+    def _array(self) -> int:
+        """How many elements: they are numbered below MaxArraySize."""
+        size = self._settings.get("MaxArraySize", "")
+        return int(size) if size.isdigit() and int(size) > 1 else 0
+
+    @cached_property
+    def _partitions(self) -> dict[str, Partition]:
+        return partitions(self._client.run("scontrol", "--all", "--oneliner", "show", "partition"))
+
+    @cached_property
+    def _partition(self) -> Partition:
+        """The partition that jobs go to."""
+        known, name = self._partitions, self.options.partition
+        if name is None:
+            name = next((one.name for one in known.values() if one.default), None)
+        if name is None:
+            raise InputError("this cluster has no default partition", hint=f"choose one of {', '.join(known)}")
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            hint = f"did you mean {close[0]}? " if close else ""
+            raise InputError(f'there is no partition "{name}"', hint=f"{hint}partitions: {', '.join(known)}")
+        _check_rights(known[name], self.options)
+        return known[name]
+
+    @cached_property
+    def _allowed(self) -> accounts.Allowed:
+        if not self._accounted or not accounts.is_enforced(self._settings.get("AccountingStorageEnforce", "")):
+            return accounts.Allowed()
+        words = ("--noheader", "--parsable2", "show")
+        user, cluster = _user(), self._settings.get("ClusterName", "")
+        where = ("user", "withassoc", "where", f"name={user}", f"cluster={cluster}", f"format={accounts.ASSOCIATION}")
+        found = accounts.associations(self._client.run("sacctmgr", *words, *where))
+        known = accounts.qualities(self._client.run("sacctmgr", *words, "qos", f"format={accounts.QOS}"))
+        partition = self._partition
+        association, allowed = accounts.allowed(
+            found,
+            known,
+            account=self.options.account,
+            qos=self.options.qos,
+            partition=partition.name,
+            partition_qos=partition.qos,
+        )
+        _check_rights(partition, replace(self.options, account=association.account))
+        return allowed
+
+
+def _within(machine: Machine, partition: Partition) -> Node:
+    """Return a node with what a job may take of it, in this partition and now."""
+    node = machine.node
+    return replace(
+        node,
+        cores=int(min(node.cores, partition.node_cores)),
+        memory=min(node.memory, partition.node_memory),
+        usable=node.usable and not machine.reserved,
+    )
+
+
+def _check_rights(partition: Partition, options: SlurmOptions) -> None:
+    """Raise InputError where a user can submit nothing to a partition, as far as that can be seen."""
+    name = partition.name
+    if partition.state not in ("UP", "DRAIN"):
+        raise InputError(f"the partition {name} is {partition.state.lower()}: jobs would not start there")
+    if partition.state == "DRAIN":
+        raise InputError(f"the partition {name} is being drained: it takes no new jobs")
+    if partition.groups is not None and os.getuid() != 0 and partition.groups.isdisjoint(_groups()):
+        raise InputError(f"the partition {name} is only for the groups {', '.join(sorted(partition.groups))}")
+    account, qos = options.account, options.qos
+    if account in partition.denied_accounts or (account and partition.accounts and account not in partition.accounts):
+        hint = f"accounts that may: {', '.join(sorted(partition.accounts))}" if partition.accounts else None
+        raise InputError(f"the account {account} may not use the partition {name}", hint=hint)
+    if qos and partition.all_qos and qos not in partition.all_qos:
+        hint = f"one of {', '.join(sorted(partition.all_qos))}"
+        raise InputError(f"the QOS {qos} is not for the partition {name}", hint=hint)
+
+
+def _refused(request: Request, said: str) -> RejectedError | UnreachableError:
+    """Return what a refusal is: for good, or as long as the queue is full."""
+    if _FULL.search(said):
+        return UnreachableError(f"the queue takes no more jobs at the moment: {said}")
+    hint = next((hint for words, hint in _HINTS.items() if words in said), None)
+    return RejectedError(f"Slurm does not take the job {request.name}: {said}", hint=hint)
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+def _groups() -> set[str]:
+    names = set()
+    for number in {os.getgid(), *os.getgroups()}:
+        try:
+            names.add(grp.getgrgid(number).gr_name)
+        except KeyError:
+            names.add(str(number))
+    return names
