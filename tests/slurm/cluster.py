@@ -1,0 +1,273 @@
+"""A real Slurm cluster on one machine, in a folder and on ports of its own; nothing of the system's is touched."""
+
+import getpass
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Self
+
+from .daemons import LOOPBACK, Daemon, Ports, answers, wait_for
+
+__all__ = ["SlurmCluster", "missing"]
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+_PACKAGES = {"slurmctld": "slurm-wlm", "slurmd": "slurm-wlm", "sbatch": "slurm-wlm", "munged": "munge"}
+_PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"  # daemons are not on every user's PATH
+_LONGEST_SOCKET = 107
+
+# What makes a cluster quick enough for tests; every line can be overridden.
+_SCHEDULING = {
+    "SchedulerType": "sched/backfill",
+    "SchedulerParameters": ",".join(
+        [
+            "batch_sched_delay=0",
+            "bf_continue",
+            "bf_interval=1",
+            "bf_max_job_test=10000",
+            "bf_resolution=1",
+            "default_queue_depth=10000",
+            "sched_interval=1",
+            "sched_min_interval=1000",
+        ]
+    ),
+    "SelectType": "select/cons_tres",
+    "SelectTypeParameters": "CR_Core_Memory",
+    "PriorityType": "priority/basic",
+    "MaxJobCount": "20000",
+    "MaxArraySize": "10001",
+    "MinJobAge": "300",
+    "InactiveLimit": "0",
+    "KillWait": "2",
+    "MessageTimeout": "10",
+    "SlurmdTimeout": "6",
+    "SlurmctldTimeout": "10",
+    "ReturnToService": "2",  # a node that comes back is used again
+}
+# What lets it run without systemd and cgroups, and with more cores and memory than the machine has.
+_CONFINEMENT = {
+    "ProctrackType": "proctrack/linuxproc",
+    "TaskPlugin": "task/none",
+    "SlurmdParameters": "config_overrides",
+    "JobAcctGatherType": "jobacct_gather/linux",
+    "JobAcctGatherFrequency": "task=1",
+    "SwitchType": "switch/none",
+    "MpiDefault": "none",
+    "MailProg": "/bin/true",
+}
+
+
+def missing(accounting: bool = False) -> str | None:
+    """Return why there can be no cluster here, or None if there can be one."""
+    for program, package in _PACKAGES.items():
+        if shutil.which(program, path=_PATH) is None:
+            return f"{program} is not installed (Debian package {package})"
+    return None
+
+
+class SlurmCluster:
+    """One slurmctld, a slurmd for each node, and the munged that vouches for them.
+
+    Nodes are called n1, n2 and so on. `options` are lines of slurm.conf, instead of ours or beside them. A partition is
+    a name, or a name and settings such as "short Nodes=n[1-2] MaxTime=10"; the first is the default one.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        nodes: int = 8,
+        cpus: int = 4,
+        memory_mib: int = 2000,
+        tmp_mib: int = 10000,
+        options: Mapping[str, str] = _NOTHING,
+        partitions: Sequence[str] = ("main",),
+    ) -> None:
+        self.folder = folder.resolve()
+        self.nodes = [f"n{number}" for number in range(1, nodes + 1)]
+        self.conf = self.folder / "slurm.conf"
+        cores = f"CPUs={cpus} Sockets=1 CoresPerSocket={cpus} ThreadsPerCore=1"
+        self._node = f"{cores} RealMemory={memory_mib} TmpDisk={tmp_mib} State=UNKNOWN"
+        self._options = dict(options)
+        self._partitions = partitions
+        self._socket = self.folder / "munge.socket"
+        self._ports = Ports()
+        self._port = 0
+        self._daemons: list[Daemon] = []
+        self._controller: Daemon | None = None
+        self._slurmds: dict[str, list[Daemon]] = {name: [] for name in self.nodes}
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What client commands need on top of os.environ."""
+        return {"SLURM_CONF": str(self.conf)}
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start every daemon, and wait until every node can be used."""
+        if len(str(self._socket)) > _LONGEST_SOCKET:
+            raise ValueError(f"{self.folder}: a folder with a shorter name is needed, since it holds sockets")
+        try:
+            self._write_files()
+            self._start_munged()
+            self.start_controller()
+            for name in self.nodes:
+                self._start_slurmd(name)
+            self.wait_until_up()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End every process of the cluster and of its jobs; the folder with its logs stays."""
+        for daemon in self._daemons:
+            daemon.let_go()
+        for daemon in self._daemons:
+            daemon.kill()
+        self._daemons.clear()
+        self._ports.close()
+
+    def command(self, *words: str, timeout: float = 60) -> str:
+        """Run a client command such as sinfo, and return what it writes."""
+        ended = subprocess.run(
+            words,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env={**os.environ, **self.environment},
+            timeout=timeout,
+            check=False,
+        )
+        if ended.returncode:
+            raise RuntimeError(f"{' '.join(words)}: exit {ended.returncode}: {ended.stderr.strip()}")
+        return ended.stdout
+
+    def wait_until_up(self) -> None:
+        """Wait until every node can run jobs."""
+        wait_for(self._is_up, f"every node of {self.conf}")
+
+    def stop_controller(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """End slurmctld; jobs run on. With SIGKILL it has no time to save what changed last."""
+        assert self._controller is not None
+        self._controller.end(number)
+
+    def start_controller(self) -> None:
+        """Start slurmctld with the state that it left, if any, and wait until it answers."""
+        self._controller = self._begin("slurmctld", "slurmctld", "-D", "-f", str(self.conf))
+        wait_for(self._controller_answers, f"slurmctld of {self.conf}")
+
+    def kill_node(self, name: str, *, jobs: bool = True) -> None:
+        """Let a node die as a machine does: its slurmd, and with it its jobs' processes unless they are to live on."""
+        for daemon in self._slurmds[name]:
+            if jobs:
+                daemon.kill()
+            else:
+                daemon.end(signal.SIGKILL)
+
+    def start_node(self, name: str) -> None:
+        """Start a node that was killed, and wait until it can be used."""
+        self._start_slurmd(name)
+        self.wait_until(name, "idle", "mixed", "allocated", "draining", "drained")
+
+    def drain(self, name: str, reason: str = "test") -> None:
+        """Let a node take no new jobs."""
+        self.command("scontrol", "update", f"NodeName={name}", "State=DRAIN", f"Reason={reason}")
+
+    def resume(self, name: str) -> None:
+        """Let a node that was drained or is down take jobs again."""
+        self.command("scontrol", "update", f"NodeName={name}", "State=RESUME")
+
+    def wait_until(self, name: str, *states: str) -> None:
+        """Wait until a node is in one of the states, in the words of `sinfo -o %T`."""
+        wait_for(lambda: self.states()[name] in states, f"{name} to be {' or '.join(states)}")
+
+    def states(self) -> dict[str, str]:
+        """Return the state of every node; one that does not answer ends in a star."""
+        lines = self.command("sinfo", "--noheader", "--all", "--Node", "--format=%N %T").splitlines()
+        return dict(line.split() for line in lines)
+
+    def _is_up(self) -> bool:
+        self._check()
+        states = self.states()
+        return all(states.get(name) in {"idle", "mixed", "allocated"} for name in self.nodes)
+
+    def _controller_answers(self) -> bool:
+        self._check()
+        return answers(self._port)
+
+    def _check(self) -> None:
+        for daemon in (self._controller, *(daemons[-1] for daemons in self._slurmds.values() if daemons)):
+            if daemon is not None and not daemon.runs:
+                raise RuntimeError(f"{daemon.name} ended: {daemon.last_words()}")
+
+    def _begin(self, label: str, program: str, *arguments: str) -> Daemon:
+        found = shutil.which(program, path=_PATH)
+        if found is None:
+            raise FileNotFoundError(missing())
+        daemon = Daemon([found, *arguments], self.folder / "logs" / f"{label}.out", self.environment)
+        self._daemons.append(daemon)
+        return daemon
+
+    def _start_munged(self) -> None:
+        key = self.folder / "munge.key"
+        key.touch(mode=0o600)
+        key.write_bytes(secrets.token_bytes(128))
+        files = {"key-file": key, "socket": self._socket}
+        files |= {f"{kind}-file": self.folder / f"munge.{kind}" for kind in ("log", "pid", "seed")}
+        # Forced, because it objects to folders that only their owner may enter, such as those of pytest.
+        self._begin("munged", "munged", "--foreground", "--force", *(f"--{key}={file}" for key, file in files.items()))
+        wait_for(self._socket.exists, f"munged of {self.conf}")
+
+    def _start_slurmd(self, name: str) -> None:
+        daemon = self._begin(name, "slurmd", "-D", "-N", name, "-f", str(self.conf))
+        self._slurmds[name].append(daemon)
+
+    def _write_files(self) -> None:
+        for name in ("logs", "state", "spool"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        self._port = self._ports.new()
+        host = socket.gethostname().partition(".")[0]
+        user = getpass.getuser()
+        lines = {
+            "ClusterName": "tonnage",
+            "SlurmctldHost": f"{host}({LOOPBACK})",
+            "SlurmctldPort": str(self._port),
+            "SlurmUser": user,
+            "SlurmdUser": user,
+            "AuthType": "auth/munge",
+            "CredType": "cred/munge",
+            "AuthInfo": f"socket={self._socket}",
+            "StateSaveLocation": str(self.folder / "state"),
+            "SlurmdSpoolDir": str(self.folder / "spool" / "%n"),
+            "SlurmctldLogFile": str(self.folder / "logs" / "slurmctld.log"),
+            "SlurmdLogFile": str(self.folder / "logs" / "%n.log"),
+            "SlurmctldPidFile": str(self.folder / "slurmctld.pid"),
+            "SlurmdPidFile": str(self.folder / "slurmd-%n.pid"),
+            **_SCHEDULING,
+            **_CONFINEMENT,
+            **self._options,
+        }
+        text = [f"{key}={value}" for key, value in lines.items()]
+        for name in self.nodes:
+            text.append(
+                f"NodeName={name} NodeHostname={host} NodeAddr={LOOPBACK} Port={self._ports.new()} {self._node}"
+            )
+        for number, line in enumerate(self._partitions):
+            defaults = {"Nodes": "ALL", "Default": "NO" if number else "YES", "MaxTime": "UNLIMITED", "State": "UP"}
+            given = {word.partition("=")[0].lower() for word in line.split()}
+            rest = [f"{key}={value}" for key, value in defaults.items() if key.lower() not in given]
+            text.append(" ".join([f"PartitionName={line}", *rest]))
+        self.conf.write_text("\n".join(text) + "\n")

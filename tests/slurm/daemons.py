@@ -1,0 +1,114 @@
+"""Daemons that run for as long as a test wants them, and ports for them."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+__all__ = ["LOOPBACK", "Daemon", "Ports", "wait_for"]
+
+LOOPBACK = "127.0.0.1"
+_KEEPER = Path(__file__).with_name("keeper.py")
+
+
+class Daemon:
+    """One daemon in the foreground, and below the same keeper whatever it starts."""
+
+    def __init__(self, command: Sequence[str], output: Path, environment: Mapping[str, str]) -> None:
+        self.name = Path(command[0]).name
+        self.output = output
+        with output.open("ab") as file:
+            self._keeper = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(_KEEPER), *command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=file,
+                env={**os.environ, **environment},
+                cwd="/",
+            )
+        self._process: int | None = None
+
+    @property
+    def process(self) -> int:
+        """The daemon's process id."""
+        if self._process is None:
+            assert self._keeper.stdout is not None
+            line = self._keeper.stdout.readline()
+            if not line:
+                raise RuntimeError(f"{self.name} did not start: {self.last_words()}")
+            self._process = int(line)
+        return self._process
+
+    @property
+    def runs(self) -> bool:
+        """Whether the daemon itself is there."""
+        return Path(f"/proc/{self.process}").exists()  # its keeper is its parent and leaves no zombie
+
+    def end(self, number: signal.Signals) -> None:
+        """Send a signal to the daemon alone and wait for its end; what it started lives on."""
+        with suppress(ProcessLookupError):
+            os.kill(self.process, number)
+        wait_for(lambda: not self.runs, f"the end of {self.name}")
+
+    def let_go(self) -> None:
+        """Ask for the end of the daemon and of all that came of it, without waiting."""
+        assert self._keeper.stdin is not None
+        self._keeper.stdin.close()
+
+    def kill(self) -> None:
+        """End the daemon and all that came of it."""
+        self.let_go()
+        self._keeper.wait()
+        assert self._keeper.stdout is not None
+        self._keeper.stdout.close()
+
+    def last_words(self) -> str:
+        """Return what it wrote last, for a message."""
+        return "\n".join(self.output.read_text(errors="replace").splitlines()[-5:])
+
+
+class Ports:
+    """Free ports that stay ours, also while a daemon is down.
+
+    A socket that is bound but does not listen keeps the kernel from giving its port to anyone else, and a daemon may
+    listen there nevertheless, since both say SO_REUSEADDR: we only after binding, so that two of us cannot share one.
+    """
+
+    def __init__(self) -> None:
+        self._sockets: list[socket.socket] = []
+
+    def new(self) -> int:
+        held = socket.socket()
+        self._sockets.append(held)
+        held.bind(("", 0))  # on every address, as Slurm's daemons do
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        port: int = held.getsockname()[1]
+        return port
+
+    def close(self) -> None:
+        for held in self._sockets:
+            held.close()
+        self._sockets.clear()
+
+
+def answers(port: int) -> bool:
+    """Whether somebody listens on a port."""
+    try:
+        socket.create_connection((LOOPBACK, port), timeout=5).close()
+    except OSError:
+        return False
+    return True
+
+
+def wait_for(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
+    """Wait until something is the case; not even a busy machine takes as long as we wait."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError(f"waited {seconds:g} s for {what}")
+        time.sleep(0.01)
