@@ -2,11 +2,11 @@
 
 from hypothesis import strategies as st
 
-from tonnage.jobs import Amounts
+from tonnage.jobs import Amounts, Decision, Resource
 from tonnage.units import Bytes
 from tonnage.workflow import SpecialTask, Task, Workflow
 
-__all__ = ["edges", "graphs", "tasks", "workflows"]
+__all__ = ["decisions", "edges", "graphs", "tasks", "workflows"]
 
 Edge = tuple[int, int]
 
@@ -48,6 +48,20 @@ amounts = st.builds(
     cpu_time=_time,
     processes=st.none() | st.integers(1, 1000),
 )
+
+_fraction = st.none() | st.floats(0, 1)
+
+
+@st.composite
+def decisions(draw: st.DrawFn) -> tuple[Decision, ...]:
+    """What an attempt is given, of some resources."""
+    made = []
+    for resource in draw(st.lists(st.sampled_from(list(Resource)[:4]), unique=True)):
+        ladder = tuple(sorted(draw(st.lists(st.floats(0.5, 1e15), min_size=1, max_size=4))))
+        rung = draw(st.integers(0, len(ladder) - 1))
+        samples, reason = draw(st.integers(0, 10**6)), draw(st.text(max_size=20))
+        made.append(Decision(resource, ladder, "auto", samples, reason, rung, draw(_fraction), draw(_fraction)))
+    return tuple(made)
 
 
 @st.composite

@@ -14,12 +14,14 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tonnage.jobs import Resource
 from tonnage.watch.inherited import forget_coerced_locale
-from tonnage.watch.pool import ENGINE_GONE, MONITOR_KILLED, NUMBER, SLOTS, WORDS, Inbox, frame
+from tonnage.watch.order import MONITOR_KILLED, WORDS
+from tonnage.watch.pool import ENGINE_GONE, NUMBER, SLOTS, Inbox, frame
 
-__all__ = ["Answer", "Minders", "Order", "Seen", "forget_words", "last_words"]
+__all__ = ["Answer", "Minders", "Order", "Seen", "forget_words", "last_words", "words_of"]
 
 _PIECE = 1 << 16
 _UNTIL_ALL_IS_KILLED = 30.0
@@ -42,6 +44,22 @@ class Order:
     limits: Mapping[Resource, float] | Mapping[str, float] = field(default_factory=dict)
     measured: str | None = None
     """The folder whose disk use is measured."""
+    machine: int = 0
+    """Where it is to run, for those who have several."""
+
+    def message(self) -> dict[str, Any]:
+        """Return the order as minders and errands get it, which `tonnage.watch.order` describes."""
+        return {
+            "attempt": self.attempt,
+            "words": list(self.words),
+            "executable": self.executable,
+            "folder": self.folder,
+            "environment": dict(self.environment),
+            "limits": {str(resource): float(limit) for resource, limit in self.limits.items()},
+            "measured": self.measured,
+            "stdout": self.stdout,
+            "stderr": self.stderr,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +89,16 @@ class Answer:
     """Processes that could not be killed."""
     lost: bool = False
     """Whether it was stopped, or was not seen to its end, because a process that watched over it was killed."""
+    host: str | None = None
+    """The machine on which it ran, where that is not this one."""
+    restarts: int = 0
+    """How often a cluster had started it again, by itself."""
+
+    @classmethod
+    def of(cls, message: Mapping[str, Any]) -> "Answer":
+        """Return an answer from what a minder, an errand or an agent says."""
+        lost = message["stopped_because"] in (ENGINE_GONE, MONITOR_KILLED) or message.get("lost", False)
+        return cls(**{**message, "lost": lost})
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,19 +212,7 @@ class Minders:
     def start(self, orders: Iterable[Order]) -> None:
         """Give each order to a minder that has nothing to do."""
         for order in orders:
-            message = frame(
-                {
-                    "attempt": order.attempt,
-                    "words": list(order.words),
-                    "executable": order.executable,
-                    "folder": order.folder,
-                    "environment": dict(order.environment),
-                    "limits": {str(resource): float(limit) for resource, limit in order.limits.items()},
-                    "measured": order.measured,
-                    "stdout": order.stdout,
-                    "stderr": order.stderr,
-                }
-            )
+            message = frame(order.message())
             minder = self._idle.pop() if self._idle else self._new_minder()
             while not self._send(minder, message):
                 minder = self._idle.pop() if self._idle else self._new_minder()
@@ -296,7 +312,7 @@ class Minders:
             if "status" not in message:
                 self._found.append(Seen(**message))
                 continue
-            self._found.append(_answer(message))
+            self._found.append(Answer.of(message))
             del self._running[message["attempt"]]
             minder.attempt = None
             if minder.keeper is not self._keeper or message["unkilled"]:
@@ -319,7 +335,7 @@ class Minders:
         """Find out what became of an attempt whose minder has ended."""
         self._numbered.pop(minder.number, None)
         if minder.attempt is not None:
-            words = _words(self._folder / WORDS / str(minder.attempt))
+            words = words_of(self._folder, minder.attempt)
             self._found.append(words or Answer(minder.attempt, ended=time.time(), lost=True))
             del self._running[minder.attempt]
             minder.attempt = None
@@ -350,28 +366,24 @@ class Minders:
 def last_words(folder: Path) -> dict[int, Answer]:
     """Return the answers that were left for an engine that had been killed; what cannot be read is no answer."""
     try:
-        paths = [path for path in (folder / WORDS).iterdir() if path.name.isdecimal()]
+        attempts = [int(path.name) for path in (folder / WORDS).iterdir() if path.name.isdecimal()]
     except OSError:
         return {}
-    return {int(path.name): words for path in paths if (words := _words(path)) is not None}
+    return {attempt: words for attempt in attempts if (words := words_of(folder, attempt)) is not None}
+
+
+def words_of(folder: Path, attempt: int) -> Answer | None:
+    """Return the answer of one attempt that was left below a folder; None where there is none that can be read."""
+    try:
+        words = Answer.of(json.loads((folder / WORDS / str(attempt)).read_bytes()))
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return words if words.attempt == attempt else None
 
 
 def forget_words(folder: Path) -> None:
     """Remove last words that are safe elsewhere; no engine may run there."""
     shutil.rmtree(folder / WORDS, ignore_errors=True)
-
-
-def _words(path: Path) -> Answer | None:
-    try:
-        words = _answer(json.loads(path.read_bytes()))
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        return None
-    return words if words.attempt == int(path.name) else None
-
-
-def _answer(message: dict[str, object]) -> Answer:
-    lost = message["stopped_because"] in {ENGINE_GONE, MONITOR_KILLED}
-    return Answer(**message, lost=lost)  # type: ignore[arg-type] # made by the minder, from the same names
 
 
 def _wait_for_end(connection: socket.socket) -> None:

@@ -5,13 +5,14 @@ import pwd
 import re
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from tonnage.archive import Archive, Report, Search, find, histories, import_source, peaks_by_task
 from tonnage.jobs import Attempt, Decision, History, Resource
 from tonnage.logs.sources import Source
 from tonnage.run.folders import RunFolder
 from tonnage.run.journal import Journal, Row
+from tonnage.run.plain import plain_decision
 from tonnage.size.applying import apply
 from tonnage.size.discover import discover, merge
 from tonnage.units import Bytes
@@ -190,7 +191,9 @@ class _Described:
         for one in decisions:
             known = self._known.get(id(one))
             if known is None:
-                facts = {**asdict(one), "resource": one.resource.value, "ladder": list(one.ladder)}
-                known = self._known[id(one)] = one, facts  # the decision is kept, so that nothing else gets its id
+                known = self._known[id(one)] = (
+                    one,
+                    plain_decision(one),
+                )  # the decision is kept, so that nothing else gets its id
             found.append(known[1])
         return found

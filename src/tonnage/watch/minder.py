@@ -121,8 +121,8 @@ class Minder:
 
     def mind(self, job: Job, observer: "Observer | None" = None) -> Outcome:
         """Run a command to the end of its last process; raises CannotStartError where it cannot be started."""
-        while sigtimedwait(SIGNALS, 0) is not None:
-            pass  # what came while nothing ran was not meant for this command
+        while (signal := sigtimedwait(SIGNALS, 0)) is not None:
+            self.is_for_us(signal.si_signo)  # what came while nothing ran was not meant for this command
         minding = _Minding(self, job, observer or Observer())
         minding.run()
         return minding.outcome
@@ -173,6 +173,10 @@ class Minder:
     def why_stop(self) -> "str | None":
         """Return why the command must not go on, asked again and again while it runs."""
         return "monitor killed" if self.keeper is not None and os.getppid() != self.keeper else None
+
+    def is_for_us(self, number: int) -> bool:  # noqa: ARG002 (made to be overridden)
+        """Whether a signal that came tells us something, and the command is not to get it from us."""
+        return False
 
     def tell_keeper(self, number: int) -> None:
         """Let the keeper stop or go on, as the command did."""
@@ -247,7 +251,7 @@ class _Minding:
         """Wait for a signal, for the time of the next look, or for news of births."""
         until = min(self._next_look, self._deadline or self._next_look, self._heard.next)
         signal = sigtimedwait(SIGNALS, max(0.0, min(until - monotonic(), self._listen)))
-        if signal is None or signal.si_signo in OWN_SIGNALS:
+        if signal is None or signal.si_signo in OWN_SIGNALS or self._minder.is_for_us(signal.si_signo):
             return
         number = self._heard.take(signal, apart=self._apart())
         if number is not None:
@@ -293,7 +297,7 @@ class _Minding:
         meant_for_us = []
         while (signal := sigtimedwait(SIGNALS, 0)) is not None:
             number = self._heard.take(signal, apart=False)
-            if number is not None:
+            if number is not None and not self._minder.is_for_us(number):
                 meant_for_us.append(number)
         self._command = None
         for number in meant_for_us:

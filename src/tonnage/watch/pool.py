@@ -32,15 +32,13 @@ from time import monotonic, time
 
 from tonnage.errors import TonnageError
 from tonnage.watch.inherited import fill_standard_streams, forget_coerced_locale
-from tonnage.watch.job import Job
 from tonnage.watch.kill import kill_tree
 from tonnage.watch.measure import Measurement
 from tonnage.watch.minder import CannotStartError, Minder, Observer, Outcome
+from tonnage.watch.order import MONITOR_KILLED, Outputs, answered, job_of, leave_words
 from tonnage.watch.proc import children
-from tonnage.watch.record import render
 from tonnage.watch.signals import KEEPER_DIED, SIGNALS
 from tonnage.watch.system import adopt_orphans, be_readable, die_with_parent, name_process
-from tonnage.whole import WholeFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,18 +47,15 @@ if TYPE_CHECKING:
 __all__ = [
     "CANCELLED",
     "ENGINE_GONE",
-    "MONITOR_KILLED",
     "NUMBER",
     "SLOTS",
-    "UNPLACED",
-    "WORDS",
     "Inbox",
     "frame",
     "main",
 ]
 
-CANCELLED, ENGINE_GONE, MONITOR_KILLED = "cancelled", "engine gone", "monitor killed"  # why a command was stopped
-WORDS, SLOTS, UNPLACED = "words", "slots", "unplaced"  # folders below the engine's
+CANCELLED, ENGINE_GONE = "cancelled", "engine gone"  # why a command was stopped
+SLOTS = "slots"  # the folder of output that is not placed yet, below the engine's
 NUMBER = Struct("=I")  # the length of a message, or the number of a minder
 
 _LOOK = 0.5  # seconds between two looks of the keeper at its parent
@@ -68,7 +63,6 @@ _LOOK_ANYWAY = Struct("@ll").pack(1, 0)  # and of an idle minder: seconds and mi
 _SEEN_PAUSE = 0.5
 _PATIENCE = 1.0  # of the keeper with a process that cannot be killed: others wait for it
 _PIECE = 1 << 16
-_APPENDED = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
 
 
 def frame(message: "dict[str, Any] | int | None") -> bytes:
@@ -237,8 +231,7 @@ class _PoolMinder(Minder, Observer):
         self._next_seen = 0.0
         self._environment = dict(os.environb)
         slot = os.path.join(folder, SLOTS, str(number))
-        self._nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        self._outputs = (_Output(f"{slot}.out"), _Output(f"{slot}.err"))
+        self._outputs = Outputs(f"{slot}.out", f"{slot}.err")
 
     def serve(self) -> None:
         """Carry out orders until there can be no more."""
@@ -247,9 +240,11 @@ class _PoolMinder(Minder, Observer):
             if not self._send(answer) or answer["unkilled"]:
                 break  # with a child that cannot be killed, the end of the next command would not be noticed
         if self._unconfirmed is not None:
-            self._leave_words(self._unconfirmed)
-        for output in self._outputs:
-            output.remove()
+            try:
+                leave_words(self._folder, self._unconfirmed)
+            except (TonnageError, OSError):
+                pass  # the folder is gone, or full: nobody is left to be told
+        self._outputs.remove()
 
     def _next_order(self) -> "dict[str, Any] | None":
         """Wait for the next order; None where no more will come."""
@@ -291,42 +286,10 @@ class _PoolMinder(Minder, Observer):
         self._next_seen = monotonic() + _SEEN_PAUSE
         outcome, error = Outcome(time()), None
         try:
-            outcome = self.mind(self._job(order), self)
+            outcome = self.mind(job_of(order, self._environment, self._outputs), self)
         except (CannotStartError, ValueError) as problem:  # a value: a zero byte in a word, or "=" in a variable's name
             error = str(problem)
-        answer = {
-            "attempt": self._attempt,
-            "status": outcome.status,
-            "stopped_because": outcome.stopped_because,
-            "exceeded": {name: [one.limit, one.value] for name, one in outcome.exceeded.items()},
-            "used": outcome.used,
-            "memory_method": outcome.memory_method,
-            "lower_bounds": outcome.lower_bounds,
-            "upper_bounds": outcome.upper_bounds,
-            "started": outcome.start,
-            "ended": outcome.end,
-            "unkilled": outcome.unkilled,
-            "error": error,
-        }
-        notes = []
-        for stream, output in zip(("stdout", "stderr"), self._outputs, strict=True):
-            refuge = os.path.join(self._folder, UNPLACED, f"{self._attempt}.{stream}")
-            answer[stream], note = output.place(order[stream], refuge)
-            notes += [note] if note else []
-        return {**answer, "notes": notes}
-
-    def _job(self, order: "dict[str, Any]") -> Job:
-        added = {os.fsencode(name): os.fsencode(value) for name, value in order["environment"].items()}
-        return Job(
-            order["words"],
-            executable=order["executable"],
-            folder=order["measured"],
-            limits=order["limits"],
-            start_in=order["folder"],
-            environment={**self._environment, **added},
-            streams=(self._nothing, *(output.descriptor for output in self._outputs)),
-            own_group=True,
-        )
+        return answered(order, outcome, error, self._outputs, self._folder)
 
     def why_stop(self) -> "str | None":
         """Return why the command must not go on: the keeper or the engine is gone, or the engine wants it."""
@@ -355,44 +318,6 @@ class _PoolMinder(Minder, Observer):
         names = {"memory": "memory", "cores": "cores", "disk": "disk", "seconds": "time"}
         # Small enough to be sent as a whole or, where the engine does not listen for a while, not at all.
         self._send({"attempt": self._attempt, **{name: row.get(key) for name, key in names.items()}}, MSG_DONTWAIT)
-
-    def _leave_words(self, answer: "dict[str, Any]") -> None:
-        """Write down an answer that the engine may not have heard."""
-        try:
-            with WholeFile(os.path.join(self._folder, WORDS, str(answer["attempt"]))) as file:
-                file.write(render(answer).encode())
-        except (TonnageError, OSError):
-            pass  # the folder is gone, or full: nobody is left to be told
-
-
-class _Output:
-    """A file for what commands write to one stream: the same for all that write nothing."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self.descriptor = os.open(path, _APPENDED, 0o666)
-
-    def place(self, target: str, refuge: str) -> "tuple[str | None, str | None]":
-        """Move what a command wrote to where it is wanted; return where it is now, and what went wrong."""
-        if os.lseek(self.descriptor, 0, os.SEEK_END) == 0:
-            return None, None
-        place, note = target, None
-        try:
-            os.rename(self._path, target)
-        except OSError as error:
-            place, note = refuge, f"{target}: {error.strerror}"
-            os.makedirs(os.path.dirname(refuge), exist_ok=True)
-            os.rename(self._path, refuge)
-        os.close(self.descriptor)
-        self.descriptor = os.open(self._path, _APPENDED, 0o666)
-        return place, note
-
-    def remove(self) -> None:
-        """Leave no file behind."""
-        try:
-            os.unlink(self._path)
-        except OSError:
-            pass
 
 
 if __name__ == "__main__":

@@ -1,0 +1,142 @@
+"""The engine's values as plain ones, which JSON can hold: for files that another process reads."""
+
+from dataclasses import fields
+from math import inf, isnan, nan
+from typing import Any
+
+from tonnage.jobs import NOTHING_KNOWN, Amounts, Decision, Outcome, Resource
+from tonnage.run.events import Carried, Ended, Start
+from tonnage.run.machines import Machine
+from tonnage.workflow import Task
+
+__all__ = [
+    "carried_of",
+    "decision_of",
+    "ended_of",
+    "machine_of",
+    "plain_carried",
+    "plain_decision",
+    "plain_ended",
+    "plain_machine",
+    "plain_start",
+    "plain_task",
+    "start_of",
+    "task_of",
+]
+
+Plain = dict[str, Any]
+
+
+def plain_decision(one: Decision) -> Plain:
+    """Return a decision in plain values."""
+    return {
+        "resource": one.resource.value,
+        "ladder": list(one.ladder),
+        "strategy": one.strategy,
+        "samples": one.samples,
+        "reason": one.reason,
+        "rung": one.rung,
+        "expected_waste": one.expected_waste,
+        "expected_retries": one.expected_retries,
+    }
+
+
+def decision_of(plain: Plain) -> Decision:
+    """Return a decision from plain values."""
+    return Decision(**{**plain, "resource": Resource(plain["resource"]), "ladder": tuple(plain["ladder"])})
+
+
+def plain_start(start: Start) -> Plain:
+    """Return all of a start but its decisions, which are many times larger and seldom change."""
+    return {
+        "attempt": start.attempt,
+        "task": start.task,
+        "number": start.number,
+        "machine": start.machine,
+        "input_bytes": None if isnan(start.input_bytes) else start.input_bytes,
+    }
+
+
+def start_of(plain: Plain, decisions: list[Plain]) -> Start:
+    """Return a start from plain values."""
+    size = plain["input_bytes"]
+    made = tuple(map(decision_of, decisions))
+    return Start(**{**plain, "input_bytes": nan if size is None else float(size), "decisions": made})
+
+
+def plain_ended(end: Ended) -> Plain:
+    """Return an end in plain values; what says nothing is left out."""
+    found: Plain = {"attempt": end.attempt, "outcome": end.outcome.value}
+    for name, default in _SIMPLE.items():
+        value = getattr(end, name)
+        if value != default:
+            found[name] = value
+    if end.used is not NOTHING_KNOWN:
+        found["used"] = _plain_amounts(end.used)
+    if end.exhausted is not None:
+        found["exhausted"] = end.exhausted.value
+    if end.lower_bounds:
+        found["lower_bounds"] = list(end.lower_bounds)
+    return found
+
+
+_DIFFERENT = {"attempt", "outcome", "used", "exhausted", "lower_bounds"}
+_SIMPLE = {one.name: one.default for one in fields(Ended) if one.name not in _DIFFERENT}
+
+
+def ended_of(plain: Plain) -> Ended:
+    """Return an end from plain values."""
+    exhausted = plain.get("exhausted")
+    return Ended(
+        **{
+            **plain,
+            "outcome": Outcome(plain["outcome"]),
+            "used": Amounts.of(**plain.get("used", {})),
+            "exhausted": None if exhausted is None else Resource(exhausted),
+            "lower_bounds": tuple(plain.get("lower_bounds", ())),
+        }
+    )
+
+
+def plain_task(task: Task) -> Plain:
+    """Return a task in plain values; what says nothing is left out."""
+    found: Plain = {"name": task.name}
+    for one in fields(Task):
+        value = getattr(task, one.name)
+        if value != one.default:
+            found[one.name] = _plain_amounts(value) if isinstance(value, Amounts) else value
+    return found
+
+
+def task_of(plain: Plain) -> Task:
+    """Return a task from plain values."""
+    found = dict(plain)
+    found |= {name: Amounts.of(**plain[name]) for name in ("request", "expected") if name in plain}
+    found |= {name: tuple(plain[name]) for name in ("inputs", "outputs") if name in plain}
+    return Task(**found)
+
+
+def plain_carried(carried: Carried) -> Plain:
+    """Return what is known about a task in plain values."""
+    made = None if carried.decisions is None else list(map(plain_decision, carried.decisions))
+    return {"attempts": carried.attempts, "decisions": made}
+
+
+def carried_of(plain: Plain) -> Carried:
+    """Return what is known about a task from plain values."""
+    made = plain["decisions"]
+    return Carried(plain["attempts"], None if made is None else tuple(map(decision_of, made)))
+
+
+def plain_machine(machine: Machine) -> list[float | None]:
+    """Return cores, memory and disk of a machine; None is unlimited."""
+    return [None if amount == inf else amount for amount in (machine.cores, machine.memory, machine.disk)]
+
+
+def machine_of(plain: list[float | None]) -> Machine:
+    """Return a machine from its cores, memory and disk."""
+    return Machine(*(inf if amount is None else float(amount) for amount in plain))
+
+
+def _plain_amounts(amounts: Amounts) -> Plain:
+    return {str(resource): amount for resource, amount in amounts.known()}

@@ -1,0 +1,125 @@
+"""Orders and answers: what whoever minds a command for an engine is told, and what it tells in the end.
+
+Both are dictionaries; `Order` and `Answer` in ``tonnage.run.minders`` are the same with types.
+"""
+
+import os
+
+from tonnage.watch.job import Job
+from tonnage.watch.record import render
+from tonnage.whole import WholeFile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from tonnage.watch.minder import Outcome
+
+__all__ = ["MONITOR_KILLED", "TERMINATED", "UNPLACED", "WORDS", "Outputs", "answered", "job_of", "leave_words"]
+
+MONITOR_KILLED, TERMINATED = "monitor killed", "terminated"  # why a command was stopped
+WORDS, UNPLACED = "words", "unplaced"  # folders below the engine's
+
+_APPENDED = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
+
+
+def job_of(order: "dict[str, Any]", environment: "Mapping[bytes, bytes]", outputs: "Outputs") -> Job:
+    """Return the command that is ordered; what the order says about the environment is added to this one."""
+    added = {os.fsencode(name): os.fsencode(value) for name, value in order["environment"].items()}
+    return Job(
+        order["words"],
+        executable=order["executable"],
+        folder=order["measured"],
+        limits=order["limits"],
+        start_in=order["folder"],
+        environment={**environment, **added},
+        streams=outputs.streams(),
+        own_group=True,
+    )
+
+
+def answered(
+    order: "dict[str, Any]", outcome: "Outcome", error: "str | None", outputs: "Outputs", folder: str
+) -> "dict[str, Any]":
+    """Return the answer to an order that was carried out, and put its output where it is wanted."""
+    placed, notes = outputs.place(order, os.path.join(folder, UNPLACED))
+    return {
+        "attempt": order["attempt"],
+        "status": outcome.status,
+        "stopped_because": outcome.stopped_because,
+        "exceeded": {name: [one.limit, one.value] for name, one in outcome.exceeded.items()},
+        "used": outcome.used,
+        "memory_method": outcome.memory_method,
+        "lower_bounds": outcome.lower_bounds,
+        "upper_bounds": outcome.upper_bounds,
+        "started": outcome.start,
+        "ended": outcome.end,
+        "unkilled": outcome.unkilled,
+        "error": error,
+        **placed,
+        "notes": notes,
+    }
+
+
+def leave_words(folder: str, answer: "dict[str, Any]") -> None:
+    """Write an answer down for an engine that may not have heard it."""
+    with WholeFile(os.path.join(folder, WORDS, str(answer["attempt"]))) as file:
+        file.write(render(answer).encode())
+
+
+class Outputs:
+    """What commands write to standard output and standard error."""
+
+    def __init__(self, stdout: str, stderr: str) -> None:
+        """Keep it in these files at first."""
+        self._nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._files = {"stdout": _Output(stdout), "stderr": _Output(stderr)}
+
+    def streams(self) -> "tuple[int, ...]":
+        """Return the descriptors of the next command's standard streams."""
+        return (self._nothing, *(file.descriptor for file in self._files.values()))
+
+    def place(self, order: "dict[str, Any]", refuge: str) -> "tuple[dict[str, str | None], list[str]]":
+        """Move what a command wrote to where its order wants it; return where it is now, and what went wrong."""
+        placed: dict[str, str | None] = {}
+        notes = []
+        for stream, file in self._files.items():
+            placed[stream], note = file.place(order[stream], os.path.join(refuge, f"{order['attempt']}.{stream}"))
+            notes += [note] if note else []
+        return placed, notes
+
+    def remove(self) -> None:
+        """Leave no file behind."""
+        for file in self._files.values():
+            file.remove()
+
+
+class _Output:
+    """A file for what commands write to one stream: the same for all that write nothing."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.descriptor = os.open(path, _APPENDED, 0o666)
+
+    def place(self, target: str, refuge: str) -> "tuple[str | None, str | None]":
+        """Move what a command wrote to where it is wanted; return where it is now, and what went wrong."""
+        if os.lseek(self.descriptor, 0, os.SEEK_END) == 0:
+            return None, None
+        place, note = target, None
+        try:
+            os.rename(self._path, target)
+        except OSError as error:
+            place, note = refuge, f"{target}: {error.strerror}"
+            os.makedirs(os.path.dirname(refuge), exist_ok=True)
+            os.rename(self._path, refuge)
+        os.close(self.descriptor)
+        self.descriptor = os.open(self._path, _APPENDED, 0o666)
+        return place, note
+
+    def remove(self) -> None:
+        """Leave no file behind."""
+        try:
+            os.unlink(self._path)
+        except OSError:
+            pass
