@@ -2,7 +2,7 @@
 
 from tonnage.archive.export import export, record
 from tonnage.archive.importing import Report, import_source
-from tonnage.archive.reading import find, histories, peaks_by_task
+from tonnage.archive.reading import find, histories, peaks_by_task, run_fraction
 from tonnage.archive.search import EVERYTHING, Search
 from tonnage.archive.stats import stats
 from tonnage.archive.store import Archive
@@ -22,5 +22,6 @@ __all__ = [
     "import_source",
     "peaks_by_task",
     "record",
+    "run_fraction",
     "stats",
 ]

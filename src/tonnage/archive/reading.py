@@ -17,7 +17,7 @@ from tonnage.archive.store import Archive
 from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import AMOUNTS, Attempt, History, Outcome, Resource
 
-__all__ = ["GROUPS", "SORTABLE", "columns_by_group", "find", "histories", "peaks_by_task"]
+__all__ = ["GROUPS", "SORTABLE", "columns_by_group", "find", "histories", "peaks_by_task", "run_fraction"]
 
 FloatArray: TypeAlias = NDArray[np.float64]
 
@@ -110,6 +110,16 @@ def peaks_by_task(archive: Archive, resource: Resource, search: Search = EVERYTH
     with connect(archive.engine) as connection:
         rows = connection.execute(chosen.where(tasks.c.name.is_not(None)).group_by(tasks.c.name))
         return {name: float(most) for name, most in rows}
+
+
+def run_fraction(archive: Archive, search: Search = EVERYTHING) -> float | None:
+    """Return for which part of the time that they asked for jobs ran, on average; None where nobody knows."""
+    asked = attempts.c.requested_wall_time
+    part = case((attempts.c.wall_time > asked, 1.0), else_=attempts.c.wall_time / asked)
+    chosen = select(func.avg(part)).where(asked > 0, attempts.c.wall_time >= 0)
+    with connect(archive.engine) as connection:
+        found = connection.execute(chosen.where(*search.conditions(archive.engine.dialect.name))).scalar()
+    return None if found is None else float(found)
 
 
 def _ran_out() -> ColumnElement[int]:

@@ -141,6 +141,9 @@ class Scheduler(Protocol):
     def verdicts(self, numbers: Collection[str]) -> dict[str, Verdict]:
         """Return what became of jobs and elements that have ended, as far as the system still knows."""
 
+    def read(self, printed: str) -> Verdict | None:
+        """Return what the system itself wrote into a batch job's output about its end; None where it did not."""
+
     def cancel(self, numbers: Collection[str]) -> None:
         """End jobs, whether they wait or run."""
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tonnage.cli.archive.options import archive_option
+from tonnage.cli.clusters import ClusterChoice, cluster_options
 from tonnage.cli.options import json_option, print_json, printable, read_workflow, workflow_arguments
 from tonnage.cli.rank import METHOD_NAMES
 from tonnage.cli.sources import amounts, pairs
@@ -48,6 +49,7 @@ _GROUPS = 3  # of tasks of one category that are tried with the same
 @click.option(
     "--machine", multiple=True, metavar="AMOUNTS", help="What tasks may use: cores=8,memory=16GB.  [default: this one]"
 )
+@cluster_options
 @click.option(
     "--retries",
     type=click.IntRange(0, 1000),
@@ -71,6 +73,7 @@ def run(
     strategy: str,
     method: str,
     machine: tuple[str, ...],
+    cluster: "ClusterChoice",
     retries: int,
     fail_fast: bool,
     sandbox: bool,
@@ -83,15 +86,19 @@ def run(
     quiet: bool,
     as_json: bool,
 ) -> int:
-    """Run WORKFLOW on this machine: each task with what it needs, none lost, and the archive wiser afterwards.
+    """Run WORKFLOW here or on a cluster: each task with what it needs, none lost, and the archive wiser afterwards.
 
     Sizes come from what tasks of the same category used before, and change as tasks end. A task that needs more than it
     was given is stopped and gets more. Run again, the same command goes on with a run that was interrupted or in which
     tasks failed. Ctrl-C lets running tasks finish; a second one ends them.
 
+    With --on slurm tasks go to a Slurm cluster as batch jobs of your own: one for each task, alike ones as arrays, or
+    with --pack many in one. They go on even if this command is killed; run again, it finds them.
+
     \b
     Example: tonnage run analysis.mf
              tonnage run analysis.dag --machine cores=4,memory=8GB --explain
+             tonnage run analysis.dag --on slurm --partition short --pack glume
     """
     from tonnage.run.events import Rules
     from tonnage.run.running import Options, Prepared, preview
@@ -106,10 +113,11 @@ def run(
         new=new,
         fields=pairs(fields, "--field"),
         archive=url,
+        cluster=cluster.options(),
     )
     workflow = read_workflow(path, source_format)
     if dry_run:
-        _print_explained(preview(workflow, options), to_errors=as_json)
+        _print_explained(preview(workflow, options, _say), to_errors=as_json)
         return 0
     prepared = Prepared(workflow, options, _say)
     try:

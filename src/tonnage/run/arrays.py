@@ -5,6 +5,7 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
@@ -14,7 +15,7 @@ from tonnage.errors import TonnageError
 from tonnage.files import write_whole
 from tonnage.jobs import Outcome, Resource
 from tonnage.run.batch_jobs import BatchJob
-from tonnage.run.desk import Desk
+from tonnage.run.desk import OUTPUT, Desk
 from tonnage.run.events import Ended, Start
 from tonnage.run.judging import judged
 from tonnage.run.minders import Answer, Order, words_of
@@ -29,7 +30,6 @@ __all__ = ["MONITOR", "Arrays", "request_of"]
 MONITOR = 32.0 * 2**20
 """What the monitor of a task takes beside it: so much more memory a batch job asks for."""
 _PAUSE = 1.0  # seconds between two submissions, in which more tasks become ready that are given the same
-_OUTPUT = "output"
 
 
 @dataclass(slots=True)
@@ -209,7 +209,7 @@ class Arrays:
     def output(self, attempt: int) -> Path:
         """Return where the batch job of an attempt prints."""
         array = self._of[attempt]
-        name = f"{_OUTPUT}-{array.attempts.index(attempt)}" if len(array.attempts) > 1 else _OUTPUT
+        name = f"{OUTPUT}.{array.attempts.index(attempt)}" if len(array.attempts) > 1 else OUTPUT
         return self._desk.folder.batches / str(array.job.id) / name
 
     def _judged(self, answer: Answer) -> Ended:
@@ -239,7 +239,7 @@ def request_of(start: Start, name: str, home: Path, folder: Path) -> Request:
         name=name,
         words=(*program("tonnage.watch.errand"), str(folder)),
         folder=home,
-        output=folder / _OUTPUT,
+        output=folder / OUTPUT,
         cores=ceil(given.get(Resource.CORES, 1.0)),
         memory=None if memory is None else memory + MONITOR,
         disk=given.get(Resource.DISK),
@@ -277,13 +277,12 @@ def _alike(starts: Sequence[Start], most: int) -> Iterator[list[Start]]:
 def _names(folder: Path) -> list[int]:
     """Return the attempts of which there are words."""
     try:
-        return [int(name) for name in os.listdir(folder) if name.isdecimal()]
+        with os.scandir(folder) as found:
+            return [int(one.name) for one in found if one.name.isdecimal()]
     except OSError:
         return []
 
 
 def _remove(path: Path) -> None:
-    try:
+    with suppress(OSError):  # another look finds it again, and nobody waits for it
         path.unlink()
-    except OSError:
-        pass  # another look finds it again, and nobody waits for it

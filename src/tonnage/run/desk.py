@@ -1,4 +1,4 @@
-"""The desk from which batch jobs are sent: written down first, then submitted, and asked for until the cluster answers."""
+"""The desk from which batch jobs are sent: written down first, then submitted, until the cluster has answered."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -15,9 +15,9 @@ from tonnage.run.folders import RunFolder
 from tonnage.run.journal import Journal
 from tonnage.run.local import Watcher
 
-__all__ = ["SCRIPT", "Desk"]
+__all__ = ["OUTPUT", "SCRIPT", "Desk"]
 
-SCRIPT = "script"
+SCRIPT, OUTPUT = "script", "output"  # files in the folder of a batch job
 _RETRY = 5.0  # seconds until a cluster that did not answer is asked again
 
 

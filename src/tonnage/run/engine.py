@@ -204,6 +204,10 @@ class Engine:
         first, self._next_attempt = self._next_attempt, self._next_attempt + count
         return first
 
+    def give_up(self, task: int, reason: str) -> Settled:
+        """Take note that a task which was sent can never run."""
+        return self._give_up(task, reason)
+
     def cancel(self, task: int) -> bool:
         """See to it that a task that has not started never does; whether it had not."""
         state = self.states[task]

@@ -45,13 +45,13 @@ def known_of(archive: Archive, workflow: Workflow) -> dict[str, History]:
     return {category: _newest(history) for category, history in found.items()}
 
 
-def peaks_of_tasks(archive: Archive, workflow: Workflow) -> dict[int, float]:
-    """Return the most memory that tasks took in runs of this very workflow, by their places in it."""
+def peaks_of_tasks(archive: Archive, workflow: Workflow, resource: Resource = Resource.MEMORY) -> dict[int, float]:
+    """Return the most of a resource that tasks took in runs of this very workflow, by their places in it."""
     if len(workflow) > _MOST_TASKS:
         return {}
-    found = peaks_by_task(archive, Resource.MEMORY, Search(workflow=workflow.checksum))
-    places = {workflow.index.get(name): memory for name, memory in found.items() if memory > 0}
-    return {place: memory for place, memory in places.items() if place is not None}
+    found = peaks_by_task(archive, resource, Search(workflow=workflow.checksum))
+    places = {workflow.index.get(name): amount for name, amount in found.items() if amount > 0}
+    return {place: amount for place, amount in places.items() if place is not None}
 
 
 def known_of_task(archive: Archive, workflow: str, task: Task) -> History | None:

@@ -12,6 +12,7 @@ from tonnage.run.journal import Journal, Row
 from tonnage.run.judging import judged
 from tonnage.run.minders import Answer, forget_words, last_words
 from tonnage.run.orphans import end_orphans
+from tonnage.run.worlds import Away
 from tonnage.size.learning import climbed
 from tonnage.workflow import Task, Workflow
 
@@ -27,11 +28,11 @@ class Left:
 
 
 def take_over(
-    journal: Journal, files: Files, folder: RunFolder, workflow: Workflow, say: Callable[[str], None]
+    journal: Journal, files: Files, folder: RunFolder, workflow: Workflow, away: Away, say: Callable[[str], None]
 ) -> Left:
     """Settle what a killed engine left open, and return what is done and what is known about the rest.
 
-    Whoever calls this holds the run's lock, so that nobody else works for it any more.
+    Whoever calls this holds the run's lock, so that nobody else works for it any more, but for what is `away`.
     """
     token = journal.facts()["token"]
     fingerprints = files.fingerprints(workflow)
@@ -40,7 +41,7 @@ def take_over(
     before = journal.take_tasks(listed + [(task.name, task.category, b"") for task in last])
     journal.undo(range(len(workflow), len(listed) + len(last)))  # they run at the end of each try
     done = set(before.done) & set(range(len(workflow)))
-    running = journal.running()
+    running = {attempt: row for attempt, row in journal.running().items() if attempt not in away.attempts}
     if running:
         orphans = end_orphans(token)
         if orphans:
@@ -56,7 +57,8 @@ def take_over(
     undone |= gone
     journal.undo(undone)
     journal.commit()
-    forget_words(folder.path)  # nobody shall take them for those of another attempt
+    if not away.attempts:
+        forget_words(folder.path)  # nobody shall take them for those of another attempt
     done -= undone
     carried = {
         place: Carried(row.number, None) if place in undone else _carried(row)

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tonnage.archive import Archive
+from tonnage.archive import Archive, run_fraction
 from tonnage.archive.engine import on_network
+from tonnage.batch.scheduler import Scheduler
 from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import Decision, Resource
 from tonnage.rank import rank
@@ -18,18 +19,28 @@ from tonnage.run.files import Files
 from tonnage.run.folders import Lock, RunFolder, choosing, new_run, runs_of
 from tonnage.run.foreseen import foreseen
 from tonnage.run.journal import Journal
-from tonnage.run.local import Local, Watcher
-from tonnage.run.machines import SHARED, Machine, Room, this_machine
-from tonnage.run.minders import Minders
+from tonnage.run.local import Watcher
+from tonnage.run.machines import SHARED
 from tonnage.run.past import known_of, peaks_of_tasks, remember, sized_by_density
 from tonnage.run.resuming import finals, take_over
 from tonnage.run.state import facts_of, state_of
 from tonnage.run.summary import Summary, summarise
+from tonnage.run.worlds import Driver, LocalWorld, Parts, World
 from tonnage.size import Plan
 from tonnage.size.learning import Learner, as_before
 from tonnage.workflow import Workflow
 
-__all__ = ["Explained", "Options", "Prepared", "Result", "preview"]
+__all__ = ["ClusterOptions", "Explained", "Options", "Prepared", "Result", "preview"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterOptions:
+    """To which cluster tasks are sent, and how."""
+
+    scheduler: Scheduler
+    pack: str = "per-task"
+    max_running: int | None = None
+    max_submitted: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +57,8 @@ class Options:
     new: bool = False
     fields: Mapping[str, str] = field(default_factory=dict)
     archive: str | None = None
+    cluster: ClusterOptions | None = None
+    """To which cluster tasks are sent; None: they run on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +99,18 @@ class Prepared:
         self._say = say
         _check_commands(workflow)
         self.home = _path(workflow).parent
-        self.machine = this_machine(self.home).with_amounts(options.machine)
+        self.world = _world(self.home, options, say)
+        self.machine = self.world.machine
+        self.world.check(workflow)
         self.archive = Archive.open(options.archive, create=True)
         with choosing(self.home):
             self.folder, self.resumed = self._choose()
             self.lock = Lock(self.folder)
             self.folder.make()
-            shared = on_network(self.folder.path)
-            if shared:
+            self._shared_disk = on_network(self.folder.path)
+            if self._shared_disk:
                 say("the run's folder is on a network file system: the journal uses no write-ahead log there")
-            self.journal = Journal(self.folder.journal, durable=options.durable, shared_disk=shared)
+            self.journal = Journal(self.folder.journal, durable=options.durable, shared_disk=self._shared_disk)
             self.token = self._token()
         self.files = Files(self.home, self.folder, sandbox=options.sandbox)
         self.failed: dict[int, str] = {}
@@ -117,15 +132,13 @@ class Prepared:
 
     def go(self, watcher: Watcher) -> Result:
         """Run what is left; whatever happens, what was achieved is remembered."""
-        minders = Minders(self.folder.path, [self.lock.descriptor])
         watch = _Failures(watcher, self.failed)
         try:
-            local = Local(self.engine, self.journal, self.files, self.folder, self.token, minders)
-            signal = local.go(watch)
-            if signal is None:
-                signal = self._go_last(local, watch)
+            with self.world.driving(self._parts(), watch) as driver:
+                signal = driver.go()
+                if signal is None:
+                    signal = self._go_last(driver)
         finally:
-            minders.close()
             warnings = self._remember()
         done = self.engine.counts[State.DONE]
         tasks = len(self.workflow) + len(finals(self.workflow))
@@ -144,7 +157,26 @@ class Prepared:
             before=self._before(),
         )
 
-    def _go_last(self, local: Local, watcher: Watcher) -> int | None:
+    def _parts(self) -> Parts:
+        return Parts(
+            workflow=self._sizes.workflow,
+            engine=self.engine,
+            journal=self.journal,
+            files=self.files,
+            folder=self.folder,
+            lock=self.lock,
+            token=self.token,
+            places=self._places,
+            strategy=self.options.strategy,
+            rules=self.options.rules,
+            sandbox=self.options.sandbox,
+            seconds=peaks_of_tasks(self.archive, self.workflow, Resource.WALL_TIME) if self.options.cluster else {},
+            run_fraction=(run_fraction(self.archive) or 1.0) if self.options.cluster else 1.0,
+            shared_disk=self._shared_disk,
+            say=self._say,
+        )
+
+    def _go_last(self, driver: Driver) -> int | None:
         """Run what is to run at the end, whatever happened; nothing else starts any more."""
         last = finals(self.workflow)
         for number, state in enumerate(self.engine.states):
@@ -153,7 +185,7 @@ class Prepared:
         self.engine.closed = False
         for place, task in enumerate(last, len(self.workflow)):
             self.engine.add(task, self._sizes.known.get(place))
-        return local.go(watcher) if last else None
+        return driver.go_last() if last else None
 
     def _remember(self) -> tuple[str, ...]:
         try:
@@ -180,12 +212,20 @@ class Prepared:
             facts = facts_of(folder)
             ours = self._is_ours(facts)
             if ours and chosen is None and "finished" not in facts and not self.options.new:
+                self._check_place(folder, facts)
                 chosen = folder
             elif folder.process() is not None and ours:
                 Lock(folder).release()  # says who executes it, or waits until nothing is left of it
             elif folder.process() is not None:
                 self._say(f"the run {folder.id} is under way here too: neither knows what the other uses")
         return (chosen, True) if chosen else (new_run(_path(self.workflow)), False)
+
+    def _check_place(self, folder: RunFolder, facts: Mapping[str, str]) -> None:
+        """Raise InputError where a run was begun elsewhere: what it has sent there may still run."""
+        place = facts.get("on", self.world.name)
+        if place != self.world.name:
+            hint = f"go on with --on {place}, or begin another run with --new"
+            raise InputError(f"the run {folder.id} was begun on {place}, not on {self.world.name}", hint=hint)
 
     def _is_ours(self, facts: Mapping[str, str]) -> bool:
         """Whether a run is one of this workflow; what is piped in has no name to be known by."""
@@ -208,28 +248,32 @@ class Prepared:
                 "begun": repr(time.time()),
                 "strategy": self.options.strategy,
                 "rank": self.options.rank,
+                "on": self.world.name,
                 **machine,
             }
             self.journal.note(facts)
         return token
 
     def _engine(self) -> Engine:
-        left = take_over(self.journal, self.files, self.folder, self.workflow, self._say)
+        away = self.world.away(self.journal, self.folder)
+        left = take_over(self.journal, self.files, self.folder, self.workflow, away, self._say)
         for warning in self._remember() if self.resumed else ():
             self._say(warning)
-        sizes = _sizes(self.workflow, self.options.strategy, self.machine, self.archive)
+        sizes = _sizes(self.workflow, self.options.strategy, self.world, self.archive)
         self._sizes = replace(sizes, known=_both(sizes.known, left.carried))
         workflow = sizes.workflow
         tasks = (*workflow.tasks, *finals(workflow))  # those are added when the others have ended
+        self._places = places_of(workflow, rank(workflow, self.options.rank).tolist())
         return Engine(
             workflow.tasks,
             sizes.learner,
-            Room([self.machine]),
+            self.world.space(),
             workflow=workflow,
-            places=places_of(workflow, rank(workflow, self.options.rank).tolist()),
+            places=self._places,
             rules=self.options.rules,
             input_bytes=lambda number: self.files.input_bytes(tasks[number]),
             done=left.done,
+            sent={workflow.index[name] for name in away.tasks if name in workflow.index} - left.done,
             carried={place: known for place, known in self._sizes.known.items() if place < len(workflow)},
             first_attempt=self.journal.next_attempt(),
         )
@@ -246,27 +290,47 @@ class _Sizes:
     """Tasks about which more is known than their category."""
 
 
-def preview(workflow: Workflow, options: Options) -> list[Explained]:
+def preview(workflow: Workflow, options: Options, say: Callable[[str], None]) -> list[Explained]:
     """Return what tasks of each category would be tried with, without touching any run."""
     _check_commands(workflow)
-    machine = this_machine(_path(workflow).parent).with_amounts(options.machine)
-    with Archive.open(options.archive, create=True) as archive:
-        sizes = _sizes(workflow, options.strategy, machine, archive)
     home = _path(workflow).parent
+    world = _world(home, options, say)
+    world.check(workflow)
+    with Archive.open(options.archive, create=True) as archive:
+        sizes = _sizes(workflow, options.strategy, world, archive)
     return _explained(sizes, Files(home, RunFolder(home)), range(len(workflow)))
 
 
-def _sizes(workflow: Workflow, strategy: str, machine: Machine, archive: Archive) -> _Sizes:
+def _sizes(workflow: Workflow, strategy: str, world: World, archive: Archive) -> _Sizes:
     own = peaks_of_tasks(archive, workflow) if strategy == "auto" else {}
     if strategy == "density":
         workflow, strategy = sized_by_density(archive, workflow), "declared"
-    plan = Plan(strategy=strategy, machine=machine.amounts(), resources=SHARED)
+    plan = Plan(strategy=strategy, machine=world.amounts(), resources=SHARED, parts=world.coarse)
     learner = Learner(plan, known_of(archive, workflow))
     known = {}
     for place, memory in own.items():
         task = workflow.tasks[place]
-        known[place] = Carried(0, as_before(learner.decide(task.category, task.request), memory))
+        known[place] = Carried(0, as_before(learner.decide(task.category, task.request), memory, parts=world.coarse))
     return _Sizes(workflow, learner, known)
+
+
+def _world(home: Path, options: Options, say: Callable[[str], None]) -> World:
+    if options.cluster is None:
+        return LocalWorld(home, options.machine)
+    from tonnage.run.cluster import ClusterWorld  # packers are heavy to import
+
+    chosen = options.cluster
+    world = ClusterWorld(
+        chosen.scheduler,
+        home,
+        pack=chosen.pack,
+        amounts=options.machine,
+        max_running=chosen.max_running,
+        max_submitted=chosen.max_submitted,
+    )
+    for note in world.notes:
+        say(note)
+    return world
 
 
 def _both(known: Mapping[int, Carried], carried: Mapping[int, Carried]) -> dict[int, Carried]:

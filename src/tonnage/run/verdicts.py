@@ -22,7 +22,7 @@ def needs_verdict(answer: Answer) -> bool:
 
 
 def explained(end: Ended, verdict: Verdict) -> Ended:
-    """Return the end of an attempt that ended with its batch job, or without an answer, as the batch system tells it."""
+    """Return the end of an attempt that ended with its batch job or without an answer, as the system tells it."""
     note = verdict.note or end.note
     if verdict.outcome is Outcome.EXHAUSTED:
         return replace(end, outcome=Outcome.EXHAUSTED, exhausted=verdict.exhausted, killed=False, note=note)

@@ -1,0 +1,198 @@
+"""A cluster as the place of a run: its nodes, how much may be in its queue, and the batch jobs of earlier engines."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from math import nan
+from pathlib import Path
+
+from tonnage.batch.scheduler import Node, RejectedError, Request, Scheduler
+from tonnage.errors import InputError, TonnageError
+from tonnage.jobs import Resource
+from tonnage.run.arrays import MONITOR, Arrays
+from tonnage.run.batch_jobs import BatchJobs
+from tonnage.run.batched import Batched
+from tonnage.run.cargo import Cargo
+from tonnage.run.desk import Desk
+from tonnage.run.events import Start
+from tonnage.run.folders import RunFolder
+from tonnage.run.journal import Journal, Row
+from tonnage.run.local import Watcher
+from tonnage.run.machines import SHARED, Machine, QueueRoom, Space
+from tonnage.run.packing import Packing
+from tonnage.run.packs import Packs
+from tonnage.run.worlds import Away, Driver, Parts
+from tonnage.size.learning import fits
+from tonnage.workflow import Workflow
+
+__all__ = ["ALONE", "ClusterWorld"]
+
+ALONE = "per-task"
+"""The way to pack in which each task is a batch job of its own."""
+_COARSE = 8
+_AT_ONCE, _PER_CORE = 200, 4
+"""So many tasks wait or run at a time, or so many for each core if that is more: later ones get sizes learnt by then."""
+_PACKED_AT_ONCE = 100
+_AGENT, _MINDER = 64.0 * 2**20, 12.0 * 2**20
+"""What the processes that mind tasks take on a node that is ours: one, and one for each core."""
+_NETWORK_GRACE = 90.0  # seconds after which a network file system shows what was written elsewhere
+
+
+class ClusterWorld:
+    """The part of a cluster to which a user submits."""
+
+    coarse: int | None = _COARSE
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        home: Path,
+        *,
+        pack: str = ALONE,
+        amounts: Mapping[Resource, float] | None = None,
+        max_running: int | None = None,
+        max_submitted: int | None = None,
+    ) -> None:
+        """Ask the cluster what there is; `amounts` are what a task may have at most.
+
+        Raises InputError where nothing can be submitted.
+        """
+        self.name = scheduler.name
+        self.pack = pack
+        self._scheduler = scheduler
+        self._limits = scheduler.limits()
+        self.notes = self._limits.notes
+        usable = [node for node in self._limits.nodes if node.usable] or list(self._limits.nodes)
+        self._nodes = {node.name: self._machine(node, amounts or {}) for node in usable}
+        machines = list(self._nodes.values())
+        self.machine = max(machines, key=lambda one: (one.memory, one.cores, one.disk))
+        self._machines = machines
+        self._most = self._at_once(max_running, max_submitted)
+        self._try(home)
+
+    def _machine(self, node: Node, amounts: Mapping[Resource, float]) -> Machine:
+        """Return what tasks can have of a node: what minds them has its part."""
+        ours = MONITOR if self.pack == ALONE else min(_AGENT + _MINDER * node.cores, node.memory / 4)
+        there = Machine(float(node.cores), node.memory - ours, node.disk)
+        limits = {one: min(amount, getattr(there, one)) for one, amount in amounts.items() if one in SHARED}
+        return there.with_amounts(limits)
+
+    def _at_once(self, max_running: int | None, max_submitted: int | None) -> int:
+        cores = sum(int(one.cores) for one in self._machines)
+        usual = max(_AT_ONCE, _PER_CORE * cores) if self.pack == ALONE else _PACKED_AT_ONCE
+        said = [one for one in (max_running, max_submitted) if one is not None] or [usual]
+        return max(1, min(said if self._limits.submitted is None else [*said, self._limits.submitted]))
+
+    def _try(self, home: Path) -> None:
+        """See whether the cluster would take a small job: an account that does not exist is found out here."""
+        request = Request(name="tonnage-try", words=("true",), folder=home, output=home / "output", cores=1, memory=MONITOR)
+        try:
+            self._scheduler.check(request)
+        except RejectedError as error:
+            raise InputError(str(error), hint=error.hint) from None
+
+    def amounts(self) -> dict[Resource, float]:
+        """Return how much a task can get at most, its time included."""
+        return {**self.machine.amounts(), Resource.WALL_TIME: self._limits.seconds}
+
+    def space(self) -> Space:
+        """Return the room in the queue."""
+        return QueueRoom(self._machines, self._most)
+
+    def check(self, workflow: Workflow) -> None:
+        """Raise InputError where a task asks for more than any node has."""
+        for task in workflow.tasks:
+            resource = fits(task.request, self.machine.amounts())
+            if resource is not None:
+                asked, most = getattr(task.request, resource), self.machine.amounts()[resource]
+                raise InputError(
+                    f'task "{task.name}" asks for {resource.shown(asked)} of {resource}, '
+                    f"and the largest node has {resource.shown(most)} for tasks",
+                    path=workflow.source.path if workflow.source else None,
+                )
+
+    def away(self, journal: Journal, folder: RunFolder) -> Away:
+        """Return the attempts and tasks of batch jobs that have not ended, as far as the journal knows."""
+        jobs = BatchJobs(journal).open()
+        numbers = {job.id for job in jobs}
+        running = [row for row in journal.running().values() if row.machine in numbers]
+        tasks = {row.task for row in running}
+        for job in jobs:
+            if job.packed:
+                tasks |= _carried(folder.batches / str(job.id))
+        return Away(frozenset(row.attempt for row in running), frozenset(tasks))
+
+    @contextmanager
+    def driving(self, parts: Parts, watcher: Watcher) -> Iterator[Driver]:
+        """Send tasks to the cluster."""
+        desk = Desk(
+            engine=parts.engine,
+            journal=parts.journal,
+            files=parts.files,
+            folder=parts.folder,
+            token=parts.token,
+            scheduler=self._scheduler,
+            limits=self._limits,
+            watcher=watcher,
+            say=parts.say,
+        )
+        packs = self._packs(desk, parts)
+        grace = _NETWORK_GRACE if parts.shared_disk else 0.0
+        driver = Batched(desk, Arrays(desk), packs, parts.run_fraction, grace)
+        driver.take_up(desk.jobs.open(), self._adopt(parts))
+        yield driver
+
+    def _packs(self, desk: Desk, parts: Parts) -> Packs:
+        packing = Packing(self.pack, parts.workflow, parts.places, self.machine, parts.seconds)
+        common = Cargo(
+            run=str(parts.folder.path),
+            home=str(parts.files.folder),
+            token=parts.token,
+            number=0,
+            first_attempt=0,
+            attempts=0,
+            tasks=(),
+            places=(),
+            nodes={},
+            strategy=parts.strategy,
+            rules=parts.rules,
+            sandbox=parts.sandbox,
+        )
+        packs = Packs(desk, packing, self._nodes, common, self._most)
+        packs.singly = self.pack == ALONE or self._cannot_pack(packing, parts)
+        return packs
+
+    def _cannot_pack(self, packing: Packing, parts: Parts) -> bool:
+        """Whether run times are unknown that a packer must know; an error where the user wants no other."""
+        unknown = packing.unknown(parts.engine)
+        if not unknown:
+            return False
+        name = parts.workflow.tasks[unknown[0]].name
+        problem = f'the run times of {len(unknown):,} tasks are unknown ("{name}")'
+        if self.pack != "auto":
+            hint = "let it run once with --pack per-task: the archive knows them then"
+            raise InputError(f"{problem}, and {self.pack} must know them", hint=hint)
+        parts.say(f"{problem}: each task goes alone")
+        return True
+
+    def _adopt(self, parts: Parts) -> dict[int, Start]:
+        """Let the engine know which attempts may still run; return them by their numbers."""
+        packed = {job.id: job.packed for job in BatchJobs(parts.journal).open()}
+        found = {}
+        for row in parts.journal.running().values():
+            task = parts.workflow.index.get(row.task)
+            if task is not None and row.machine in packed:
+                start = found[row.attempt] = _start(row, task)
+                parts.engine.adopt(start, in_our_room=not packed[row.machine])
+        return found
+
+
+def _start(row: Row, task: int) -> Start:
+    size = nan if row.input_bytes is None else row.input_bytes
+    return Start(row.attempt, task, row.number, row.machine, row.decisions, size)
+
+
+def _carried(folder: Path) -> set[str]:
+    try:
+        return {task.name for task in Cargo.read(folder).tasks}
+    except TonnageError:
+        return set()  # it was never submitted

@@ -1,0 +1,366 @@
+"""Batch jobs that carry many tasks: what a packer puts together is sent, and their ledgers are read."""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from tonnage.batch import Snapshot
+from tonnage.batch.scheduler import Look, Phase, Request, UnreachableError, Verdict
+from tonnage.errors import TonnageError
+from tonnage.jobs import Outcome, Resource
+from tonnage.pack import Submission
+from tonnage.run.batch_jobs import BatchJob
+from tonnage.run.cargo import LEDGER, Cargo
+from tonnage.run.desk import OUTPUT, Desk
+from tonnage.run.events import Carried, Ended, Settled, Start, State
+from tonnage.run.judging import judged
+from tonnage.run.ledger import AttemptEnded, AttemptStarted, Bye, Entry, LedgerReader, MachineLost, TaskRefused
+from tonnage.run.machines import Machine
+from tonnage.run.minders import Answer
+from tonnage.run.packing import Packing, Way
+from tonnage.run.programs import program
+
+__all__ = ["CannotPackError", "Packs"]
+
+_STARTING = 60  # seconds that a batch job takes until its first task starts, and to end
+_NUMBERS = 20  # of attempts for each task: more than it can need
+_RETRY = 5.0
+
+
+class CannotPackError(TonnageError):
+    """There is no way to send the tasks that are left."""
+
+
+@dataclass(slots=True)
+class _Pack:
+    """A batch job that has not ended."""
+
+    job: BatchJob
+    tasks: frozenset[int]
+    reader: LedgerReader
+    native: str | None = None
+    phase: Phase | None = None
+    started: float | None = None
+    run: int = 0
+    """How long its tasks are expected to take."""
+    known: dict[int, bool] = field(default_factory=dict)
+    """Attempts that the journal has, and whether they have ended."""
+    running: dict[int, float] = field(default_factory=dict)
+    """Attempts that run, and since when."""
+    cancelled: str = ""
+    """Why we have cancelled it."""
+
+    def way(self) -> Way:
+        """Return it as packers see it."""
+        tasks = np.array(sorted(self.tasks), np.int64)
+        if self.started is None:
+            return Way(tasks, None, None)
+        return Way(tasks, int(self.started) + self.run, int(self.started + (self.job.seconds or 0)))
+
+
+class Packs:
+    """Sends tasks in batch jobs that carry many, and hears of their ends."""
+
+    def __init__(self, desk: Desk, packing: Packing, nodes: Mapping[str, Machine], cargo: Cargo, most: int) -> None:
+        """Prepare; `cargo` is what all cargoes have in common, `most` how many may wait or run at a time."""
+        self._desk = desk
+        self._packing = packing
+        self._nodes = nodes
+        self._common = cargo
+        self._most = most
+        self._index = packing.workflow.index
+        self._open: dict[int, _Pack] = {}
+        self._ask_at: float | None = 0.0
+        """When the packer is to be asked; None: when something has happened."""
+        self.singly = False
+        """Whether from now on each task is a batch job of its own."""
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    # Out
+
+    def submit(self, run_fraction: float) -> None:
+        """Ask the packer, if there is a reason to, and send what it says."""
+        if self._ask_at is None or time.monotonic() < self._ask_at or len(self._open) >= self._most:
+            return
+        desk = self._desk
+        try:
+            queue = _within(desk.scheduler.queue(run_fraction), desk.limits.job_nodes)
+        except UnreachableError as error:
+            desk.say(f"{error}; it is tried again")
+            self._ask_at = time.monotonic() + _RETRY
+            return
+        self._ask_at = None
+        ways = [pack.way() for pack in self._open.values()]
+        packed = self._packing.ask(desk.engine, queue, ways, self._most - len(self._open))
+        if packed is None:
+            return
+        if packed.singly:
+            self.singly = True
+            return
+        if not packed.jobs and not self._open:
+            raise CannotPackError("the packer does not know what to submit")
+        for job in packed.jobs:
+            self._send(job, packed.reason)
+
+    def _send(self, chosen: Submission, reason: str) -> None:
+        """Send tasks as one batch job: written down before anything is done."""
+        desk, number = self._desk, self._desk.jobs.next_id()
+        tasks = [int(task) for task in chosen.tasks]
+        awaited = self._awaited(tasks)
+        if awaited is None:
+            return  # what they wait for has just come back: we are asked again
+        folder = desk.place(number)
+        kept = _NUMBERS * len(tasks)
+        seconds = min(float(chosen.seconds + _STARTING), desk.limits.seconds)
+        job = BatchJob(
+            id=number,
+            name=desk.name(number),
+            packed=True,
+            first_attempt=desk.engine.skip_attempts(kept),
+            attempts=kept,
+            tasks=len(tasks),
+            nodes=chosen.nodes,
+            seconds=seconds,
+            reason=reason,
+            estimated_wait=chosen.wait,
+            submitted=time.time(),
+        )
+        self._cargo(job, tasks, awaited).write(folder)
+        desk.jobs.add(job)
+        desk.journal.commit()
+        pack = self._note(job, frozenset(tasks), chosen.run)
+        desk.engine.send(tasks)
+        desk.send(job, self._request(job), lambda native: _accept(pack, native))
+        plural = "s" if chosen.nodes > 1 else ""
+        desk.say(f"batch job {number} carries {len(tasks):,} tasks on {chosen.nodes} node{plural}: {reason}")
+
+    def _note(self, job: BatchJob, tasks: frozenset[int], run: int) -> _Pack:
+        reader = LedgerReader(self._desk.place(job.id) / LEDGER)
+        pack = self._open[job.id] = _Pack(job, tasks, reader, job.native, run=run)
+        return pack
+
+    def _request(self, job: BatchJob) -> Request:
+        folder = self._desk.place(job.id)
+        return Request(
+            name=job.name,
+            words=(*program("tonnage.run.carrier"), str(folder)),
+            folder=self._desk.files.folder,
+            output=folder / OUTPUT,
+            nodes=job.nodes,
+            whole_nodes=True,
+            seconds=job.seconds,
+        )
+
+    def _awaited(self, tasks: list[int]) -> dict[int, tuple[tuple[int, str], ...]] | None:
+        """Return for which tasks of other batch jobs some wait; None where one waits for a task that is in none."""
+        engine, workflow = self._desk.engine, self._packing.workflow
+        inside = set(tasks)
+        found: dict[int, tuple[tuple[int, str], ...]] = {}
+        for number, task in enumerate(tasks):
+            others = []
+            for parent in workflow.graph.parents_of(task).tolist():
+                if parent in inside or engine.states[parent] == State.DONE:
+                    continue
+                carrier = next((pack.job.id for pack in self._open.values() if parent in pack.tasks), None)
+                if carrier is None:
+                    return None
+                others.append((carrier, workflow.tasks[parent].name))
+            if others:
+                found[number] = tuple(others)
+        return found
+
+    def _cargo(self, job: BatchJob, tasks: list[int], awaited: dict[int, tuple[tuple[int, str], ...]]) -> Cargo:
+        workflow, places = self._packing.workflow, self._packing.places
+        number = {task: place for place, task in enumerate(tasks)}
+        dependencies = tuple(
+            (number[parent], number[task])
+            for task in tasks
+            for parent in workflow.graph.parents_of(task).tolist()
+            if parent in number
+        )
+        return replace(
+            self._common,
+            number=job.id,
+            first_attempt=job.first_attempt,
+            attempts=job.attempts,
+            tasks=tuple(workflow.tasks[task] for task in tasks),
+            places=tuple(places[task] for task in tasks),
+            dependencies=dependencies,
+            awaited=awaited,
+            carried={number[task]: self._carried(task) for task in tasks},
+            nodes=self._nodes,
+        )
+
+    def _carried(self, task: int) -> Carried:
+        """Return what a task is to be tried with; where nothing is known yet, the batch job learns by itself."""
+        known = self._desk.engine.next_try(task)
+        decided = [one for one in known.decisions or () if one.resource is Resource.MEMORY]
+        return known if known.attempts or any(one.samples for one in decided) else replace(known, decisions=None)
+
+    # In
+
+    def take_up(self, job: BatchJob) -> bool:
+        """Go on with a batch job of an earlier engine; whether it was ever written down to its end."""
+        desk = self._desk
+        folder = desk.place(job.id)
+        try:
+            names = [task.name for task in Cargo.read(folder).tasks]
+        except TonnageError:
+            return False
+        pack = self._note(job, frozenset(self._index[name] for name in names if name in self._index), 0)
+        pack.started = job.started
+        chosen = "SELECT id, ended IS NOT NULL, started FROM attempts WHERE machine = ?"
+        for attempt, ended, started in desk.journal.read(chosen, job.id):
+            pack.known[attempt] = bool(ended)
+            if not ended:
+                pack.running[attempt] = started
+        if job.native is None:
+            desk.take_up(job, self._request(job), lambda native: _accept(pack, native))
+        return True
+
+    def hear(self) -> bool:
+        """Take in what ledgers tell; whether there was anything."""
+        heard = False
+        for pack in list(self._open.values()):
+            heard = self._hear(pack) or heard
+        return heard
+
+    def _hear(self, pack: _Pack) -> bool:
+        entries = pack.reader.new()
+        for entry in entries:
+            self._take(pack, entry)
+        return bool(entries)
+
+    def _take(self, pack: _Pack, entry: Entry) -> None:
+        desk = self._desk
+        match entry:
+            case AttemptStarted(task=name, time=moment, start=start):
+                if start.attempt not in pack.known and name in self._index:
+                    self._started(pack, replace(start, task=self._index[name], machine=pack.job.id), moment)
+            case AttemptEnded(end=end):
+                if pack.known.get(end.attempt) is False:
+                    pack.known[end.attempt] = True
+                    pack.running.pop(end.attempt, None)
+                    desk.settle(end)
+            case TaskRefused(task=name, settled=settled):
+                self._refuse(name, settled)
+            case MachineLost(node=node):
+                desk.say(f"node {node} of batch job {pack.job.id} does not answer any more")
+            case Bye(reason=reason):
+                self._end(pack, Verdict(Outcome.DONE, note=reason))
+
+    def _started(self, pack: _Pack, start: Start, moment: float) -> None:
+        desk = self._desk
+        pack.known[start.attempt] = False
+        pack.running[start.attempt] = moment
+        desk.journal.started([start], moment)
+        desk.engine.adopt(start)
+        desk.show(start, moment)
+        if pack.started is None:
+            self._runs(pack, moment)
+
+    def _refuse(self, name: str, settled: Settled) -> None:
+        task = self._index.get(name)
+        if task is not None and self._desk.engine.states[task] == State.SENT:
+            given_up = self._desk.engine.give_up(task, settled.reason)
+            self._desk.journal.refused(given_up)
+            self._desk.watcher.ended(Ended(attempt=0, outcome=Outcome.FAILED, hopeless=True), given_up)
+
+    def numbers(self) -> dict[str, int]:
+        """Return what the cluster calls the batch jobs that have not ended, each with our number."""
+        return {pack.native: number for number, pack in self._open.items() if pack.native is not None}
+
+    def looked(self, present: Mapping[str, Look]) -> None:
+        """Take note of what runs by now."""
+        for number, job in self.numbers().items():
+            look, pack = present.get(number), self._open[job]
+            if look is not None and look.phase is Phase.RUNNING and pack.started is None:
+                self._runs(pack, look.started or time.time())
+
+    def _runs(self, pack: _Pack, since: float) -> None:
+        pack.phase, pack.started = Phase.RUNNING, since
+        self._desk.jobs.started(pack.job.id, since)
+        self._ask_at = 0.0
+
+    def gone(self, job: int, verdict: Verdict, *, certain: bool) -> None:
+        """Settle a batch job that is not there any more; without `certain`, its ledger may still grow."""
+        pack = self._open.get(job)
+        if pack is None:
+            return
+        self._hear(pack)
+        if job in self._open and (certain or verdict.outcome not in (None, Outcome.DONE)):
+            self._end(pack, verdict)
+
+    def output(self, job: int) -> Path:
+        """Return where a batch job prints."""
+        return self._desk.place(job) / OUTPUT
+
+    def _end(self, pack: _Pack, verdict: Verdict) -> None:
+        """Take back what a batch job has not done."""
+        desk = self._desk
+        del self._open[pack.job.id]
+        desk.drop(pack.job.id)
+        note = pack.cancelled or verdict.note or "it has ended"
+        for attempt, since in pack.running.items():
+            self._lose(attempt, since, note)
+        for task in pack.tasks:
+            desk.engine.take_back(task)
+        desk.ended(pack.job.id, note)
+        if verdict.outcome is not Outcome.DONE:
+            desk.say(f"batch job {pack.job.id} has ended: {note}")
+        if verdict.exhausted is Resource.WALL_TIME:
+            self._packing.more_time()
+        self._cancel_behind()
+        self._ask_at = 0.0
+
+    def _lose(self, attempt: int, since: float, note: str) -> None:
+        desk = self._desk
+        task = desk.engine.tasks[desk.engine.start_of(attempt).task]
+        end = judged(Answer(attempt, started=since, ended=time.time(), lost=True), task, desk.files)
+        desk.settle(replace(end, note=f"its batch job has ended: {note}"))
+
+    def _cancel_behind(self) -> None:
+        """Cancel batch jobs with tasks that wait for one which is in none any more."""
+        behind = [pack for pack in self._open.values() if not pack.cancelled and self._waits_for_ever(pack)]
+        numbers = []
+        for pack in behind:
+            pack.cancelled = "what its tasks wait for has come back"
+            numbers += [pack.native] if pack.native is not None else []
+        if numbers:
+            self._cancel(numbers)
+
+    def _waits_for_ever(self, pack: _Pack) -> bool:
+        engine, graph = self._desk.engine, self._packing.workflow.graph
+        carried = frozenset[int]().union(*(other.tasks for other in self._open.values()))
+        return any(
+            engine.states[parent] in (State.WAITING, State.READY) and parent not in carried
+            for task in pack.tasks
+            if engine.states[task] == State.SENT
+            for parent in graph.parents_of(task).tolist()
+        )
+
+    def _cancel(self, numbers: list[str]) -> None:
+        try:
+            self._desk.scheduler.cancel(numbers)
+        except UnreachableError as error:
+            self._desk.say(f"batch jobs {', '.join(numbers)} could not be cancelled: {error}")
+
+    def waiting(self) -> Iterator[str]:
+        """Yield what the cluster calls the batch jobs that wait."""
+        return (pack.native for pack in self._open.values() if pack.native is not None and pack.started is None)
+
+
+def _accept(pack: _Pack, native: str) -> None:
+    pack.native = native
+
+
+def _within(queue: Snapshot, most: int | None) -> Snapshot:
+    """Return a queue as those see it who may have so many nodes at most."""
+    if most is None or most >= queue.nodes:
+        return queue
+    return Snapshot(queue.now, most, queue.times, np.minimum(queue.free, most), queue.busy, queue.effort)
