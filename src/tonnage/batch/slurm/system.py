@@ -4,6 +4,7 @@ import grp
 import os
 import pwd
 import re
+import time
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
@@ -12,13 +13,15 @@ from functools import cached_property
 from pathlib import Path
 
 from tonnage.batch.scheduler import Limits, Look, Node, RejectedError, Request, UnreachableError, Verdict
-from tonnage.batch.slurm import accounts, jobs
+from tonnage.batch.slurm import accounts, jobs, live
 from tonnage.batch.slurm.client import Client, RefusalError
 from tonnage.batch.slurm.facts import Machine, Partition, machines, partitions, settings
 from tonnage.batch.slurm.lists import chunks, shortened
 from tonnage.batch.slurm.scripts import SlurmOptions, script
+from tonnage.batch.snapshot import Snapshot
 from tonnage.errors import InputError
 from tonnage.jobs import Outcome
+from tonnage.units import format_seconds
 
 __all__ = ["Slurm"]
 
@@ -28,7 +31,12 @@ _LETTERS = 60_000
 _SUBMIT_SECONDS = 30.0
 """Where the queue is full, sbatch itself would try again for two minutes."""
 _ACCOUNTING_SECONDS = 120.0
+_DAY, _YEAR = 86400.0, 365 * 86400.0
 
+_STARTS = re.compile(r"Job \d+ to start at (\d+)\b")
+_BUSY = re.compile(
+    "nodes are busy|Required node not available|configuration not available now|Requested reservation is (busy|not)"
+)
 _FULL = re.compile(
     r"temporarily unable to accept job|(Max|Grp)\w*Submit\w*Limit|I/O error writing script"
     r"|(Requested operation is|operation) presently disabled"
@@ -84,6 +92,14 @@ class Slurm:
         """Return the script that is submitted for a request."""
         return script(request, self.options)
 
+    def check(self, request: Request) -> float | None:
+        """Ask when such a job would start, without submitting it: seconds from now, None where it is not known.
+
+        Raises RejectedError where it never would.
+        """
+        self._check_size(request)
+        return self._start(script(request, self.options), request.name)
+
     def submit(self, request: Request, script: Path) -> str:
         """Submit a job whose script is in a file, and return its number; elements are called ``NUMBER_ELEMENT``.
 
@@ -92,7 +108,7 @@ class Slurm:
         try:
             printed = self._client.submit("--parsable", str(script.absolute()), seconds=_SUBMIT_SECONDS)
         except RefusalError as refusal:
-            raise _refused(request, refusal.message) from None
+            raise _refused(request.name, refusal.message) from None
         number = printed.strip().partition(";")[0]  # "7;cluster" where there are several clusters
         if not number.isdigit():
             raise UnreachableError(f"sbatch printed no number of a job: {printed.strip()[:200]!r}")
@@ -144,6 +160,69 @@ class Slurm:
                 self._client.run("scancel", "--quiet", *chunk)
             except RefusalError:
                 continue  # a job among them has ended already; all others are cancelled
+
+    def queue(self, run_fraction: float = 1.0) -> Snapshot:
+        """Return what the queue looks like to a job submitted now, in whole nodes: see `tonnage.batch.slurm.live`."""
+        partition, known = self._partition, self._machines()
+        if not any(known[name].node.usable for name in partition.nodes if name in known):
+            raise UnreachableError(f"no node of the partition {partition.name} can be used at the moment")
+        fields = ",".join(f"{one}:|" for one in live.FIELDS)
+        everybody = self._client.run("squeue", "--noheader", "--array", "--all", f"--Format={fields}")
+        kept = self._client.run("scontrol", "--all", "--oneliner", "show", "reservation")
+        own = [word.partition("=")[2] for word in self.options.extra if word.startswith("--reservation=")]
+        now = time.time()
+        seen = live.Queue(
+            now=now,
+            partition=partition,
+            partitions=self._partitions,
+            machines=known,
+            jobs=list(live.queued(everybody)),
+            reservations=[one for one in live.reservations(kept) if one.name not in own],
+            hidden=self._hidden_ends(now, partition) if self._hidden else None,
+        )
+        return live.snapshot(seen, run_fraction)
+
+    def _hidden_ends(self, now: float, partition: Partition) -> tuple[float, float]:
+        """Ask when the first node is free, and when all are: where others' jobs are hidden, this much can be known."""
+        ends = []
+        for nodes in (1, len(partition.nodes)):
+            request = Request(
+                name="when",
+                words=("true",),
+                folder=Path("/"),
+                output=Path("/dev/null"),
+                nodes=nodes,
+                whole_nodes=True,
+                seconds=60,
+            )
+            try:
+                wait = self._start(script(request, self.options), request.name)
+            except RejectedError:
+                wait = None
+            ends.append(now + (_DAY if wait is None else wait))
+        return ends[0], max(ends)
+
+    def _start(self, text: str, name: str) -> float | None:
+        """Return when a job with such a script would start, in seconds from now."""
+        try:
+            said = self._client.words("sbatch", "--test-only", stdin=text)
+        except RefusalError as refusal:
+            if _BUSY.search(refusal.message):
+                return None
+            raise _refused(name, refusal.message) from None
+        found = _STARTS.search(said)
+        wait = float(found[1]) - time.time() if found else _YEAR
+        # A job without a time limit before it pushes the answer to thousands of years.
+        return max(0.0, wait) if wait < _YEAR else None
+
+    def _check_size(self, request: Request) -> None:
+        """Refuse what Slurm may take and would never start: limits of a partition hold a job back, no more."""
+        partition = self._partition
+        if request.seconds is not None and request.seconds > partition.seconds:
+            most = format_seconds(partition.seconds)
+            raise RejectedError(f"jobs in the partition {partition.name} run for {most} at most")
+        if partition.job_nodes is not None and request.nodes > partition.job_nodes:
+            raise RejectedError(f"jobs in the partition {partition.name} have {partition.job_nodes} nodes at most")
 
     def _squeue(self, fields: Collection[str], *words: str) -> str:
         return self._client.run(
@@ -263,12 +342,12 @@ def _check_rights(partition: Partition, options: SlurmOptions) -> None:
         raise InputError(f"the QOS {qos} is not for the partition {name}", hint=hint)
 
 
-def _refused(request: Request, said: str) -> RejectedError | UnreachableError:
+def _refused(name: str, said: str) -> RejectedError | UnreachableError:
     """Return what a refusal is: for good, or as long as the queue is full."""
     if _FULL.search(said):
         return UnreachableError(f"the queue takes no more jobs at the moment: {said}")
     hint = next((hint for words, hint in _HINTS.items() if words in said), None)
-    return RejectedError(f"Slurm does not take the job {request.name}: {said}", hint=hint)
+    return RejectedError(f"Slurm does not take the job {name}: {said}", hint=hint)
 
 
 def _user() -> str:
