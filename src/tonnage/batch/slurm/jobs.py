@@ -21,10 +21,10 @@ __all__ = ["ACCOUNTED", "FIELDS", "RUNS", "accounted", "asked", "joined", "looks
 FIELDS = ("JobArrayID", "State", "exit_code", "RestartCnt", "StartTime", "EndTime", "NodeList", "Reason")
 """What squeue is asked for (-O): nothing in which a user may have written a delimiter."""
 ACCOUNTED = (
-    "JobIDRaw,JobID,State,ExitCode,Submit,Start,End,ElapsedRaw,NNodes,NTasks,AllocCPUS,ReqCPUS,ReqMem,AllocTRES,"
-    "ReqTRES,MaxRSS,TRESUsageInTot,NodeList"
+    "JobIDRaw,JobID,State,ExitCode,Submit,Start,End,ElapsedRaw,NTasks,AllocCPUS,AllocTRES,MaxRSS,TRESUsageInTot,"
+    "NodeList"
 )
-"""What sacct is asked for."""
+"""What sacct is asked for; not ReqMem, which is nonsense (2^64 MB) for a second or two after a job was entered."""
 
 _WAITS = frozenset(("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"))
 RUNS = frozenset(("RUNNING", "COMPLETING", "CONFIGURING", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED", "SUSPENDED"))

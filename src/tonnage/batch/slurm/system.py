@@ -1,8 +1,6 @@
 """Slurm as a batch system: every question that a run asks, in as few calls of Slurm's programs as there can be."""
 
-import grp
 import os
-import pwd
 import re
 import time
 from collections import Counter
@@ -17,6 +15,7 @@ from tonnage.batch.slurm import accounts, jobs, live
 from tonnage.batch.slurm.client import Client, RefusalError
 from tonnage.batch.slurm.facts import Machine, Partition, machines, partitions, settings
 from tonnage.batch.slurm.lists import chunks, shortened
+from tonnage.batch.slurm.rights import check_rights, user_name
 from tonnage.batch.slurm.scripts import SlurmOptions, script
 from tonnage.batch.snapshot import Snapshot
 from tonnage.errors import InputError
@@ -80,7 +79,7 @@ class Slurm:
             notes.append("others' jobs are hidden on this cluster: how long jobs wait is a rough estimate")
         return Limits(
             nodes=tuple(found),
-            seconds=partition.seconds if allowed.seconds is None else min(partition.seconds, allowed.seconds),
+            seconds=self._seconds,
             job_nodes=partition.job_nodes,
             submitted=allowed.submitted,
             running=allowed.running,
@@ -108,7 +107,8 @@ class Slurm:
         try:
             printed = self._client.submit("--parsable", str(script.absolute()), seconds=_SUBMIT_SECONDS)
         except RefusalError as refusal:
-            raise _refused(request.name, refusal.message) from None
+            self._check_size(request)  # a job that is too large is no reason to try again
+            raise _refused(request.name, refusal.said) from None
         number = printed.strip().partition(";")[0]  # "7;cluster" where there are several clusters
         if not number.isdigit():
             raise UnreachableError(f"sbatch printed no number of a job: {printed.strip()[:200]!r}")
@@ -120,7 +120,7 @@ class Slurm:
         found = self._squeue(fields, f"--name={name}", "--states=all")
         numbers = [row["JobArrayID"].partition("_")[0] for row in jobs.rows(found, fields)]
         if not numbers and self._accounted:
-            words = ("--noheader", "--parsable2", "--allocations", "--array", f"--name={name}", "--starttime=now-7days")
+            words = ("--noheader", "--parsable2", "--allocations", f"--name={name}", "--starttime=now-7days")
             printed = self._client.run("sacct", *words, "--format=JobID", seconds=_ACCOUNTING_SECONDS)
             numbers = [line.strip().partition("_")[0] for line in printed.splitlines() if line.strip()]
         return max(numbers, key=int, default=None)
@@ -207,9 +207,9 @@ class Slurm:
         try:
             said = self._client.words("sbatch", "--test-only", stdin=text)
         except RefusalError as refusal:
-            if _BUSY.search(refusal.message):
+            if _BUSY.search(refusal.said):
                 return None
-            raise _refused(name, refusal.message) from None
+            raise _refused(name, refusal.said) from None
         found = _STARTS.search(said)
         wait = float(found[1]) - time.time() if found else _YEAR
         # A job without a time limit before it pushes the answer to thousands of years.
@@ -217,12 +217,15 @@ class Slurm:
 
     def _check_size(self, request: Request) -> None:
         """Refuse what Slurm may take and would never start: limits of a partition hold a job back, no more."""
-        partition = self._partition
-        if request.seconds is not None and request.seconds > partition.seconds:
-            most = format_seconds(partition.seconds)
-            raise RejectedError(f"jobs in the partition {partition.name} run for {most} at most")
+        partition, most = self._partition, self._allowed.submitted
+        if request.seconds is not None and request.seconds > self._seconds:
+            raise RejectedError(
+                f"jobs in the partition {partition.name} run for {format_seconds(self._seconds)} at most"
+            )
         if partition.job_nodes is not None and request.nodes > partition.job_nodes:
             raise RejectedError(f"jobs in the partition {partition.name} have {partition.job_nodes} nodes at most")
+        if most is not None and request.elements > most:
+            raise RejectedError(f"this user may have {most} jobs at a time, and each element of an array is one")
 
     def _squeue(self, fields: Collection[str], *words: str) -> str:
         return self._client.run(
@@ -239,7 +242,7 @@ class Slurm:
         try:
             return self._squeue(jobs.FIELDS, "--states=all", f"--jobs={','.join(numbers)}")
         except RefusalError as refusal:
-            if "nvalid job id" in refusal.message:  # it has forgotten all of them
+            if "nvalid job id" in refusal.said:  # it has forgotten all of them
                 return ""
             raise
 
@@ -288,18 +291,27 @@ class Slurm:
             close = get_close_matches(name, known, n=1)
             hint = f"did you mean {close[0]}? " if close else ""
             raise InputError(f'there is no partition "{name}"', hint=f"{hint}partitions: {', '.join(known)}")
-        _check_rights(known[name], self.options)
+        check_rights(known[name], self.options)
         return known[name]
+
+    @property
+    def _seconds(self) -> float:
+        """The longest that a job may take."""
+        partition, allowed = self._partition.seconds, self._allowed.seconds
+        return partition if allowed is None else min(partition, allowed)
 
     @cached_property
     def _allowed(self) -> accounts.Allowed:
         if not self._accounted or not accounts.is_enforced(self._settings.get("AccountingStorageEnforce", "")):
             return accounts.Allowed()
         words = ("--noheader", "--parsable2", "show")
-        user, cluster = _user(), self._settings.get("ClusterName", "")
+        user, cluster = user_name(), self._settings.get("ClusterName", "")
         where = ("user", "withassoc", "where", f"name={user}", f"cluster={cluster}", f"format={accounts.ASSOCIATION}")
-        found = accounts.associations(self._client.run("sacctmgr", *words, *where))
-        known = accounts.qualities(self._client.run("sacctmgr", *words, "qos", f"format={accounts.QOS}"))
+        try:
+            found = accounts.associations(self._client.run("sacctmgr", *words, *where))
+            known = accounts.qualities(self._client.run("sacctmgr", *words, "qos", f"format={accounts.QOS}"))
+        except RefusalError:  # users may not look: sbatch will say what is too much
+            return accounts.Allowed()
         partition = self._partition
         association, allowed = accounts.allowed(
             found,
@@ -309,7 +321,7 @@ class Slurm:
             partition=partition.name,
             partition_qos=partition.qos,
         )
-        _check_rights(partition, replace(self.options, account=association.account))
+        check_rights(partition, replace(self.options, account=association.account))
         return allowed
 
 
@@ -324,44 +336,9 @@ def _within(machine: Machine, partition: Partition) -> Node:
     )
 
 
-def _check_rights(partition: Partition, options: SlurmOptions) -> None:
-    """Raise InputError where a user can submit nothing to a partition, as far as that can be seen."""
-    name = partition.name
-    if partition.state not in ("UP", "DRAIN"):
-        raise InputError(f"the partition {name} is {partition.state.lower()}: jobs would not start there")
-    if partition.state == "DRAIN":
-        raise InputError(f"the partition {name} is being drained: it takes no new jobs")
-    if partition.groups is not None and os.getuid() != 0 and partition.groups.isdisjoint(_groups()):
-        raise InputError(f"the partition {name} is only for the groups {', '.join(sorted(partition.groups))}")
-    account, qos = options.account, options.qos
-    if account in partition.denied_accounts or (account and partition.accounts and account not in partition.accounts):
-        hint = f"accounts that may: {', '.join(sorted(partition.accounts))}" if partition.accounts else None
-        raise InputError(f"the account {account} may not use the partition {name}", hint=hint)
-    if qos and partition.all_qos and qos not in partition.all_qos:
-        hint = f"one of {', '.join(sorted(partition.all_qos))}"
-        raise InputError(f"the QOS {qos} is not for the partition {name}", hint=hint)
-
-
 def _refused(name: str, said: str) -> RejectedError | UnreachableError:
     """Return what a refusal is: for good, or as long as the queue is full."""
     if _FULL.search(said):
         return UnreachableError(f"the queue takes no more jobs at the moment: {said}")
     hint = next((hint for words, hint in _HINTS.items() if words in said), None)
     return RejectedError(f"Slurm does not take the job {name}: {said}", hint=hint)
-
-
-def _user() -> str:
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())
-
-
-def _groups() -> set[str]:
-    names = set()
-    for number in {os.getgid(), *os.getgroups()}:
-        try:
-            names.add(grp.getgrgid(number).gr_name)
-        except KeyError:
-            names.add(str(number))
-    return names
