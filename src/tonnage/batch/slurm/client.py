@@ -48,7 +48,12 @@ _SILENCE = re.compile(
 
 
 class RefusalError(TonnageError):
-    """A program of Slurm ended with an error that is none of the network's: its own words."""
+    """A program of Slurm ended with an error that is none of the network's."""
+
+    def __init__(self, program: str, said: str) -> None:
+        super().__init__(f"{program}: {said}")
+        self.said = said
+        """In its own words."""
 
 
 class Client:
@@ -107,7 +112,7 @@ class Client:
         if process.returncode:
             if _SILENCE.search(said):
                 raise UnreachableError(f"Slurm does not answer: {said}")
-            raise RefusalError(said or f"{program} ended with status {process.returncode}")
+            raise RefusalError(program, said or f"it ended with status {process.returncode}")
         return output.decode(errors="replace"), said
 
 

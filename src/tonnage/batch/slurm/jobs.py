@@ -16,20 +16,19 @@ from tonnage.logs.log import Hints, Log, UnusableError
 from tonnage.logs.sacct import records
 from tonnage.logs.slurm import Record, Steps, ending, exit_of
 
-__all__ = ["ACCOUNTED", "FIELDS", "accounted", "asked", "joined", "looks", "remembered", "rows"]
+__all__ = ["ACCOUNTED", "FIELDS", "RUNS", "accounted", "asked", "joined", "looks", "remembered", "rows"]
 
 FIELDS = ("JobArrayID", "State", "exit_code", "RestartCnt", "StartTime", "EndTime", "NodeList", "Reason")
 """What squeue is asked for (-O): nothing in which a user may have written a delimiter."""
 ACCOUNTED = (
-    "JobIDRaw,JobID,State,ExitCode,Submit,Start,End,ElapsedRaw,NNodes,NTasks,AllocCPUS,ReqCPUS,ReqMem,AllocTRES,"
-    "ReqTRES,MaxRSS,TRESUsageInTot,NodeList"
+    "JobIDRaw,JobID,State,ExitCode,Submit,Start,End,ElapsedRaw,NTasks,AllocCPUS,AllocTRES,MaxRSS,TRESUsageInTot,"
+    "NodeList"
 )
-"""What sacct is asked for."""
+"""What sacct is asked for; not ReqMem, which is nonsense (2^64 MB) for a second or two after a job was entered."""
 
 _WAITS = frozenset(("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"))
-_RUNS = frozenset(
-    ("RUNNING", "COMPLETING", "CONFIGURING", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED", "SUSPENDED")
-)
+RUNS = frozenset(("RUNNING", "COMPLETING", "CONFIGURING", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED", "SUSPENDED"))
+"""States of jobs that have nodes."""
 _NOT_THE_JOBS_FAULT = frozenset(("JobLaunchFailure", "NodeDown", "NodeFail", "PartitionDown", "SystemFailure"))
 _MANY = 64
 """From so many elements on, all of an array is asked for: the question would be longer than the answer."""
@@ -61,7 +60,7 @@ def looks(text: str) -> dict[str, Look]:
     found: dict[str, Look] = {}
     for row in rows(text, FIELDS):
         state = row["State"]
-        if state not in _WAITS and state not in _RUNS:
+        if state not in _WAITS and state not in RUNS:
             continue
         waits = state in _WAITS
         look = Look(

@@ -1,9 +1,8 @@
 """Slurm as a batch system: every question that a run asks, in as few calls of Slurm's programs as there can be."""
 
-import grp
 import os
-import pwd
 import re
+import time
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
@@ -12,13 +11,16 @@ from functools import cached_property
 from pathlib import Path
 
 from tonnage.batch.scheduler import Limits, Look, Node, RejectedError, Request, UnreachableError, Verdict
-from tonnage.batch.slurm import accounts, jobs
+from tonnage.batch.slurm import accounts, jobs, live
 from tonnage.batch.slurm.client import Client, RefusalError
 from tonnage.batch.slurm.facts import Machine, Partition, machines, partitions, settings
 from tonnage.batch.slurm.lists import chunks, shortened
+from tonnage.batch.slurm.rights import check_rights, user_name
 from tonnage.batch.slurm.scripts import SlurmOptions, script
+from tonnage.batch.snapshot import Snapshot
 from tonnage.errors import InputError
 from tonnage.jobs import Outcome
+from tonnage.units import format_seconds
 
 __all__ = ["Slurm"]
 
@@ -28,7 +30,12 @@ _LETTERS = 60_000
 _SUBMIT_SECONDS = 30.0
 """Where the queue is full, sbatch itself would try again for two minutes."""
 _ACCOUNTING_SECONDS = 120.0
+_DAY, _YEAR = 86400.0, 365 * 86400.0
 
+_STARTS = re.compile(r"Job \d+ to start at (\d+)\b")
+_BUSY = re.compile(
+    "nodes are busy|Required node not available|configuration not available now|Requested reservation is (busy|not)"
+)
 _FULL = re.compile(
     r"temporarily unable to accept job|(Max|Grp)\w*Submit\w*Limit|I/O error writing script"
     r"|(Requested operation is|operation) presently disabled"
@@ -72,7 +79,7 @@ class Slurm:
             notes.append("others' jobs are hidden on this cluster: how long jobs wait is a rough estimate")
         return Limits(
             nodes=tuple(found),
-            seconds=partition.seconds if allowed.seconds is None else min(partition.seconds, allowed.seconds),
+            seconds=self._seconds,
             job_nodes=partition.job_nodes,
             submitted=allowed.submitted,
             running=allowed.running,
@@ -84,6 +91,14 @@ class Slurm:
         """Return the script that is submitted for a request."""
         return script(request, self.options)
 
+    def check(self, request: Request) -> float | None:
+        """Ask when such a job would start, without submitting it: seconds from now, None where it is not known.
+
+        Raises RejectedError where it never would.
+        """
+        self._check_size(request)
+        return self._start(script(request, self.options), request.name)
+
     def submit(self, request: Request, script: Path) -> str:
         """Submit a job whose script is in a file, and return its number; elements are called ``NUMBER_ELEMENT``.
 
@@ -92,7 +107,8 @@ class Slurm:
         try:
             printed = self._client.submit("--parsable", str(script.absolute()), seconds=_SUBMIT_SECONDS)
         except RefusalError as refusal:
-            raise _refused(request, refusal.message) from None
+            self._check_size(request)  # a job that is too large is no reason to try again
+            raise _refused(request.name, refusal.said) from None
         number = printed.strip().partition(";")[0]  # "7;cluster" where there are several clusters
         if not number.isdigit():
             raise UnreachableError(f"sbatch printed no number of a job: {printed.strip()[:200]!r}")
@@ -104,7 +120,7 @@ class Slurm:
         found = self._squeue(fields, f"--name={name}", "--states=all")
         numbers = [row["JobArrayID"].partition("_")[0] for row in jobs.rows(found, fields)]
         if not numbers and self._accounted:
-            words = ("--noheader", "--parsable2", "--allocations", "--array", f"--name={name}", "--starttime=now-7days")
+            words = ("--noheader", "--parsable2", "--allocations", f"--name={name}", "--starttime=now-7days")
             printed = self._client.run("sacct", *words, "--format=JobID", seconds=_ACCOUNTING_SECONDS)
             numbers = [line.strip().partition("_")[0] for line in printed.splitlines() if line.strip()]
         return max(numbers, key=int, default=None)
@@ -145,6 +161,72 @@ class Slurm:
             except RefusalError:
                 continue  # a job among them has ended already; all others are cancelled
 
+    def queue(self, run_fraction: float = 1.0) -> Snapshot:
+        """Return what the queue looks like to a job submitted now, in whole nodes: see `tonnage.batch.slurm.live`."""
+        partition, known = self._partition, self._machines()
+        if not any(known[name].node.usable for name in partition.nodes if name in known):
+            raise UnreachableError(f"no node of the partition {partition.name} can be used at the moment")
+        fields = ",".join(f"{one}:|" for one in live.FIELDS)
+        everybody = self._client.run("squeue", "--noheader", "--array", "--all", f"--Format={fields}")
+        kept = self._client.run("scontrol", "--all", "--oneliner", "show", "reservation")
+        own = [word.partition("=")[2] for word in self.options.extra if word.startswith("--reservation=")]
+        now = time.time()
+        seen = live.Queue(
+            now=now,
+            partition=partition,
+            partitions=self._partitions,
+            machines=known,
+            jobs=list(live.queued(everybody)),
+            reservations=[one for one in live.reservations(kept) if one.name not in own],
+            hidden=self._hidden_ends(now, partition) if self._hidden else None,
+        )
+        return live.snapshot(seen, run_fraction)
+
+    def _hidden_ends(self, now: float, partition: Partition) -> tuple[float, float]:
+        """Ask when the first node is free, and when all are: where others' jobs are hidden, this much can be known."""
+        ends = []
+        for nodes in (1, len(partition.nodes)):
+            request = Request(
+                name="when",
+                words=("true",),
+                folder=Path("/"),
+                output=Path("/dev/null"),
+                nodes=nodes,
+                whole_nodes=True,
+                seconds=60,
+            )
+            try:
+                wait = self._start(script(request, self.options), request.name)
+            except RejectedError:
+                wait = None
+            ends.append(now + (_DAY if wait is None else wait))
+        return ends[0], max(ends)
+
+    def _start(self, text: str, name: str) -> float | None:
+        """Return when a job with such a script would start, in seconds from now."""
+        try:
+            said = self._client.words("sbatch", "--test-only", stdin=text)
+        except RefusalError as refusal:
+            if _BUSY.search(refusal.said):
+                return None
+            raise _refused(name, refusal.said) from None
+        found = _STARTS.search(said)
+        wait = float(found[1]) - time.time() if found else _YEAR
+        # A job without a time limit before it pushes the answer to thousands of years.
+        return max(0.0, wait) if wait < _YEAR else None
+
+    def _check_size(self, request: Request) -> None:
+        """Refuse what Slurm may take and would never start: limits of a partition hold a job back, no more."""
+        partition, most = self._partition, self._allowed.submitted
+        if request.seconds is not None and request.seconds > self._seconds:
+            raise RejectedError(
+                f"jobs in the partition {partition.name} run for {format_seconds(self._seconds)} at most"
+            )
+        if partition.job_nodes is not None and request.nodes > partition.job_nodes:
+            raise RejectedError(f"jobs in the partition {partition.name} have {partition.job_nodes} nodes at most")
+        if most is not None and request.elements > most:
+            raise RejectedError(f"this user may have {most} jobs at a time, and each element of an array is one")
+
     def _squeue(self, fields: Collection[str], *words: str) -> str:
         return self._client.run(
             "squeue",
@@ -160,7 +242,7 @@ class Slurm:
         try:
             return self._squeue(jobs.FIELDS, "--states=all", f"--jobs={','.join(numbers)}")
         except RefusalError as refusal:
-            if "nvalid job id" in refusal.message:  # it has forgotten all of them
+            if "nvalid job id" in refusal.said:  # it has forgotten all of them
                 return ""
             raise
 
@@ -209,18 +291,27 @@ class Slurm:
             close = get_close_matches(name, known, n=1)
             hint = f"did you mean {close[0]}? " if close else ""
             raise InputError(f'there is no partition "{name}"', hint=f"{hint}partitions: {', '.join(known)}")
-        _check_rights(known[name], self.options)
+        check_rights(known[name], self.options)
         return known[name]
+
+    @property
+    def _seconds(self) -> float:
+        """The longest that a job may take."""
+        partition, allowed = self._partition.seconds, self._allowed.seconds
+        return partition if allowed is None else min(partition, allowed)
 
     @cached_property
     def _allowed(self) -> accounts.Allowed:
         if not self._accounted or not accounts.is_enforced(self._settings.get("AccountingStorageEnforce", "")):
             return accounts.Allowed()
         words = ("--noheader", "--parsable2", "show")
-        user, cluster = _user(), self._settings.get("ClusterName", "")
+        user, cluster = user_name(), self._settings.get("ClusterName", "")
         where = ("user", "withassoc", "where", f"name={user}", f"cluster={cluster}", f"format={accounts.ASSOCIATION}")
-        found = accounts.associations(self._client.run("sacctmgr", *words, *where))
-        known = accounts.qualities(self._client.run("sacctmgr", *words, "qos", f"format={accounts.QOS}"))
+        try:
+            found = accounts.associations(self._client.run("sacctmgr", *words, *where))
+            known = accounts.qualities(self._client.run("sacctmgr", *words, "qos", f"format={accounts.QOS}"))
+        except RefusalError:  # users may not look: sbatch will say what is too much
+            return accounts.Allowed()
         partition = self._partition
         association, allowed = accounts.allowed(
             found,
@@ -230,7 +321,7 @@ class Slurm:
             partition=partition.name,
             partition_qos=partition.qos,
         )
-        _check_rights(partition, replace(self.options, account=association.account))
+        check_rights(partition, replace(self.options, account=association.account))
         return allowed
 
 
@@ -245,44 +336,9 @@ def _within(machine: Machine, partition: Partition) -> Node:
     )
 
 
-def _check_rights(partition: Partition, options: SlurmOptions) -> None:
-    """Raise InputError where a user can submit nothing to a partition, as far as that can be seen."""
-    name = partition.name
-    if partition.state not in ("UP", "DRAIN"):
-        raise InputError(f"the partition {name} is {partition.state.lower()}: jobs would not start there")
-    if partition.state == "DRAIN":
-        raise InputError(f"the partition {name} is being drained: it takes no new jobs")
-    if partition.groups is not None and os.getuid() != 0 and partition.groups.isdisjoint(_groups()):
-        raise InputError(f"the partition {name} is only for the groups {', '.join(sorted(partition.groups))}")
-    account, qos = options.account, options.qos
-    if account in partition.denied_accounts or (account and partition.accounts and account not in partition.accounts):
-        hint = f"accounts that may: {', '.join(sorted(partition.accounts))}" if partition.accounts else None
-        raise InputError(f"the account {account} may not use the partition {name}", hint=hint)
-    if qos and partition.all_qos and qos not in partition.all_qos:
-        hint = f"one of {', '.join(sorted(partition.all_qos))}"
-        raise InputError(f"the QOS {qos} is not for the partition {name}", hint=hint)
-
-
-def _refused(request: Request, said: str) -> RejectedError | UnreachableError:
+def _refused(name: str, said: str) -> RejectedError | UnreachableError:
     """Return what a refusal is: for good, or as long as the queue is full."""
     if _FULL.search(said):
         return UnreachableError(f"the queue takes no more jobs at the moment: {said}")
     hint = next((hint for words, hint in _HINTS.items() if words in said), None)
-    return RejectedError(f"Slurm does not take the job {request.name}: {said}", hint=hint)
-
-
-def _user() -> str:
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())
-
-
-def _groups() -> set[str]:
-    names = set()
-    for number in {os.getgid(), *os.getgroups()}:
-        try:
-            names.add(grp.getgrgid(number).gr_name)
-        except KeyError:
-            names.add(str(number))
-    return names
+    return RejectedError(f"Slurm does not take the job {name}: {said}", hint=hint)
