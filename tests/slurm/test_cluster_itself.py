@@ -1,5 +1,6 @@
 """The private cluster is a real one, and leaves nothing behind."""
 
+import getpass
 import os
 import signal
 import subprocess
@@ -154,7 +155,9 @@ def test_accounts_hold_ended_jobs_and_limits(slurm_with: SlurmWith, tmp_path: Pa
     asked = ["sacct", "--noheader", "--parsable2", "--allocations", f"--jobs={job}", "--format=State,ExitCode,Account"]
     wait_for(lambda: cluster.command(*asked).strip() == "FAILED|3:0|test", "sacct")
     cluster.command("sacctmgr", "--immediate", "add", "qos", "small", "MaxSubmitJobsPerUser=1")
-    cluster.command("sacctmgr", "--immediate", "modify", "user", "root", "set", "qos+=small", "MaxSubmitJobs=2")
+    cluster.command(
+        "sacctmgr", "--immediate", "modify", "user", getpass.getuser(), "set", "qos+=small", "MaxSubmitJobs=2"
+    )
     submit(cluster, tmp_path, "true", "--qos=small", "--hold")
     with pytest.raises(RuntimeError, match="QOSMaxSubmitJobPerUserLimit"):
         submit(cluster, tmp_path, "true", "--qos=small", "--hold")
