@@ -28,8 +28,10 @@ from tonnage.jobs import Amounts, Outcome, Resource
 from tonnage.run.engine import Engine
 from tonnage.run.events import Ended, State
 from tonnage.run.journal import Journal
+from tonnage.run.machines import Room
 from tonnage.run.resuming import take_over
 from tonnage.run.running import Options, Prepared
+from tonnage.run.worlds import NOTHING_AWAY
 from tonnage.workflow import Workflow, read
 
 IDEAL = 0.1  # seconds that a task of the second table sleeps
@@ -311,10 +313,8 @@ def resume_journal(file: Path) -> None:
     watch.lap()
     journal = Journal(prepared.folder.journal)
     took["journal"] = watch.lap()
-    left = take_over(journal, prepared.files, prepared.folder, workflow, print)
+    left = take_over(journal, prepared.files, prepared.folder, workflow, NOTHING_AWAY, print)
     took["left"] = watch.lap()
-    from tonnage.run.machines import Room
-
     Engine(workflow.tasks, prepared.engine.learner, Room([prepared.machine]), workflow=workflow, done=left.done)
     took["engine"] = watch.lap()
     took["rest"] = whole - took["journal"] - took["left"] - took["engine"]

@@ -30,7 +30,7 @@ ALONE = "per-task"
 """The way to pack in which each task is a batch job of its own."""
 _COARSE = 8
 _AT_ONCE, _PER_CORE = 200, 4
-"""So many tasks wait or run at a time, or so many for each core if that is more: later ones get sizes learnt by then."""
+"""So many tasks wait or run at a time, or so many for each core: later ones get sizes that were learnt by then."""
 _PACKED_AT_ONCE = 100
 _AGENT, _MINDER = 64.0 * 2**20, 12.0 * 2**20
 """What the processes that mind tasks take on a node that is ours: one, and one for each core."""
@@ -84,7 +84,9 @@ class ClusterWorld:
 
     def _try(self, home: Path) -> None:
         """See whether the cluster would take a small job: an account that does not exist is found out here."""
-        request = Request(name="tonnage-try", words=("true",), folder=home, output=home / "output", cores=1, memory=MONITOR)
+        request = Request(
+            name="tonnage-try", words=("true",), folder=home, output=home / "output", cores=1, memory=MONITOR
+        )
         try:
             self._scheduler.check(request)
         except RejectedError as error:

@@ -15,6 +15,7 @@ from tonnage.batch.slurm import accounts, jobs, live
 from tonnage.batch.slurm.client import Client, RefusalError
 from tonnage.batch.slurm.facts import Machine, Partition, machines, partitions, settings
 from tonnage.batch.slurm.lists import chunks, shortened
+from tonnage.batch.slurm.markers import told
 from tonnage.batch.slurm.rights import check_rights, user_name
 from tonnage.batch.slurm.scripts import SlurmOptions, script
 from tonnage.batch.snapshot import Snapshot
@@ -143,6 +144,10 @@ class Slurm:
             for chunk in chunks(jobs.asked(doubtful), _LETTERS):
                 known = jobs.joined(known, jobs.accounted(self._sacct(chunk)))
         return {number: known[number] for number in wanted if number in known}
+
+    def read(self, printed: str) -> Verdict | None:
+        """Return what Slurm itself wrote into a job's output about its end; None where it did not."""
+        return told(printed)
 
     def cancel(self, numbers: Collection[str]) -> None:
         """End jobs, whether they wait or run; those that have ended are none the worse for it."""

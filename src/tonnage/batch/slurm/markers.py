@@ -1,0 +1,27 @@
+"""What Slurm writes into the output of a batch job when it ends it."""
+
+import re
+
+from tonnage.batch.scheduler import Verdict
+from tonnage.jobs import Outcome, Resource
+
+__all__ = ["told"]
+
+_OURS = re.compile(r"^(slurmstepd|slurmd|srun)[^:]*: ", re.MULTILINE)
+_MARKERS = (
+    ("DUE TO TIME LIMIT", Verdict(Outcome.EXHAUSTED, Resource.WALL_TIME, note="its time limit was reached")),
+    ("exceeded memory limit", Verdict(Outcome.EXHAUSTED, Resource.MEMORY, note="Slurm ended it: too little memory")),
+    ("oom-kill event", Verdict(Outcome.EXHAUSTED, Resource.MEMORY, note="the kernel ended it: too little memory")),
+    ("oom_kill event", Verdict(Outcome.EXHAUSTED, Resource.MEMORY, note="the kernel ended it: too little memory")),
+    ("DUE TO PREEMPTION", Verdict(Outcome.PREEMPTED, note="it was preempted")),
+    ("DUE TO NODE FAILURE", Verdict(Outcome.LOST, note="its node failed")),
+)
+
+
+def told(printed: str) -> Verdict | None:
+    """Return why Slurm has ended a job, if it says so in what the job printed."""
+    lines = [line for line in printed.splitlines() if _OURS.match(line)]
+    for marker, verdict in _MARKERS:
+        if any(marker in line for line in lines):
+            return verdict
+    return None
