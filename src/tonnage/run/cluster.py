@@ -71,8 +71,8 @@ class ClusterWorld:
 
     def _machine(self, node: Node, amounts: Mapping[Resource, float]) -> Machine:
         """Return what tasks can have of a node: what minds them has its part."""
-        ours = MONITOR if self.pack == ALONE else min(_AGENT + _MINDER * node.cores, node.memory / 4)
-        there = Machine(float(node.cores), node.memory - ours, node.disk)
+        ours = MONITOR * node.cores if self.pack == ALONE else _AGENT + _MINDER * node.cores
+        there = Machine(float(node.cores), node.memory - min(ours, node.memory / 4), node.disk)
         limits = {one: min(amount, getattr(there, one)) for one, amount in amounts.items() if one in SHARED}
         return there.with_amounts(limits)
 

@@ -205,7 +205,8 @@ class _Known:
     def _first(self, request: float | None) -> Decision:
         """Return what a task is tried with of which only its request is known, if that."""
         strategy, rungs, reason = self._guess(request)
-        ladder = practical(rungs, self.resource, self._capacity, self._plan)
+        # Shares of a machine and requests are a few sizes anyway, and rounded up fewer would fit beside each other.
+        ladder = practical(rungs, self.resource, self._capacity, replace(self._plan, parts=None))
         return Decision(self.resource, ladder, strategy, 0, reason)
 
     def _guess(self, request: float | None) -> tuple[str, Ladder, str]:
