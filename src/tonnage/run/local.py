@@ -18,10 +18,11 @@ from tonnage.run.engine import Engine
 from tonnage.run.events import Ended, Settled, Start
 from tonnage.run.files import Files
 from tonnage.run.folders import RunFolder
-from tonnage.run.journal import Journal
 from tonnage.run.judging import judged
-from tonnage.run.minders import Answer, Minders, Order, Seen
+from tonnage.run.minders import Answer, Order, Seen
 from tonnage.run.orphans import MARK, end_orphans
+from tonnage.run.roles import Book, Hands
+from tonnage.watch.order import MACHINE_LOST
 from tonnage.workflow import Task
 from tonnage.workflow.shell import plain_words
 
@@ -62,7 +63,7 @@ class Local:
     """Drives an engine until it has finished or is told to stop."""
 
     def __init__(
-        self, engine: Engine, journal: Journal, files: Files, folder: RunFolder, token: str, minders: Minders
+        self, engine: Engine, journal: Book, files: Files, folder: RunFolder, token: str, minders: Hands
     ) -> None:
         self._engine = engine
         self._journal = journal
@@ -108,7 +109,8 @@ class Local:
         start = self._engine.start_of(answer.attempt)
         task = self._engine.tasks[start.task]
         since = self._since.pop(answer.attempt)
-        self._lost = self._lost + 1 if answer.lost else 0
+        if answer.stopped_because != MACHINE_LOST:  # with which all that ran there is lost
+            self._lost = self._lost + 1 if answer.lost else 0
         if answer.lost:
             end_orphans(self._token, answer.attempt)  # with both its minder and the keeper killed, nobody else does
         if answer.started is None:
@@ -178,6 +180,7 @@ class Local:
             measured=measured,
             stdout=f"{log}.out",
             stderr=f"{log}.err",
+            machine=start.machine,
         )
 
     def _environment(self, start: Start, given: Mapping[Resource, float]) -> dict[str, str]:
