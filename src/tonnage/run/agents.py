@@ -278,7 +278,7 @@ class Agents:
     def _answer_for(self, node: _Node) -> None:
         """Answer for attempts of a node that cannot do it itself any more; minders that outlived it may have words."""
         why = MACHINE_LOST if self._end_by is None else TERMINATED
-        lost = Answer(0, ended=time.time(), stopped_because=why, lost=True, host=node.name)
+        lost = Answer(0, ended=time.time(), stopped_because=why, lost=why is MACHINE_LOST, host=node.name)
         for attempt in sorted(node.running):
             words = words_of(agent_folder(self._folder, node.name), attempt)
             told = words is not None and not words.lost
