@@ -1,5 +1,9 @@
-"""A real Slurm cluster on one machine, in a folder and on ports of its own; nothing of the system's is touched."""
+"""A real Slurm cluster on one machine, in a folder and on ports of its own; nothing of the system's is touched.
 
+`python -m tests.slurm.cluster` (or `make slurm`) starts one to play with.
+"""
+
+import argparse
 import getpass
 import os
 import secrets
@@ -7,19 +11,23 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
 
+from . import accounting as accounts
 from .daemons import LOOPBACK, Daemon, Ports, answers, wait_for
 
-__all__ = ["SlurmCluster", "missing"]
+__all__ = ["SlurmCluster", "main", "missing"]
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _PACKAGES = {"slurmctld": "slurm-wlm", "slurmd": "slurm-wlm", "sbatch": "slurm-wlm", "munged": "munge"}
 _PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"  # daemons are not on every user's PATH
 _LONGEST_SOCKET = 107
+_NAME = "tonnage"
 
 # What makes a cluster quick enough for tests; every line can be overridden.
 _SCHEDULING = {
@@ -44,8 +52,8 @@ _SCHEDULING = {
     "MinJobAge": "300",
     "InactiveLimit": "0",
     "KillWait": "2",
-    "MessageTimeout": "10",
-    "SlurmdTimeout": "6",
+    "MessageTimeout": "5",
+    "SlurmdTimeout": "6",  # a dead node is noticed after this and twice the former
     "SlurmctldTimeout": "10",
     "ReturnToService": "2",  # a node that comes back is used again
 }
@@ -60,18 +68,29 @@ _CONFINEMENT = {
     "MpiDefault": "none",
     "MailProg": "/bin/true",
 }
+_WELCOME = """\
+A Slurm cluster of {nodes} nodes with {cpus} CPUs each is up; Ctrl-C stops it. In another shell:
+
+    export SLURM_CONF={SLURM_CONF}
+
+and then, for instance:
+
+    sinfo
+    srun --nodes={nodes} hostname
+    {tonnage} run examples/kmers/kmers.dag --on slurm
+"""
 
 
 def missing(accounting: bool = False) -> str | None:
     """Return why there can be no cluster here, or None if there can be one."""
-    for program, package in _PACKAGES.items():
+    for program, package in (_PACKAGES | (accounts.PACKAGES if accounting else {})).items():
         if shutil.which(program, path=_PATH) is None:
             return f"{program} is not installed (Debian package {package})"
     return None
 
 
 class SlurmCluster:
-    """One slurmctld, a slurmd for each node, and the munged that vouches for them.
+    """One slurmctld, a slurmd for each node, and the munged that vouches for them; with accounting slurmdbd, too.
 
     Nodes are called n1, n2 and so on. `options` are lines of slurm.conf, instead of ours or beside them. A partition is
     a name, or a name and settings such as "short Nodes=n[1-2] MaxTime=10"; the first is the default one.
@@ -85,6 +104,7 @@ class SlurmCluster:
         cpus: int = 4,
         memory_mib: int = 2000,
         tmp_mib: int = 10000,
+        accounting: bool = False,
         options: Mapping[str, str] = _NOTHING,
         partitions: Sequence[str] = ("main",),
     ) -> None:
@@ -97,7 +117,12 @@ class SlurmCluster:
         self._partitions = partitions
         self._socket = self.folder / "munge.socket"
         self._ports = Ports()
-        self._port = 0
+        self._port = self._ports.new()
+        self._accounting: accounts.Accounting | None = None
+        if accounting:
+            self._accounting = accounts.Accounting(
+                self.folder, _NAME, self._ports.new(), self._socket, self._begin, self.command
+            )
         self._daemons: list[Daemon] = []
         self._controller: Daemon | None = None
         self._slurmds: dict[str, list[Daemon]] = {name: [] for name in self.nodes}
@@ -123,6 +148,8 @@ class SlurmCluster:
         try:
             self._write_files()
             self._start_munged()
+            if self._accounting:
+                self._accounting.start()
             self.start_controller()
             for name in self.nodes:
                 self._start_slurmd(name)
@@ -157,25 +184,38 @@ class SlurmCluster:
 
     def wait_until_up(self) -> None:
         """Wait until every node can run jobs."""
-        wait_for(self._is_up, f"every node of {self.conf}")
+        condition = self._is_up
+        for daemon in (self._controller, *(daemons[-1] for daemons in self._slurmds.values() if daemons)):
+            if daemon is not None:
+                condition = daemon.when(condition)
+        wait_for(condition, f"every node of {self.conf}")
 
     def stop_controller(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """End slurmctld; jobs run on. With SIGKILL it has no time to save what changed last."""
+        """End slurmctld; jobs run on.
+
+        With SIGKILL it forgets what came in the last seconds: a job that it forgot runs on, and the next one gets the
+        same number.
+        """
         assert self._controller is not None
         self._controller.end(number)
 
     def start_controller(self) -> None:
         """Start slurmctld with the state that it left, if any, and wait until it answers."""
         self._controller = self._begin("slurmctld", "slurmctld", "-D", "-f", str(self.conf))
-        wait_for(self._controller_answers, f"slurmctld of {self.conf}")
+        wait_for(self._controller.when(lambda: answers(self._port)), "slurmctld")
 
-    def kill_node(self, name: str, *, jobs: bool = True) -> None:
-        """Let a node die as a machine does: its slurmd, and with it its jobs' processes unless they are to live on."""
+    def kill_node(self, name: str, *, jobs: bool = True, noticed: bool = False) -> None:
+        """Let a node die as a machine does: its slurmd, and with it its jobs' processes unless they are to live on.
+
+        The controller finds out by itself after some 15 s, or is told at once.
+        """
         for daemon in self._slurmds[name]:
             if jobs:
                 daemon.kill()
             else:
                 daemon.end(signal.SIGKILL)
+        if noticed:
+            self.command("scontrol", "update", f"NodeName={name}", "State=DOWN", "Reason=test")
 
     def start_node(self, name: str) -> None:
         """Start a node that was killed, and wait until it can be used."""
@@ -194,30 +234,26 @@ class SlurmCluster:
         """Wait until a node is in one of the states, in the words of `sinfo -o %T`."""
         wait_for(lambda: self.states()[name] in states, f"{name} to be {' or '.join(states)}")
 
+    def clear(self) -> None:
+        """Cancel every job, and wait until the queue is empty."""
+        self.command("scancel", "--full", f"--user={getpass.getuser()}")
+        wait_for(lambda: not self.command("squeue", "--noheader", "--all"), "an empty queue")
+
     def states(self) -> dict[str, str]:
         """Return the state of every node; one that does not answer ends in a star."""
         lines = self.command("sinfo", "--noheader", "--all", "--Node", "--format=%N %T").splitlines()
         return dict(line.split() for line in lines)
 
     def _is_up(self) -> bool:
-        self._check()
         states = self.states()
         return all(states.get(name) in {"idle", "mixed", "allocated"} for name in self.nodes)
 
-    def _controller_answers(self) -> bool:
-        self._check()
-        return answers(self._port)
-
-    def _check(self) -> None:
-        for daemon in (self._controller, *(daemons[-1] for daemons in self._slurmds.values() if daemons)):
-            if daemon is not None and not daemon.runs:
-                raise RuntimeError(f"{daemon.name} ended: {daemon.last_words()}")
-
-    def _begin(self, label: str, program: str, *arguments: str) -> Daemon:
+    def _begin(self, label: str, program: str, *arguments: str, **environment: str) -> Daemon:
         found = shutil.which(program, path=_PATH)
         if found is None:
-            raise FileNotFoundError(missing())
-        daemon = Daemon([found, *arguments], self.folder / "logs" / f"{label}.out", self.environment)
+            raise FileNotFoundError(missing(self._accounting is not None))
+        output = self.folder / "logs" / f"{label}.out"
+        daemon = Daemon([found, *arguments], output, self.environment | environment)
         self._daemons.append(daemon)
         return daemon
 
@@ -228,8 +264,9 @@ class SlurmCluster:
         files = {"key-file": key, "socket": self._socket}
         files |= {f"{kind}-file": self.folder / f"munge.{kind}" for kind in ("log", "pid", "seed")}
         # Forced, because it objects to folders that only their owner may enter, such as those of pytest.
-        self._begin("munged", "munged", "--foreground", "--force", *(f"--{key}={file}" for key, file in files.items()))
-        wait_for(self._socket.exists, f"munged of {self.conf}")
+        words = [f"--{key}={file}" for key, file in files.items()]
+        daemon = self._begin("munged", "munged", "--foreground", "--force", *words)
+        wait_for(daemon.when(self._socket.exists), "munged")
 
     def _start_slurmd(self, name: str) -> None:
         daemon = self._begin(name, "slurmd", "-D", "-N", name, "-f", str(self.conf))
@@ -238,11 +275,10 @@ class SlurmCluster:
     def _write_files(self) -> None:
         for name in ("logs", "state", "spool"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
-        self._port = self._ports.new()
         host = socket.gethostname().partition(".")[0]
         user = getpass.getuser()
         lines = {
-            "ClusterName": "tonnage",
+            "ClusterName": _NAME,
             "SlurmctldHost": f"{host}({LOOPBACK})",
             "SlurmctldPort": str(self._port),
             "SlurmUser": user,
@@ -258,6 +294,7 @@ class SlurmCluster:
             "SlurmdPidFile": str(self.folder / "slurmd-%n.pid"),
             **_SCHEDULING,
             **_CONFINEMENT,
+            **(self._accounting.options if self._accounting else {}),
             **self._options,
         }
         text = [f"{key}={value}" for key, value in lines.items()]
@@ -271,3 +308,34 @@ class SlurmCluster:
             rest = [f"{key}={value}" for key, value in defaults.items() if key.lower() not in given]
             text.append(" ".join([f"PartitionName={line}", *rest]))
         self.conf.write_text("\n".join(text) + "\n")
+
+
+def main() -> None:
+    """Start a cluster to play with, and stop it at Ctrl-C."""
+    parser = argparse.ArgumentParser(prog="python -m tests.slurm.cluster", description=main.__doc__)
+    parser.add_argument("--nodes", type=int, default=8)
+    parser.add_argument("--cpus", type=int, default=4, help="of each node")
+    parser.add_argument("--memory", type=int, default=2000, metavar="MIB", help="of each node")
+    parser.add_argument("--accounting", action="store_true", help="with slurmdbd, for sacct and sacctmgr")
+    given = parser.parse_args()
+    if reason := missing(given.accounting):
+        sys.exit(f"No cluster can be started: {reason}")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    with tempfile.TemporaryDirectory(prefix="tonnage-slurm-") as name:
+        cluster = SlurmCluster(
+            Path(name), nodes=given.nodes, cpus=given.cpus, memory_mib=given.memory, accounting=given.accounting
+        )
+        try:
+            with cluster:
+                tonnage = Path(sys.executable).with_name("tonnage")
+                words = {"nodes": given.nodes, "cpus": given.cpus, "tonnage": tonnage, **cluster.environment}
+                sys.stdout.write(_WELCOME.format(**words))
+                sys.stdout.flush()
+                signal.pause()
+        except KeyboardInterrupt:
+            sys.stdout.write("\nStopped; nothing is left.\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["LOOPBACK", "Daemon", "Ports", "wait_for"]
+__all__ = ["LOOPBACK", "Daemon", "Ports", "answers", "wait_for"]
 
 LOOPBACK = "127.0.0.1"
 _KEEPER = Path(__file__).with_name("keeper.py")
@@ -30,6 +30,7 @@ class Daemon:
                 stderr=file,
                 env={**os.environ, **environment},
                 cwd="/",
+                start_new_session=True,  # what ends the test's process group must leave us time to clean up
             )
         self._process: int | None = None
 
@@ -48,6 +49,16 @@ class Daemon:
     def runs(self) -> bool:
         """Whether the daemon itself is there."""
         return Path(f"/proc/{self.process}").exists()  # its keeper is its parent and leaves no zombie
+
+    def when(self, condition: Callable[[], bool]) -> Callable[[], bool]:
+        """Return the condition as one that fails at once where the daemon has ended."""
+
+        def checked() -> bool:
+            if not self.runs:
+                raise RuntimeError(f"{self.name} ended: {self.last_words()}")
+            return condition()
+
+        return checked
 
     def end(self, number: signal.Signals) -> None:
         """Send a signal to the daemon alone and wait for its end; what it started lives on."""

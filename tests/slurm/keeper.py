@@ -46,7 +46,8 @@ def _end_with_input() -> None:
 def main(command: list[str]) -> None:
     """Start the daemon; return when neither it nor anything that came of it is left."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever holds our standard input
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)  # our end is that of our standard input; ignoring would be inherited
     daemon = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, start_new_session=True)
     os.write(1, b"%d\n" % daemon.pid)
     threading.Thread(target=_end_with_input, daemon=True).start()
