@@ -8,12 +8,12 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import floor, isnan, log2, nan
+from math import floor, inf, isnan, log2, nan
 from typing import TYPE_CHECKING
 
 from tonnage.jobs import NOTHING_KNOWN, Amounts, Decision, Outcome, Resource
 from tonnage.run.events import Carried, Ended, Rules, Settled, Start, State
-from tonnage.run.machines import Machine, Need, Space
+from tonnage.run.machines import Need, Space, largest
 from tonnage.run.queue import Decided, Kind, Queue, key_of, task_of
 from tonnage.size.learning import Learner, climbed, fits
 from tonnage.workflow import Task, Workflow
@@ -64,11 +64,13 @@ class Engine:
         self.learner = learner
         self.closed = False
         """Whether nothing more is to be started."""
+        self.last_attempt = inf
+        """The highest number that an attempt may have."""
         self.states = bytearray(len(self.tasks))
         self.counts: Counter[int] = Counter(dict.fromkeys(State, 0))
         self.running: dict[int, _Running] = {}
         self._room = room
-        self._capacity = _largest(room.machines)
+        self._capacity = largest(room.machines)
         self._input_bytes = input_bytes
         self._places = array("q", range(len(self.tasks)) if places is None else map(int, places))
         self._children, self._child_start, self._missing = _links(workflow, len(self.tasks))
@@ -97,6 +99,11 @@ class Engine:
     def finished(self) -> bool:
         """Whether nothing runs and nothing can start."""
         return not self.running and not self._sent and (self.closed or not self.counts[State.READY])
+
+    @property
+    def used_up(self) -> bool:
+        """Whether no number is left for another attempt."""
+        return self._next_attempt > self.last_attempt
 
     def start_of(self, attempt: int) -> Start:
         """Return how a running attempt was started."""
@@ -283,7 +290,7 @@ class Engine:
         starts = [*self._on_reserved_machines()]
         self._queue.wake(self._room.gained())
         last = -1
-        while (kind := self._queue.next()) is not None:
+        while not self.used_up and (kind := self._queue.next()) is not None:
             machine = self._room.find(kind.decided[1])
             if machine is not None:
                 last = max(last, kind.key)
@@ -327,7 +334,7 @@ class Engine:
         """Start the tasks for which machines were kept free, where there is room now."""
         for machine, key in list(self._reserved.items()):
             kind = self._queue.head(key)
-            if kind is not None and self._room.fits_on(machine, kind.decided[1]):
+            if kind is not None and self._room.fits_on(machine, kind.decided[1]) and not self.used_up:
                 yield self._start(kind, machine)
             elif kind is not None and self._room.fits_when_empty(machine, kind.decided[1]):
                 continue
@@ -422,15 +429,6 @@ def _need(decisions: tuple[Decision, ...]) -> Need:
     """Return how much decisions are, in whole bytes: sums of these are exact, and machines are empty in the end."""
     given = {one.resource: float(floor(one.amount)) for one in decisions}
     return given.get(Resource.CORES, 0.0), given.get(Resource.MEMORY, 0.0), given.get(Resource.DISK, 0.0)
-
-
-def _largest(machines: Sequence[Machine]) -> dict[Resource, float]:
-    """Return the most of each resource that a machine has."""
-    found: dict[Resource, float] = {}
-    for machine in set(machines):
-        for resource, amount in machine.amounts().items():
-            found[resource] = max(amount, found.get(resource, 0.0))
-    return found
 
 
 def places_of(workflow: Workflow, order: "Sequence[int] | np.ndarray") -> list[int]:

@@ -10,11 +10,13 @@ from tonnage.jobs import Amounts, Outcome, Resource
 from tonnage.run.events import Ended
 from tonnage.run.files import Files
 from tonnage.run.minders import Answer
+from tonnage.watch.order import MACHINE_LOST, TERMINATED
 from tonnage.workflow import Task
 
 __all__ = ["judged"]
 
 _RESOURCES = frozenset(map(str, Resource))
+_WHY_LOST = {MACHINE_LOST: "its machine was lost", TERMINATED: "its batch job was ended"}
 _NOT_FOUND = (126, 127)  # as shells have it: no such program, or it cannot be run
 
 
@@ -44,12 +46,14 @@ def _ended(answer: Answer, task: Task, files: Files) -> Ended:
         signal=os.WTERMSIG(status) if status is not None and os.WIFSIGNALED(status) else None,
         memory_method=answer.memory_method,
         lower_bounds=_lower_bounds(answer, used),
+        host=answer.host,
         stdout=answer.stdout,
         stderr=answer.stderr,
         note="; ".join(answer.notes),
     )
-    if answer.lost:
-        return replace(done, outcome=Outcome.LOST, note="its minder was killed")
+    why = answer.stopped_because or ""
+    if answer.lost or why in _WHY_LOST:
+        return replace(done, outcome=Outcome.LOST, note=_WHY_LOST.get(why, "its minder was killed"))
     if answer.error is not None and status is None:
         return replace(done, outcome=Outcome.FAILED, hopeless=True, note=answer.error)
     if answer.stopped_because == "cancelled":

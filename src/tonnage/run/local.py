@@ -11,12 +11,13 @@ from tonnage.run.engine import Engine
 from tonnage.run.events import Ended, Settled, Start
 from tonnage.run.files import Files
 from tonnage.run.folders import RunFolder
-from tonnage.run.journal import Journal
 from tonnage.run.judging import judged
-from tonnage.run.minders import Answer, Minders, Order, Seen
+from tonnage.run.minders import Answer, Order, Seen
 from tonnage.run.orders import Orders
 from tonnage.run.orphans import end_orphans
+from tonnage.run.roles import Book, Hands
 from tonnage.run.wishes import Wishes, heard
+from tonnage.watch.order import MACHINE_LOST
 
 __all__ = ["Local", "Watcher"]
 
@@ -44,7 +45,7 @@ class Local:
     """Drives an engine until it has finished or is told to stop."""
 
     def __init__(
-        self, engine: Engine, journal: Journal, files: Files, folder: RunFolder, token: str, minders: Minders
+        self, engine: Engine, journal: Book, files: Files, folder: RunFolder, token: str, minders: Hands
     ) -> None:
         self._engine = engine
         self._journal = journal
@@ -91,7 +92,8 @@ class Local:
         start = self._engine.start_of(answer.attempt)
         task = self._engine.tasks[start.task]
         since = self._since.pop(answer.attempt)
-        self._lost = self._lost + 1 if answer.lost else 0
+        if answer.stopped_because != MACHINE_LOST:  # with which all that ran there is lost
+            self._lost = self._lost + 1 if answer.lost else 0
         if answer.lost:
             end_orphans(self._token, answer.attempt)  # with both its minder and the keeper killed, nobody else does
         if answer.started is None:

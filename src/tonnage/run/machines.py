@@ -3,7 +3,7 @@
 import os
 import re
 from bisect import bisect_left, insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -13,7 +13,7 @@ from tonnage.errors import InputError
 from tonnage.jobs import Resource
 from tonnage.units import parse_bytes
 
-__all__ = ["SHARED", "Machine", "Need", "QueueRoom", "Room", "Space", "parse_machines", "this_machine"]
+__all__ = ["SHARED", "Machine", "Need", "QueueRoom", "Room", "Space", "largest", "parse_machines", "this_machine"]
 
 SHARED = (Resource.CORES, Resource.MEMORY, Resource.DISK)
 """What tasks that run at the same time share."""
@@ -44,6 +44,15 @@ class Machine:
         """Return the machine with some amounts as the user says."""
         own = {str(resource): amounts.get(resource, getattr(self, resource)) for resource in SHARED}
         return Machine(**own)
+
+
+def largest(machines: Iterable[Machine]) -> dict[Resource, float]:
+    """Return the most of each resource that a machine has."""
+    found: dict[Resource, float] = {}
+    for machine in set(machines):
+        for resource, amount in machine.amounts().items():
+            found[resource] = max(amount, found.get(resource, 0.0))
+    return found
 
 
 Need = tuple[float, float, float]

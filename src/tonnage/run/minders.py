@@ -100,6 +100,10 @@ class Answer:
         lost = message["stopped_because"] in (ENGINE_GONE, MONITOR_KILLED) or message.get("lost", False)
         return cls(**{**message, "lost": lost})
 
+    def message(self) -> dict[str, Any]:
+        """Return the answer in plain values, of which `of` makes it again."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:

@@ -49,6 +49,7 @@ class Orders:
             measured=measured,
             stdout=f"{log}.out",
             stderr=f"{log}.err",
+            machine=start.machine,
         )
 
     def _environment(self, start: Start, given: Mapping[Resource, float]) -> dict[str, str]:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from tonnage.jobs import Outcome
+from tonnage.jobs import Decision, Outcome, Resource
 from tonnage.run.events import Carried, Ended, Settled, State
 from tonnage.run.files import Files
 from tonnage.run.folders import RunFolder
@@ -16,7 +16,7 @@ from tonnage.run.worlds import Away
 from tonnage.size.learning import climbed
 from tonnage.workflow import Task, Workflow
 
-__all__ = ["Left", "finals", "take_over"]
+__all__ = ["Left", "carried_after", "finals", "take_over"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +117,15 @@ def _changed(workflow: Workflow, changed: Iterable[int], done: set[int]) -> set[
 
 def _carried(row: Row) -> Carried:
     """Return what a task is to be tried with next, after its last attempt."""
-    if row.outcome is Outcome.EXHAUSTED and row.exhausted is not None:
-        return Carried(row.number, climbed(row.decisions, row.exhausted))
-    if row.outcome in (Outcome.LOST, Outcome.PREEMPTED):
-        return Carried(row.number, row.decisions)
-    return Carried(row.number, None)
+    return carried_after(row.number, row.decisions, row.outcome, row.exhausted)
+
+
+def carried_after(
+    number: int, decisions: tuple[Decision, ...], outcome: Outcome | None, exhausted: Resource | None
+) -> Carried:
+    """Return what a task is to be tried with next, after an attempt that ended like this."""
+    if outcome is Outcome.EXHAUSTED and exhausted is not None:
+        return Carried(number, climbed(decisions, exhausted))
+    if outcome in (Outcome.LOST, Outcome.PREEMPTED):
+        return Carried(number, decisions)
+    return Carried(number, None)

@@ -16,9 +16,19 @@ if TYPE_CHECKING:
 
     from tonnage.watch.minder import Outcome
 
-__all__ = ["MONITOR_KILLED", "TERMINATED", "UNPLACED", "WORDS", "Outputs", "answered", "job_of", "leave_words"]
+__all__ = [
+    "MACHINE_LOST",
+    "MONITOR_KILLED",
+    "TERMINATED",
+    "UNPLACED",
+    "WORDS",
+    "Outputs",
+    "answered",
+    "job_of",
+    "leave_words",
+]
 
-MONITOR_KILLED, TERMINATED = "monitor killed", "terminated"  # why a command was stopped
+MONITOR_KILLED, MACHINE_LOST, TERMINATED = "monitor killed", "machine lost", "terminated"  # why a command was stopped
 WORDS, UNPLACED = "words", "unplaced"  # folders below the engine's
 
 _APPENDED = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
