@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 BENCHMARKS := graphs.py monitors.py archives.py sizes.py clusters.py ranks.py queues.py packs.py engines.py runs.py
 
-.PHONY: help demo test lint docs bench reproduce soak clean
+.PHONY: help demo test lint docs bench reproduce soak slurm clean
 
 help:
 	@echo "make demo       see Tonnage work on this machine"
@@ -16,6 +16,7 @@ help:
 	@echo "make bench      print speeds as ratios against named peers"
 	@echo "make reproduce  print published figures next to ours"
 	@echo "make soak       look for trouble for an hour: random workflows, damaged files"
+	@echo "make slurm      start a Slurm cluster of eight nodes on this machine to try runs on, until Ctrl-C"
 	@echo "make clean      remove what make built"
 
 # Installed in two steps, so that the demo does not wait for the test tools.
@@ -62,6 +63,11 @@ reproduce: $(VENV)/installed
 
 soak: $(VENV)/installed-test
 	@TONNAGE_HYPOTHESIS=soak TONNAGE_SOAK=1000 $(BIN)/python -m pytest -n auto -q tests/workflow tests/logs tests/archive tests/size tests/rank tests/watch/test_robust.py tests/run/test_chaos.py tests/test_units.py
+
+# make slurm SLURM="--nodes 2 --accounting"
+slurm: $(VENV)/installed
+	@tests/install-services
+	@$(BIN)/python -m tests.slurm.cluster $(SLURM)
 
 clean:
 	rm -rf $(VENV) docs/_build demo build dist

@@ -66,9 +66,13 @@ class Accounting:
         wait_for(database.when(self.socket.exists), "MariaDB")
         server = self._begin("slurmdbd", "slurmdbd", "-D", MYSQL_UNIX_PORT=str(self.socket))
         wait_for(server.when(lambda: answers(self._port)), "slurmdbd")
+        add = ["sacctmgr", "--immediate", "add"]
         user = getpass.getuser()
-        for words in (["cluster", self._cluster], ["account", ACCOUNT], ["user", user, f"Account={ACCOUNT}"]):
-            self._command("sacctmgr", "--immediate", "add", *words)
+        self._command(*add, "cluster", self._cluster)
+        self._command(*add, "account", ACCOUNT)
+        self._command(*add, "user", user, f"Account={ACCOUNT}", f"DefaultAccount={ACCOUNT}")
+        # Root has an account already, which would remain its default.
+        self._command("sacctmgr", "--immediate", "modify", "user", user, "set", f"DefaultAccount={ACCOUNT}")
 
     def _write_conf(self) -> None:
         lines = {

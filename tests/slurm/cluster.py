@@ -77,7 +77,7 @@ and then, for instance:
 
     sinfo
     srun --nodes={nodes} hostname
-    tonnage run examples/kmers/kmers.dag --on slurm
+    {tonnage} run examples/kmers/kmers.dag --on slurm
 """
 
 
@@ -234,6 +234,11 @@ class SlurmCluster:
         """Wait until a node is in one of the states, in the words of `sinfo -o %T`."""
         wait_for(lambda: self.states()[name] in states, f"{name} to be {' or '.join(states)}")
 
+    def clear(self) -> None:
+        """Cancel every job, and wait until the queue is empty."""
+        self.command("scancel", "--full", f"--user={getpass.getuser()}")
+        wait_for(lambda: not self.command("squeue", "--noheader", "--all"), "an empty queue")
+
     def states(self) -> dict[str, str]:
         """Return the state of every node; one that does not answer ends in a star."""
         lines = self.command("sinfo", "--noheader", "--all", "--Node", "--format=%N %T").splitlines()
@@ -309,8 +314,8 @@ def main() -> None:
     """Start a cluster to play with, and stop it at Ctrl-C."""
     parser = argparse.ArgumentParser(prog="python -m tests.slurm.cluster", description=main.__doc__)
     parser.add_argument("--nodes", type=int, default=8)
-    parser.add_argument("--cpus", type=int, default=4, help="of each node, and so on")
-    parser.add_argument("--memory", type=int, default=2000, metavar="MIB")
+    parser.add_argument("--cpus", type=int, default=4, help="of each node")
+    parser.add_argument("--memory", type=int, default=2000, metavar="MIB", help="of each node")
     parser.add_argument("--accounting", action="store_true", help="with slurmdbd, for sacct and sacctmgr")
     given = parser.parse_args()
     if reason := missing(given.accounting):
@@ -323,7 +328,9 @@ def main() -> None:
         )
         try:
             with cluster:
-                sys.stdout.write(_WELCOME.format(nodes=given.nodes, cpus=given.cpus, **cluster.environment))
+                tonnage = Path(sys.executable).with_name("tonnage")
+                words = {"nodes": given.nodes, "cpus": given.cpus, "tonnage": tonnage, **cluster.environment}
+                sys.stdout.write(_WELCOME.format(**words))
                 sys.stdout.flush()
                 signal.pause()
         except KeyboardInterrupt:
