@@ -84,8 +84,7 @@ def remembered(text: str) -> dict[str, Verdict]:
             state=row["State"],
             exit_status=status,
             signal=signal,
-            # A job that never started has nodes nowhere, and the moment of its end as its start.
-            started=_moment(row["StartTime"]) if row["NodeList"] else None,
+            started=_moment(row["StartTime"]),
             ended=_moment(row["EndTime"]),
             host=row["NodeList"] or None,
         )
@@ -144,7 +143,8 @@ def _verdict(record: Record, steps: Steps, reason: str) -> Verdict | None:
         exhausted=exhausted,
         exit_status=status,
         signal=signal,
-        started=record.started,
+        # A job that never started has no nodes, and as its start the moment of its end.
+        started=record.started if record.host else None,
         ended=record.ended,
         note=_note(record, outcome, exhausted, reason),
         facts={name: value for name, value in facts.items() if value and value != "None"},

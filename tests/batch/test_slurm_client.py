@@ -1,0 +1,150 @@
+"""How Slurm's programs are called: with programs of our own in their place."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from tonnage.batch.scheduler import RejectedError, Request, UnreachableError
+from tonnage.batch.slurm import Slurm
+from tonnage.batch.slurm.client import Client, RefusalError
+from tonnage.errors import InputError, TonnageError
+
+_POLICY = (
+    "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's size"
+    " and/or time limits)"
+)
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for programs, which alone is on the PATH with the system's own."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:/usr/sbin-none:/bin-none")
+    return folder
+
+
+def program(folder: Path, name: str, text: str) -> None:
+    (folder / name).write_text(f"#!/bin/sh\nPATH=/usr/bin:/bin\n{text}\n")
+    (folder / name).chmod(0o755)
+
+
+def request(folder: Path) -> Request:
+    return Request(name="job-1", words=("true",), folder=folder, output=folder / "out")
+
+
+def test_a_machine_without_slurm_is_an_error_of_the_call(programs: Path) -> None:
+    with pytest.raises(InputError, match="Slurm is not on this machine: there is no scontrol") as problem:
+        Slurm().limits()
+    assert "login node" in str(problem.value.hint)
+    with pytest.raises(InputError, match="there is no sbatch"):
+        Slurm().submit(request(programs), programs / "x")
+
+
+def test_variables_that_change_what_programs_do_are_not_handed_on(
+    programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SLURM_JOB_ID", "SBATCH_PARTITION", "SQUEUE_FORMAT", "SACCT_FORMAT", "SLURM_CONF", "MINE"):
+        monkeypatch.setenv(name, "x")
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    program(programs, "squeue", "env")
+    program(programs, "sbatch", "env")
+    client = Client()
+    asked = dict(line.split("=", 1) for line in client.run("squeue").splitlines())
+    assert {"SLURM_CONF", "MINE", "SLURM_TIME_FORMAT"} < asked.keys()
+    assert asked.keys().isdisjoint({"SLURM_JOB_ID", "SBATCH_PARTITION", "SQUEUE_FORMAT", "SACCT_FORMAT"})
+    given = dict(line.split("=", 1) for line in client.submit().splitlines())
+    assert given["LC_ALL"] == "de_DE.UTF-8"  # a job takes it over
+    assert [name for name in given if name.startswith(("SLURM_", "SBATCH_"))] == ["SLURM_CONF"]
+    assert client.calls == {"squeue": 1, "sbatch": 1}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "squeue: error: slurm_load_jobs error: Unable to contact slurm controller (connect failure)",
+        "slurm_load_jobs error: Socket timed out on send/recv operation",
+        "slurm_load_node error: Zero Bytes were transmitted or received",
+        "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)",
+        "sbatch: error: Batch job submission failed: Communication connection failure",
+        "squeue: error: Munge encode failed: Failed to connect to the socket: Connection refused",
+        "sacct: error: slurm_persist_conn_open_without_init: failed to open persistent connection to host:db:6819",
+        "slurm_load_jobs error: Slurm backup controller in standby mode",
+        "squeue: fatal: Could not establish a configuration source",
+    ],
+)
+def test_silence_is_not_a_refusal(programs: Path, said: str) -> None:
+    program(programs, "squeue", f"cat >&2 <<'END'\n{said}\nEND\nexit 1")
+    with pytest.raises(UnreachableError, match="does not answer"):
+        Slurm().look()
+
+
+def test_other_errors_are_told_in_slurms_words(programs: Path) -> None:
+    program(programs, "squeue", "echo 'squeue: error: Access/permission denied' >&2; exit 1")
+    with pytest.raises(RefusalError, match="squeue: Access/permission denied"):
+        Slurm().look()
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("sbatch: error: Batch job submission failed: Invalid partition name specified", RejectedError),
+        (f"sbatch: error: AssocMaxSubmitJobLimit\n{_POLICY}", UnreachableError),
+        (f"sbatch: error: QOSMaxSubmitJobPerUserLimit\n{_POLICY}", UnreachableError),
+        ("sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying", UnreachableError),
+        (f"sbatch: error: QOSMaxWallDurationPerJobLimit\n{_POLICY}", RejectedError),
+    ],
+)
+def test_a_full_queue_is_no_refusal_for_good(programs: Path, said: str, kind: type[TonnageError]) -> None:
+    program(programs, "sbatch", f"cat >&2 <<'END'\n{said}\nEND\nexit 1")
+    program(
+        programs, "scontrol", "case $* in *config*) echo A = b;; *) echo PartitionName=main Default=YES State=UP;; esac"
+    )
+    with pytest.raises(kind):
+        Slurm().submit(request(programs), programs / "x")
+
+
+@pytest.mark.parametrize(("printed", "number"), [("17", "17"), ("17;cluster", "17")])
+def test_the_number_of_a_job(programs: Path, printed: str, number: str) -> None:
+    program(programs, "sbatch", f"echo '{printed}'")
+    assert Slurm().submit(request(programs), programs / "x") == number
+
+
+def test_no_number_is_no_answer(programs: Path) -> None:
+    program(programs, "sbatch", "echo Submitted batch job")
+    with pytest.raises(UnreachableError, match="printed no number"):
+        Slurm().submit(request(programs), programs / "x")
+
+
+def test_a_program_that_does_not_end_is_ended(programs: Path, tmp_path: Path) -> None:
+    program(programs, "squeue", f"echo $$ > {tmp_path}/pid; echo some words >&2; exec sleep 100")
+    began = time.monotonic()
+    with pytest.raises(UnreachableError, match=r"did not answer within 1 s: some words"):
+        Client().run("squeue", seconds=1)
+    assert time.monotonic() - began < 10
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def test_a_program_that_prints_without_end_is_ended(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tonnage.batch.slurm.client._LARGEST", 1 << 22)
+    program(programs, "squeue", "exec cat /dev/zero")
+    with pytest.raises(TonnageError, match="prints more than"):
+        Client().run("squeue")
+
+
+def test_a_question_of_thousands_of_jobs_is_asked_in_few_calls(programs: Path) -> None:
+    program(programs, "squeue", "exit 0")
+    program(programs, "scontrol", "echo AccountingStorageType = accounting_storage/none")
+    slurm = Slurm()
+    assert slurm.verdicts([f"7_{number}" for number in range(10_000)] + [str(number) for number in range(5_000)]) == {}
+    assert slurm.calls["squeue"] == 1
+
+
+def test_elements_are_cancelled_as_ranges(programs: Path, tmp_path: Path) -> None:
+    program(programs, "scancel", f'echo "$@" >> {tmp_path}/words')
+    Slurm().cancel(["5", "7_1", "7_2", "7_3", "7_9", "5_1"])
+    Slurm().cancel([])
+    assert (tmp_path / "words").read_text() == "--quiet 5 7_[1-3,9]\n"
