@@ -111,10 +111,10 @@ class Batched:
         """Wait a moment, and take in what has happened."""
         time.sleep(self._hear_pause)
         news = [fleet.hear() for fleet in self._fleets]
-        if any(news):
-            self._hear_pause, self._look_pause = _HEAR[0], _LOOK[0]
-        else:
-            self._hear_pause = min(_HEAR[1], self._hear_pause * _SLOWER)
+        self._hear_pause = _HEAR[0] if any(news) else min(_HEAR[1], self._hear_pause * _SLOWER)
+        if self._packs.leaving:
+            self._look_pause = _LOOK[0]
+            self._look_at = min(self._look_at, time.monotonic() + _LOOK[0])
         self._desk.journal.commit()
         if time.monotonic() >= self._look_at:
             self._look()

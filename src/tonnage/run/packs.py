@@ -52,6 +52,8 @@ class _Pack:
     """Attempts that run, and since when."""
     cancelled: str = ""
     """Why we have cancelled it."""
+    bye: str = ""
+    """What it said last."""
 
     def way(self) -> Way:
         """Return it as packers see it."""
@@ -252,7 +254,7 @@ class Packs:
             case MachineLost(node=node):
                 desk.say(f"node {node} of batch job {pack.job.id} does not answer any more")
             case Bye(reason=reason):
-                self._end(pack, Verdict(Outcome.DONE, note=reason))
+                pack.bye = reason  # if it was ended, the cluster knows why
 
     def _started(self, pack: _Pack, start: Start, moment: float) -> None:
         desk = self._desk
@@ -270,6 +272,11 @@ class Packs:
             given_up = self._desk.engine.give_up(task, settled.reason)
             self._desk.journal.refused(given_up)
             self._desk.watcher.ended(Ended(attempt=0, outcome=Outcome.FAILED, hopeless=True), given_up)
+
+    @property
+    def leaving(self) -> bool:
+        """Whether a batch job has said good-bye."""
+        return any(pack.bye for pack in self._open.values())
 
     def numbers(self) -> dict[str, int]:
         """Return what the cluster calls the batch jobs that have not ended, each with our number."""
@@ -293,7 +300,7 @@ class Packs:
         if pack is None:
             return
         self._hear(pack)
-        if job in self._open and (certain or verdict.outcome not in (None, Outcome.DONE)):
+        if certain or pack.bye or verdict.outcome not in (None, Outcome.DONE):
             self._end(pack, verdict)
 
     def output(self, job: int) -> Path:
@@ -305,7 +312,7 @@ class Packs:
         desk = self._desk
         del self._open[pack.job.id]
         desk.drop(pack.job.id)
-        note = pack.cancelled or verdict.note or "it has ended"
+        note = pack.cancelled or verdict.note or pack.bye or "it has ended"
         for attempt, since in pack.running.items():
             self._lose(attempt, since, note)
         for task in pack.tasks:
