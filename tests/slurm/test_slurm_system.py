@@ -1,0 +1,296 @@
+"""Slurm as a batch system, on a real Slurm."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slurm.cluster import SlurmCluster
+from slurm.daemons import wait_for
+from tonnage.batch.scheduler import Phase, RejectedError, Request, Scheduler, UnreachableError, Verdict
+from tonnage.batch.slurm import Slurm, SlurmOptions
+from tonnage.batch.slurm.jobs import accounted
+from tonnage.batch.slurm.lists import expanded
+from tonnage.errors import InputError
+from tonnage.jobs import Outcome, Resource
+
+MIB = 1 << 20
+SlurmWith = Callable[..., SlurmCluster]
+
+
+class Desk:
+    """Where jobs are submitted from, each in a folder of its own."""
+
+    def __init__(self, folder: Path, slurm: Slurm) -> None:
+        self.folder = folder
+        self.slurm = slurm
+        self._count = 0
+
+    def request(self, *words: str, **amounts: Any) -> Request:
+        self._count += 1
+        name = f"job-{self._count}.{time.time_ns()}"
+        sizes = {"memory": 10 * MIB, "seconds": 60} | amounts
+        return Request(name=name, words=words, folder=self.folder, output=self.folder / f"{name}.out", **sizes)
+
+    def submit(self, *words: str, **amounts: Any) -> str:
+        return self.submitted(self.request(*words, **amounts))
+
+    def submitted(self, request: Request) -> str:
+        script = self.folder / f"{request.name}.sh"
+        script.write_text(self.slurm.script(request))
+        return self.slurm.submit(request, script)
+
+    def ended(self, *numbers: str) -> dict[str, Verdict]:
+        """Wait for jobs, and return what became of them."""
+        wait_for(lambda: self.slurm.look().keys().isdisjoint(numbers), f"the end of {numbers}")
+        wait_for(lambda: self.slurm.verdicts(numbers).keys() == set(numbers), f"verdicts on {numbers}")
+        return self.slurm.verdicts(numbers)
+
+
+@pytest.fixture
+def desk(clear_slurm: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    monkeypatch.setenv("SLURM_CONF", str(clear_slurm.conf))
+    return Desk(tmp_path, Slurm())
+
+
+def desk_at(cluster: SlurmCluster, folder: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Desk:
+    monkeypatch.setenv("SLURM_CONF", str(cluster.conf))
+    return Desk(folder, Slurm(SlurmOptions(**options)))
+
+
+def test_it_is_a_scheduler() -> None:
+    scheduler: Scheduler = Slurm()
+    assert scheduler.name == "slurm"
+
+
+def test_limits_take_three_calls(desk: Desk) -> None:
+    limits = desk.slurm.limits()
+    assert [node.name for node in limits.nodes] == [f"n{number}" for number in range(1, 9)]
+    node = limits.nodes[0]
+    assert (node.cores, node.memory, node.disk, node.usable) == (4, 2000 * MIB, 10000 * MIB, True)
+    assert limits.array == 10001
+    assert (limits.seconds, limits.job_nodes, limits.submitted) == (float("inf"), None, None)
+    assert desk.slurm.calls == {"scontrol": 3}
+    desk.slurm.limits()
+    assert desk.slurm.calls == {"scontrol": 4}  # only nodes change
+
+
+def test_an_unknown_partition_is_told_with_those_there_are(desk: Desk) -> None:
+    with pytest.raises(InputError, match='no partition "mian"') as problem:
+        Slurm(SlurmOptions(partition="mian")).limits()
+    assert problem.value.hint == "did you mean main? partitions: main"
+
+
+def test_jobs_of_every_kind_and_what_became_of_them(desk: Desk, clear_slurm: SlurmCluster) -> None:
+    # Others may call their jobs whatever they like.
+    clear_slurm.command("sbatch", "--mem=1", "--output=/dev/null", "--job-name=a|b\nJobState=X|c", "--wrap=sleep 60")
+    done = desk.submit("sh", "-c", "pwd; echo wörds >&2")
+    failed = desk.submit("sh", "-c", "exit 200")
+    killed = desk.submit("sh", "-c", "kill -SEGV $$")
+    array = desk.submit("sh", "-c", "echo $SLURM_ARRAY_TASK_ID; exit $SLURM_ARRAY_TASK_ID", elements=3)
+    cancelled = desk.submit("sleep", "100", nodes=2, whole_nodes=True)
+    wait_for(lambda: desk.slurm.look()[cancelled].phase is Phase.RUNNING, "a job to run")
+    look = desk.slurm.look()[cancelled]
+    assert (len(look.nodes), look.restarts, look.reason) == (2, 0, "")
+    assert look.started == pytest.approx(time.time(), abs=10)
+    desk.slurm.cancel([cancelled, "999999"])
+    desk.slurm.calls.clear()
+    elements = [f"{array}_{number}" for number in range(3)]
+    found = desk.ended(done, failed, killed, cancelled, *elements)
+    assert desk.slurm.calls.keys() <= {"squeue", "scontrol"}
+    assert {number: (one.outcome, one.exit_status, one.signal) for number, one in found.items()} == {
+        done: (Outcome.DONE, 0, None),
+        failed: (Outcome.FAILED, 200, None),
+        killed: (Outcome.FAILED, None, 11),
+        cancelled: (Outcome.CANCELLED, None, 15),
+        elements[0]: (Outcome.DONE, 0, None),
+        elements[1]: (Outcome.FAILED, 1, None),
+        elements[2]: (Outcome.FAILED, 2, None),
+    }
+    started, ended = found[cancelled].started, found[cancelled].ended
+    assert started is not None
+    assert ended is not None
+    assert started <= ended == pytest.approx(time.time(), abs=20)
+    outputs = {file.name.partition(".")[0] + file.suffix: file.read_text() for file in desk.folder.glob("*.out*")}
+    assert outputs["job-1.out"] == f"{desk.folder}\nwörds\n"
+    assert outputs["job-4.2"] == "2\n"
+
+
+@pytest.mark.parametrize("name", ["a b", "it's", 'so "far"', "100%j%%", "#x $HOME `y` ü", "x;y&z|"])
+def test_folders_of_any_name(desk: Desk, name: str) -> None:
+    desk.folder /= name
+    desk.folder.mkdir()
+    number = desk.submit("sh", "-c", "pwd; echo 'a  b'")
+    assert desk.ended(number)[number].outcome is Outcome.DONE
+    assert next(desk.folder.glob("*.out")).read_text() == f"{desk.folder}\na  b\n"
+
+
+def test_a_job_is_found_by_its_name_before_and_after_its_end(desk: Desk) -> None:
+    waiting, ended = desk.request("sleep", "60", elements=3, nodes=8), desk.request("true")
+    numbers = desk.submitted(ended), desk.submitted(waiting)
+    desk.ended(numbers[0])
+    assert desk.slurm.find(ended.name) == numbers[0]
+    assert desk.slurm.find(waiting.name) == numbers[1]
+    assert desk.slurm.find("nobody") is None
+
+
+def test_elements_are_cancelled_one_by_one_or_all(desk: Desk) -> None:
+    array = desk.submit("sleep", "60", elements=6, nodes=8, whole_nodes=True)
+    wait_for(lambda: desk.slurm.look()[f"{array}_0"].phase is Phase.RUNNING, "an element to run")
+    desk.slurm.cancel([f"{array}_{number}" for number in (2, 3, 5)])
+    assert desk.slurm.look().keys() & {f"{array}_{number}" for number in range(6)} == {
+        f"{array}_{n}" for n in (0, 1, 4)
+    }
+    desk.slurm.cancel([array])
+    found = desk.ended(f"{array}_0", f"{array}_4")
+    assert {one.outcome for one in found.values()} == {Outcome.CANCELLED}
+    assert found[f"{array}_4"].started is None
+
+
+def test_what_no_node_has_is_refused(desk: Desk) -> None:
+    for amounts in ({"memory": 1e12}, {"cores": 5}, {"nodes": 9}, {"disk": 1e12}):
+        request = desk.request("true", **amounts)
+        with pytest.raises(RejectedError, match="node configuration is not available"):
+            desk.slurm.check(request)
+    for amounts in ({"memory": 1e12}, {"cores": 5}):  # the others would be taken, and wait for ever
+        with pytest.raises(RejectedError, match="node configuration is not available"):
+            desk.submit("true", **amounts)
+
+
+def test_the_queue_foresees_what_slurm_plans(desk: Desk, clear_slurm: SlurmCluster) -> None:
+    assert desk.slurm.check(desk.request("true", nodes=8)) == pytest.approx(0, abs=5)
+    assert desk.slurm.queue().earliest(8, 60) == pytest.approx(time.time(), abs=5)
+    whole = {"whole_nodes": True, "memory": None}
+    desk.submit("sleep", "100", nodes=5, seconds=600, **whole)
+    desk.submit("sleep", "100", nodes=8, seconds=1200, **whole)  # after the first
+    desk.submit("sleep", "100", nodes=2, seconds=300, **whole)  # beside the first
+    desk.submit("sleep", "100", nodes=4, seconds=1800, **whole)  # after the second
+    wait_for(lambda: _phases(desk) == [Phase.RUNNING, Phase.RUNNING, Phase.WAITING, Phase.WAITING], "two jobs to run")
+    desk.slurm.calls.clear()
+    queue = desk.slurm.queue()
+    assert sum(desk.slurm.calls.values()) <= 4
+    foreseen = {nodes: queue.earliest(nodes, 900) for nodes in (1, 4, 8)}
+    for nodes, start in foreseen.items():
+        number = desk.submit("sleep", "100", nodes=nodes, seconds=900, **whole)
+        planned = _planned(clear_slurm, number)
+        assert start == pytest.approx(planned, abs=10), f"{nodes} nodes"
+        desk.slurm.cancel([number])
+    wait = desk.slurm.check(desk.request("true", nodes=8, seconds=900, **whole))
+    assert wait is not None
+    assert wait > 500
+    # Where jobs run for a tenth of their limits, all of it is ten times as close.
+    soon = desk.slurm.queue(0.1)
+    assert soon.earliest(8, 900) - soon.now == pytest.approx((foreseen[8] - queue.now) / 10, abs=15)
+
+
+def _phases(desk: Desk) -> list[Phase]:
+    return sorted(look.phase for look in desk.slurm.look().values())
+
+
+def _planned(cluster: SlurmCluster, number: str) -> float:
+    """Wait until Slurm has planned a job, and return when it is to start, or started."""
+    words = ("env", "SLURM_TIME_FORMAT=%s", "squeue", "--noheader", f"--jobs={number}", "--format=%S")
+    wait_for(lambda: cluster.command(*words).strip().isdigit(), f"a plan for {number}")
+    return float(cluster.command(*words))
+
+
+def test_lists_of_hosts_are_read_as_slurm_does(clear_slurm: SlurmCluster) -> None:
+    for text in ("n1", "n[1-3,5]", "n[08-11],m", "r[1-2]n[1-3]", "a-[1,3],b"):
+        assert "\n".join(expanded(text)) == clear_slurm.command("scontrol", "show", "hostnames", text).strip()
+
+
+def test_nodes_that_die_and_time_that_runs_out(
+    slurm_with: SlurmWith, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = slurm_with(nodes=4, partitions=("main", "short Nodes=n[1-2] MaxTime=10 MaxNodes=1"))
+    desk = desk_at(cluster, tmp_path, monkeypatch)
+    long = desk.submit("sleep", "300", seconds=300)
+    wait_for(lambda: desk.slurm.look()[long].phase is Phase.RUNNING, "a job to run")
+    # Slurm looks at time limits twice a minute.
+    cluster.command("scontrol", "update", f"JobId={long}", "EndTime=now")
+
+    short = Slurm(SlurmOptions(partition="short"))
+    assert (short.limits().seconds, short.limits().job_nodes, len(short.limits().nodes)) == (600.0, 1, 2)
+    for amounts in ({"seconds": 601}, {"nodes": 2}):  # Slurm itself would let such jobs wait for ever
+        with pytest.raises(RejectedError, match="jobs in the partition short"):
+            short.check(desk.request("true", **amounts))
+
+    lost = Desk(tmp_path, Slurm(SlurmOptions(extra=("--nodelist=n4",)))).submit("sleep", "300", seconds=300)
+    wait_for(lambda: desk.slurm.look()[lost].phase is Phase.RUNNING, "a job to run")
+    cluster.kill_node("n4", noticed=True)
+    cluster.drain("n3")
+    assert [node.usable for node in desk.slurm.limits().nodes] == [True, True, False, False]
+    assert desk.slurm.queue().nodes == 2
+    found = desk.ended(lost, long)
+    assert (found[lost].outcome, found[lost].note) == (Outcome.LOST, "a node of it failed (n4)")
+    assert (found[long].outcome, found[long].exhausted) == (Outcome.EXHAUSTED, Resource.WALL_TIME)
+
+
+def test_a_controller_that_is_down_is_no_verdict(
+    slurm_with: SlurmWith, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = slurm_with(nodes=1, options={"MessageTimeout": "2"})
+    desk = desk_at(cluster, tmp_path, monkeypatch)
+    number = desk.submit("true")
+    desk.ended(number)
+    cluster.stop_controller()
+    questions: list[Callable[[], object]] = [
+        desk.slurm.look,
+        lambda: desk.slurm.verdicts([number]),
+        lambda: desk.submit("true"),
+        lambda: Slurm().limits(),
+    ]
+    for question in questions:
+        with pytest.raises(UnreachableError, match="does not answer"):
+            question()
+    cluster.start_controller()
+    assert desk.ended(number)[number].outcome is Outcome.DONE
+
+
+def test_accounts_limit_jobs_and_remember_them(
+    slurm_with: SlurmWith, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = slurm_with(nodes=2, accounting=True, options={"JobAcctGatherParams": "OverMemoryKill"})
+    desk = desk_at(cluster, tmp_path, monkeypatch)
+    assert desk.slurm.limits().submitted is None
+    greedy = desk.submit("python3", "-c", "x = bytearray(200 << 20); import time; time.sleep(60)", memory=50 * MIB)
+    failed = desk.submit("sh", "-c", "exit 200")
+
+    for words in (["add", "qos", "few"], ["modify", "qos", "few", "set", "MaxSubmitJobsPerUser=2", "MaxWall=5"]):
+        cluster.command("sacctmgr", "--immediate", *words)
+    user = cluster.command("id", "-un").strip()
+    cluster.command("sacctmgr", "--immediate", "modify", "user", user, "set", "qos=normal,few")
+    few = desk_at(cluster, tmp_path, monkeypatch, qos="few")
+    limits = few.slurm.limits()
+    assert (limits.submitted, limits.seconds) == (2, 300.0)
+    with pytest.raises(InputError, match="no part in the account"):
+        Slurm(SlurmOptions(account="nobody")).limits()
+    with pytest.raises(InputError, match="no part in the QOS"):
+        Slurm(SlurmOptions(qos="much")).limits()
+    wait_for(lambda: _takes(few), "the controller to know the QOS")
+    few.submit("sleep", "60")
+    with pytest.raises(UnreachableError, match="the queue takes no more jobs at the moment"):
+        few.submit("true")
+    with pytest.raises(RejectedError, match="2 jobs at a time"):
+        few.submit("true", elements=3)
+    with pytest.raises(RejectedError, match="run for 5m at most"):
+        few.slurm.check(few.request("true", seconds=301))
+
+    found = desk.ended(greedy, failed)
+    wait_for(lambda: desk.slurm.verdicts([greedy])[greedy].exhausted is not None, "the accounting")
+    assert desk.slurm.verdicts([greedy])[greedy].exhausted is Resource.MEMORY
+    assert found[failed].exit_status == 200
+    # What the accounting says when the controller has forgotten.
+    alone = accounted(desk.slurm._sacct([greedy, failed]))
+    assert alone[greedy].exhausted is Resource.MEMORY
+    assert (alone[failed].outcome, alone[failed].exit_status) == (Outcome.FAILED, 72)
+
+
+def _takes(desk: Desk) -> bool:
+    try:
+        desk.submit("sleep", "60")
+    except RejectedError:
+        return False
+    return True
