@@ -18,14 +18,6 @@ PACKAGES = {"slurmdbd": "slurmdbd", "mariadbd": "mariadb-server", "mariadb-insta
 ACCOUNT = "test"
 # Nobody needs this database after a crash, and 96 MB of log would have to be written and copied.
 _CARELESS = ("--innodb-flush-method=nosync", "--innodb-flush-log-at-trx-commit=0", "--innodb-log-file-size=4M")
-# One file for sacctmgr, since each of its calls takes half a second.
-_ACCOUNTS = """\
-Cluster - '{cluster}'
-Parent - 'root'
-Account - '{account}'
-Parent - '{account}'
-User - '{user}':DefaultAccount='{account}'
-"""
 
 Begin = Callable[..., Daemon]
 Command = Callable[..., str]
@@ -65,13 +57,22 @@ class Accounting:
             return
         self._install()
         database, server = self._run()
-        accounts = self.folder / "accounts"
-        accounts.write_text(_ACCOUNTS.format(cluster=self._cluster, account=ACCOUNT, user=getpass.getuser()))
-        self._command("sacctmgr", "--immediate", "load", f"file={accounts}")
+        self._enter()
         server.end(signal.SIGTERM)
         database.end(signal.SIGTERM)
         shutil.copytree(self._data, template)  # at rest, or it would be of no use
         self._run()
+
+    def _enter(self) -> None:
+        user = getpass.getuser()
+        default = f"DefaultAccount={ACCOUNT}"
+        for words in (
+            ["add", "cluster", self._cluster],
+            ["add", "account", ACCOUNT],
+            ["add", "user", user, f"Account={ACCOUNT}", default],
+            ["modify", "user", user, "set", default],  # root has another one already
+        ):
+            self._command("sacctmgr", "--immediate", *words)
 
     def _install(self) -> None:
         words = ["mariadb-install-db", "--no-defaults", f"--user={getpass.getuser()}", f"--datadir={self._data}"]
