@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from run.test_errand import running, wait_until
+from run.batching import running, wait_until
 from tonnage.run.agents import Agents, here, srun, undelivered
 from tonnage.run.minders import Answer, Order, Seen
 

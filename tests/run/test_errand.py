@@ -6,86 +6,24 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.run.minders import Answer, Order, words_of
-from tonnage.watch.errand import ORDERS
+from run.batching import Errands, running, wait_until
+from tonnage.run.minders import words_of
 from tonnage.watch.proc import children
 from tonnage.watch.record import parse
 
-ERRAND = [sys.executable, "-P", "-m", "tonnage.watch.errand"]
-
-
-class Run:
-    """The folder of a run with one batch job, whose elements are the orders."""
-
-    def __init__(self, folder: Path) -> None:
-        self.path = folder
-        self.batch = folder / "batch" / "1"
-        self.orders: list[Order] = []
-        for path in (self.batch, folder / "logs"):
-            path.mkdir(parents=True)
-
-    def add(self, script: str, **options: object) -> int:
-        """Add an order, whose attempt is its element and 100 more."""
-        attempt = 100 + len(self.orders)
-        files = {"stdout": str(self.path / "logs" / f"{attempt}.out"), "stderr": str(self.path / "logs" / "err")}
-        given = {"executable": "/bin/sh", "folder": str(self.path), **files, **options}
-        self.orders.append(Order(attempt, ("sh", "-c", script), **given))  # type: ignore[arg-type]
-        lines = [json.dumps(order.message()) for order in self.orders]
-        (self.batch / ORDERS).write_text("".join(f"{line}\n" for line in lines))
-        return attempt
-
-    def begin(self, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
-            [*ERRAND, str(self.batch), *arguments],
-            env={**os.environ, **environment},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def call(self, *arguments: str, **environment: str) -> str:
-        """Carry out an order that can be answered; return what was said."""
-        with self.begin(*arguments, **environment) as errand:
-            said = errand.communicate(timeout=30)[1]
-            assert errand.returncode == 0, said
-        return said
-
-    def words(self, attempt: int = 100) -> Answer:
-        answer = words_of(self.path, attempt)
-        assert answer is not None
-        return answer
-
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
-    return Run(tmp_path / "run")
+def run(tmp_path: Path) -> Errands:
+    return Errands(tmp_path / "run")
 
 
-def wait_until(true: Callable[[], object], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def running(mark: str) -> list[int]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            if f"MARK={mark}".encode() in (path / "environ").read_bytes().split(b"\0"):
-                found.append(int(path.name))
-        except OSError:
-            continue
-    return found
-
-
-def test_an_answer_is_what_minders_answer(run: Run) -> None:
+def test_an_answer_is_what_minders_answer(run: Errands) -> None:
     attempt = run.add("echo $A; sleep 0.1; exit 3", environment={"A": "bäh"})
     assert run.call(SLURM_RESTART_COUNT="2", SLURMD_NODENAME="n7") == ""
     answer = run.words(attempt)
@@ -98,7 +36,7 @@ def test_an_answer_is_what_minders_answer(run: Run) -> None:
     assert [path.name for path in (run.path / "logs").iterdir()] == ["100.out"]
 
 
-def test_each_element_has_its_order(run: Run) -> None:
+def test_each_element_has_its_order(run: Errands) -> None:
     for number in range(4):
         run.add(f"echo {number}")
     run.call(SLURM_ARRAY_TASK_ID="2")
@@ -109,7 +47,7 @@ def test_each_element_has_its_order(run: Run) -> None:
     assert run.words().host == os.uname().nodename
 
 
-def test_limits_are_kept(run: Run) -> None:
+def test_limits_are_kept(run: Errands) -> None:
     script = f"exec {sys.executable} -c 'import time; x = b\"a\" * 200_000_000; time.sleep(30)'"
     run.add(script, limits={"memory": 100e6})
     run.call()
@@ -119,7 +57,7 @@ def test_limits_are_kept(run: Run) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_batch_job_that_is_ended(run: Run, number: int) -> None:
+def test_a_batch_job_that_is_ended(run: Errands, number: int) -> None:
     mark = f"{run.path}"
     run.add("trap '' TERM INT HUP; (sleep 50 & sleep 50)", environment={"MARK": mark})
     with run.begin() as errand:
@@ -131,7 +69,7 @@ def test_a_batch_job_that_is_ended(run: Run, number: int) -> None:
     assert not run.words().lost
 
 
-def test_the_command_may_hear_of_the_end_first(run: Run) -> None:
+def test_the_command_may_hear_of_the_end_first(run: Errands) -> None:
     mark = f"{run.path}"
     run.add("exec sleep 50", environment={"MARK": mark})
     with run.begin() as errand:
@@ -144,21 +82,21 @@ def test_the_command_may_hear_of_the_end_first(run: Run) -> None:
     assert run.words().stopped_because == "terminated"
 
 
-def test_a_command_that_dies_by_itself_was_not_ended(run: Run) -> None:
+def test_a_command_that_dies_by_itself_was_not_ended(run: Errands) -> None:
     run.add("kill -TERM $$")
     run.call()
     answer = run.words()
     assert (answer.status, answer.stopped_because) == (signal.SIGTERM, None)
 
 
-def test_what_has_ended_is_not_run_again(run: Run) -> None:
+def test_what_has_ended_is_not_run_again(run: Errands) -> None:
     run.add("echo once >> count")
     run.call()
     run.call()
     assert (run.path / "count").read_text() == "once\n"
 
 
-def test_what_cannot_be_started_is_answered(run: Run) -> None:
+def test_what_cannot_be_started_is_answered(run: Errands) -> None:
     run.add("true", executable="/no/such/program")
     run.call()
     answer = run.words()
@@ -168,7 +106,7 @@ def test_what_cannot_be_started_is_answered(run: Run) -> None:
 
 
 @pytest.mark.parametrize("whom", ["guard", "minder"])
-def test_a_killed_monitor_takes_the_command_with_it(run: Run, whom: str) -> None:
+def test_a_killed_monitor_takes_the_command_with_it(run: Errands, whom: str) -> None:
     mark = f"{run.path}"
     run.add("sleep 50 & sleep 50", environment={"MARK": mark})
     with run.begin() as errand:
@@ -192,7 +130,7 @@ def test_a_killed_monitor_takes_the_command_with_it(run: Run, whom: str) -> None
         ("touch words", "exists"),
     ],
 )
-def test_what_is_damaged_is_said(run: Run, damage: str, message: str) -> None:
+def test_what_is_damaged_is_said(run: Errands, damage: str, message: str) -> None:
     run.add("touch ran")
     subprocess.run(["/bin/sh", "-c", damage], cwd=run.path, check=True)
     with run.begin() as errand:
@@ -203,7 +141,7 @@ def test_what_is_damaged_is_said(run: Run, damage: str, message: str) -> None:
     assert not (run.path / "ran").exists()
 
 
-def test_an_answer_that_cannot_be_written_is_said(run: Run) -> None:
+def test_an_answer_that_cannot_be_written_is_said(run: Errands) -> None:
     run.add("rm -r words; touch words")
     with run.begin() as errand:
         said = errand.communicate(timeout=30)[1]
