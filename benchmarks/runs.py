@@ -29,8 +29,9 @@ from tonnage.run.engine import Engine
 from tonnage.run.events import Ended, State
 from tonnage.run.journal import Journal
 from tonnage.run.machines import Room
+from tonnage.run.preparing import Options
 from tonnage.run.resuming import take_over
-from tonnage.run.running import Options, Prepared
+from tonnage.run.running import Prepared
 from tonnage.run.worlds import NOTHING_AWAY
 from tonnage.workflow import Workflow, read
 

@@ -121,7 +121,7 @@ def test_no_number_is_no_answer(programs: Path) -> None:
 def test_a_program_that_does_not_end_is_ended(programs: Path, tmp_path: Path) -> None:
     program(programs, "squeue", f"echo $$ > {tmp_path}/pid; echo some words >&2; exec sleep 100")
     began = time.monotonic()
-    with pytest.raises(UnreachableError, match=r"did not answer within 1 s: some words"):
+    with pytest.raises(UnreachableError, match=r"has no answer after 1 s: some words"):
         Client().run("squeue", seconds=1)
     assert time.monotonic() - began < 10
     with pytest.raises(ProcessLookupError):
@@ -148,3 +148,28 @@ def test_elements_are_cancelled_as_ranges(programs: Path, tmp_path: Path) -> Non
     Slurm().cancel(["5", "7_1", "7_2", "7_3", "7_9", "5_1"])
     Slurm().cancel([])
     assert (tmp_path / "words").read_text() == "--quiet 5 7_[1-3,9]\n"
+
+
+def test_where_others_jobs_are_hidden_two_questions_tell_of_their_nodes(
+    programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = int(time.time())
+    monkeypatch.setattr("os.getuid", lambda: 1000)
+    nodes = "".join(f"NodeName=n{n} CPUAlloc={4 * (n > 1)} CPUEfctv=4 RealMemory=9 State=MIXED\n" for n in (1, 2, 3))
+    (programs / "nodes").write_text(nodes)
+    program(
+        programs,
+        "scontrol",
+        "case $* in *config*) echo PrivateData = jobs,usage; echo AccountingStorageType = accounting_storage/none;;"
+        f" *node*) cat {programs}/nodes;; *partition*) echo 'PartitionName=main Default=YES Nodes=n[1-3]';; esac",
+    )
+    program(programs, "squeue", "exit 0")
+    start = f"$(grep -q nodes=1 && echo {now + 100} || echo {now + 900})"
+    program(
+        programs, "sbatch", f"echo sbatch: Job 5 to start at {start} using 1 processors on nodes n2 in partition x >&2"
+    )
+    slurm = Slurm()
+    queue = slurm.queue()
+    assert slurm.calls["sbatch"] == 2
+    assert [queue.earliest(count, 60) - now for count in (1, 2, 3)] == pytest.approx([0, 100, 900], abs=5)
+    assert "hidden" in slurm.limits().notes[0]

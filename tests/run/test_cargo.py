@@ -38,6 +38,7 @@ def cargoes(draw: st.DrawFn) -> Cargo:
         strategy=draw(names),
         rules=draw(st.builds(Rules, st.integers(0, 9), st.booleans(), st.booleans())),
         sandbox=draw(st.booleans()),
+        patience=draw(st.floats(1, 1000)),
     )
 
 

@@ -249,6 +249,17 @@ def test_a_controller_that_is_down_is_no_verdict(
     assert desk.ended(number)[number].outcome is Outcome.DONE
 
 
+def test_a_full_queue_is_told_at_once(slurm_with: SlurmWith, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = slurm_with(nodes=1, options={"MaxJobCount": "3", "MaxArraySize": "5"})
+    desk = desk_at(cluster, tmp_path, monkeypatch)
+    assert desk.slurm.limits().array == 3
+    desk.submit("sleep", "60", elements=2)
+    began = time.monotonic()
+    with pytest.raises(UnreachableError, match="the queue takes no more jobs at the moment"):
+        desk.submit("sleep", "60", elements=2)
+    assert time.monotonic() - began < 10  # sbatch itself goes on trying for two minutes
+
+
 def test_accounts_limit_jobs_and_remember_them(
     slurm_with: SlurmWith, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,15 +3,18 @@
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+from click.core import ParameterSource
 
-from tonnage.cli.pack import PACKER_NAMES
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
     from tonnage.batch.slurm import Slurm
-    from tonnage.run.running import ClusterOptions
+    from tonnage.run.preparing import ClusterOptions
 
-__all__ = ["ClusterChoice", "cluster_options", "slurm_options"]
+__all__ = ["PACKER_NAMES", "ClusterChoice", "cluster_options", "refuse_options", "slurm_of", "slurm_options"]
+
+PACKER_NAMES = ("per-task", "one-job", "level-by-level", "zhang", "zhang-printed", "zhang-improved", "glume", "auto")
+"""The names of PACKERS, which is heavy to import."""
 
 
 class ClusterChoice(NamedTuple):
@@ -33,7 +36,7 @@ class ClusterChoice(NamedTuple):
             if given:
                 raise InputError(f"--{given[0].replace('_', '-')} is for clusters", hint="say which: --on slurm")
             return None
-        from tonnage.run.running import ClusterOptions
+        from tonnage.run.preparing import ClusterOptions
 
         return ClusterOptions(
             scheduler=slurm_of(self.partition, self.account, self.qos, self.sbatch_option),
@@ -100,3 +103,12 @@ def cluster_options(command: Any) -> Any:  # noqa: ANN401
     for option in reversed(options):
         whole = option(whole)
     return whole
+
+
+def refuse_options(names: tuple[str, ...], meant_for: str) -> None:
+    """Raise InputError where the user gave one of some options, which mean nothing here."""
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        given = parameter.name and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
+        if given and parameter.name in names:
+            raise InputError(f"{parameter.opts[0]} is only for {meant_for}")

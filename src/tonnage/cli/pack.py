@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from tonnage.cli.archive.options import archive_option
+from tonnage.cli.clusters import PACKER_NAMES, refuse_options, slurm_of, slurm_options
 from tonnage.cli.options import json_option, print_json, printable, read_workflow, workflow_arguments
 from tonnage.cli.sources import amounts
 from tonnage.cli.tables import counted, print_table
@@ -20,10 +22,21 @@ if TYPE_CHECKING:
     from tonnage.pack.replay import Experiment
     from tonnage.pack.trial import Queue, Trial
 
-__all__ = ["PACKER_NAMES", "QueueOptions", "log_facts", "pack", "print_left_out", "queue_options", "work_of"]
+__all__ = [
+    "PACKER_NAMES",
+    "QueueOptions",
+    "compare",
+    "log_facts",
+    "pack",
+    "print_left_out",
+    "print_trial",
+    "queue_options",
+    "trial_facts",
+    "work_of",
+]
 
-PACKER_NAMES = ("per-task", "one-job", "level-by-level", "zhang", "zhang-printed", "zhang-improved", "glume", "auto")
-"""The names of PACKERS, which is heavy to import."""
+LIVE = "slurm"
+"""The queue of the cluster to which this machine belongs."""
 _CAP = 16
 _SHOWN = 20
 _BARS = 40
@@ -84,7 +97,12 @@ def queue_options(command: Any) -> Any:  # noqa: ANN401 (click's decorators take
 
     options = (
         click.option(
-            "--queue", "log", required=True, metavar="LOG", type=click.Path(path_type=Path), help="SWF log, also gzip."
+            "--queue",
+            "log",
+            required=True,
+            metavar="LOG",
+            type=click.Path(path_type=Path),
+            help="SWF log, also gzip; tonnage pack: or slurm.",
         ),
         click.option("--nodes", type=click.IntRange(1, 10_000_000), help="Size of the machine.  [default: the log's]"),
         click.option(
@@ -160,6 +178,9 @@ def queue_options(command: Any) -> Any:  # noqa: ANN401 (click's decorators take
     metavar="NAME",
     help="One of the strategies above.",
 )
+@slurm_options
+@archive_option
+@click.option("--dry-run", is_flag=True, help="With --queue slurm: print the scripts that would be submitted now.")
 @json_option
 def pack(
     path: Path,
@@ -168,6 +189,12 @@ def pack(
     max_submitted: int | None,
     at: str | None,
     strategy: str,
+    partition: str | None,
+    account: str | None,
+    qos: str | None,
+    sbatch_option: tuple[str, ...],
+    url: str | None,
+    dry_run: bool,
     as_json: bool,
 ) -> None:
     """Say which tasks should travel together through a batch queue, so that the whole workflow is done sooner.
@@ -186,10 +213,22 @@ def pack(
     The queue is that of a log in the Standard Workload Format, simulated from its beginning; its processors are the
     nodes. Printed are the first decision with its reason, and what becomes of the workflow as the log goes on.
 
+    With --queue slurm it is the queue of the Slurm cluster to which this machine belongs, as it is now. Sizes and run
+    times come from the archive. Nothing is submitted: tonnage run --on slurm --pack does that.
+
     \b
     Example: tonnage pack analysis.dax --queue kth-sp2.swf.gz
              tonnage pack analysis.dax --queue kth-sp2.swf.gz --at 5d --strategy all
+             tonnage pack analysis.dag --queue slurm --strategy all
     """
+    if str(queue.log) == LIVE:
+        from tonnage.cli.pack_live import pack_live
+
+        slurm = slurm_of(partition, account, qos, sbatch_option)
+        workflow = read_workflow(path, source_format)
+        pack_live(workflow, slurm, queue, max_submitted, strategy, url, dry_run=dry_run, as_json=as_json)
+        return
+    refuse_options(("partition", "account", "qos", "sbatch_option", "url", "dry_run"), f"--queue {LIVE}")
     from tonnage.pack.trial import try_out
 
     work = work_of(path, source_format, queue)
@@ -199,15 +238,15 @@ def pack(
     experiment = queue.experiment((moment,), names, () if max_submitted is None else (max_submitted,))
     met, trials = try_out(work, workload, experiment)
     if as_json:
-        facts = [_facts(one) for one in trials]
+        facts = [trial_facts(one) for one in trials]
         print_json({**_queue_facts(queue, workload, met), **({"results": facts} if strategy == "all" else facts[0])})
         return
     print_left_out(queue.log, workload)
     _print_queue(workload, met, middle=at is None)
     if strategy == "all":
-        _compare(trials)
+        compare(trials)
     else:
-        _print(trials[0])
+        print_trial(trials[0])
 
 
 def work_of(path: Path, source_format: str | None, queue: QueueOptions) -> "Work":
@@ -281,7 +320,8 @@ def _queue_facts(queue: QueueOptions, workload: "Workload", met: "Queue") -> dic
     }
 
 
-def _facts(trial: "Trial") -> dict[str, object]:
+def trial_facts(trial: "Trial") -> dict[str, object]:
+    """Return what the JSON says about a strategy."""
     outcome = trial.outcome
     return {
         "strategy": trial.strategy,
@@ -313,7 +353,7 @@ def _job(trial: "Trial", number: int, carried: "Carried") -> dict[str, object]:
     }
 
 
-def _compare(trials: "Sequence[Trial]") -> None:
+def compare(trials: "Sequence[Trial]") -> None:
     """Print all strategies, the shortest makespan first."""
     least = min(one.outcome.makespan for one in trials)
     rows = [
@@ -332,7 +372,7 @@ def _compare(trials: "Sequence[Trial]") -> None:
     print_table(header, rows, right=header[1:], give_way=("to best", "expired", "idle node*h"))
 
 
-def _print(trial: "Trial") -> None:
+def print_trial(trial: "Trial") -> None:
     """Print the decision, the batch jobs and a chart."""
     outcome = trial.outcome
     click.echo(f"{trial.strategy} first submits {counted(len(trial.first), 'batch job')}: {trial.reason}")

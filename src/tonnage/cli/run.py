@@ -16,7 +16,8 @@ from tonnage.units import format_seconds
 
 if TYPE_CHECKING:
     from tonnage.jobs import Resource
-    from tonnage.run.running import Explained, Prepared, Result
+    from tonnage.run.preparing import Explained
+    from tonnage.run.running import Prepared, Result
     from tonnage.run.summary import Account, Summary
 
 __all__ = ["run"]
@@ -101,7 +102,9 @@ def run(
              tonnage run analysis.dag --on slurm --partition short --pack glume
     """
     from tonnage.run.events import Rules
-    from tonnage.run.running import Options, Prepared, preview
+    from tonnage.run.preparing import Options
+    from tonnage.run.previews import preview
+    from tonnage.run.running import Prepared
 
     options = Options(
         strategy=strategy,
@@ -117,7 +120,10 @@ def run(
     )
     workflow = read_workflow(path, source_format)
     if dry_run:
-        _print_explained(preview(workflow, options, _say), to_errors=as_json)
+        found = preview(workflow, options, _say)
+        _print_explained(found.explained, to_errors=as_json)
+        for script in found.scripts:
+            click.echo("\n".join(["", *map(printable, script.splitlines())]), err=as_json)
         return 0
     prepared = Prepared(workflow, options, _say)
     try:

@@ -1,5 +1,6 @@
 """``tonnage status``: how far a run is."""
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -56,12 +57,36 @@ def _print(found: "RunState") -> None:
         print_table(header, rows, right=header[1:])
         if len(found.running) > _SHOWN:
             click.echo(f"and {len(found.running) - _SHOWN:,} more")
+    if found.batch_jobs:
+        _print_batch_jobs(found)
     failures = list(_failures(found))
     for one in failures[:_SHOWN]:
         where = f" (see {one['stderr']})" if one["stderr"] else ""
         click.echo(printable(f"failed: {one['task']}: {one['note']}{where}"))
     if len(failures) > _SHOWN:
         click.echo(f"and {len(failures) - _SHOWN:,} more failed")
+
+
+def _print_batch_jobs(found: "RunState") -> None:
+    """Print the batch jobs that have not ended, as far as is known, and else how many there were."""
+    left = [job for job in found.batch_jobs if job.ended is None]
+    click.echo(f"  {counted(len(found.batch_jobs), 'batch job')}, {len(left):,} not ended as far as is known")
+    rows = [
+        [
+            job.native or "not submitted yet",
+            f"{job.tasks:,}",
+            f"{job.nodes:,}",
+            "" if job.seconds is None else format_seconds(job.seconds),
+            format_seconds(max(0, round(found.now - job.submitted))),
+            "" if job.started is None else format_seconds(max(0, round(found.now - job.started))),
+        ]
+        for job in left[:_SHOWN]
+    ]
+    if rows:
+        header = ["batch job", "tasks", "nodes", "time limit", "submitted", "started"]
+        print_table(header, rows, right=header[1:])
+    if len(left) > _SHOWN:
+        click.echo(f"and {len(left) - _SHOWN:,} more")
 
 
 def _failures(found: "RunState") -> "Iterator[dict[str, str | None]]":
@@ -109,4 +134,5 @@ def _facts(found: "RunState") -> dict[str, object]:
         "attempts": found.summary.attempts,
         "retried": found.summary.retried,
         "makespan_seconds": found.summary.seconds,
+        "batch_jobs": [asdict(job) for job in found.batch_jobs],
     }

@@ -60,9 +60,9 @@ class PlainView:
 
     def tick(self, engine: "Engine") -> None:
         """Print how far it is, if that was some time ago."""
-        if time.monotonic() >= self._next and engine.running:
+        if time.monotonic() >= self._next and not engine.finished:
             self._next = time.monotonic() + _PLAIN_PAUSE
-            self.say(_line(self.progress))
+            self.say(_line(self.progress, engine.away - len(self.progress.running)))
 
     def say(self, text: str) -> None:
         """Print a line, and write it into the run's log."""
@@ -99,30 +99,30 @@ class LiveView(PlainView):
             self._live.__exit__(None, None, None)
         super().__exit__()
 
-    def tick(self, engine: "Engine") -> None:  # noqa: ARG002 (what a watcher is told)
+    def tick(self, engine: "Engine") -> None:
         """Draw again, if the last time was some time ago."""
         now = time.monotonic()
         if self._live is not None and now >= self._drawn + _LIVE_PAUSE:
             self._drawn = now
-            self._live.update(self._picture(), refresh=True)
+            self._live.update(self._picture(engine.away - len(self.progress.running)), refresh=True)
 
     def show(self, line: str) -> None:
         """Keep a line in view for a while."""
         self._news = [*self._news, line][-_NEWS:]
 
-    def _picture(self) -> "RenderableType":
+    def _picture(self, waiting: int) -> "RenderableType":
         from rich.console import Group
         from rich.text import Text
 
-        parts: list[RenderableType] = [Text(_line(self.progress), style="bold"), _categories(self.progress)]
+        parts: list[RenderableType] = [Text(_line(self.progress, waiting), style="bold"), _categories(self.progress)]
         if self.progress.running:
             parts.append(_running(self.progress))
         parts += [Text(line, style="yellow") for line in self._news]
         return Group(*parts)
 
 
-def _line(progress: "Progress") -> str:
-    """Return in one line how far a run is."""
+def _line(progress: "Progress", waiting: int) -> str:
+    """Return in one line how far a run is; so many tasks wait in a queue that is not ours."""
     now = time.time()
     total = sum(one.tasks for one in progress.categories.values())
     left = progress.seconds_left(now)
@@ -131,6 +131,7 @@ def _line(progress: "Progress") -> str:
     parts = [
         f"{progress.done:,} of {total:,} tasks done",
         f"{len(progress.running):,} running",
+        f"{waiting:,} in the queue" if waiting > 0 else "",
         f"{progress.failed:,} failed" if progress.failed else "",
         f"{progress.retries:,} retried" if progress.retries else "",
         f"{(progress.done - progress.before) / elapsed:.3g} tasks/s",

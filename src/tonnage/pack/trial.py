@@ -10,7 +10,7 @@ from tonnage.pack.plain import per_task
 from tonnage.pack.replay import Experiment
 from tonnage.pack.work import Work, actual_times
 
-__all__ = ["Queue", "Trial", "try_out"]
+__all__ = ["Queue", "Trial", "try_on", "try_out"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,12 @@ def try_out(work: Work, workload: Workload, experiment: Experiment) -> tuple[Que
     """Submit a workflow at the first moment of an experiment under its first cap, with each of its strategies."""
     cluster = experiment.cluster(workload, experiment.caps[0])
     cluster.advance(experiment.times[0])
-    trials = [_tried(work, cluster.copy(), name, experiment.settings) for name in experiment.strategies]
+    trials = [try_on(work, cluster.copy(), name, experiment.settings) for name in experiment.strategies]
     return Queue(cluster.now, cluster.running, cluster.queued), trials
 
 
-def _tried(work: Work, cluster: Cluster, strategy: str, settings: Settings) -> Trial:
+def try_on(work: Work, cluster: Cluster, strategy: str, settings: Settings) -> Trial:
+    """Submit a workflow to a cluster with a strategy; the cluster goes on with it."""
     begin = cluster.now
     answers: list[Packed] = []
 

@@ -3,8 +3,8 @@
 ``python -P -u -m tonnage.run.agent FOLDER NAME TOKEN PATIENCE`` reads lines of JSON from standard input and writes
 some to standard output, which srun carries between the nodes:
 
-    to the agent      {"order": ...}  {"stop": attempt}  {"ping": number, "heard": answers}  {"bye": 0}
-    from the agent    {"answer": ...}  {"seen": ...}  {"pong": number}  {"bye": 0}
+    to the agent      {"order": ...}  {"stop": attempt}  {"ping": 0, "heard": answers}  {"bye": 0, "heard": answers}
+    from the agent    {"answer": ...}  {"seen": ...}  {"pong": 0}  {"bye": 0}
 
 When nobody is left to talk to, everything that runs here is killed; nothing may go on that might be started again
 elsewhere. Answers that the carrier may not have heard are left as words in FOLDER/agents/NAME, as minders do.
@@ -46,6 +46,7 @@ def main(arguments: list[str]) -> None:
     folder, name, token, patience = arguments
     own = agent_folder(Path(folder), name)
     ending = Ending()
+    os.sched_setaffinity(0, range(os.cpu_count() or 1))  # all that the job has here: some clusters pin a step to a core
     with Minders(own) as minders:
         minders.watch_also(0)
         minders.watch_also(ending.descriptor)
@@ -84,6 +85,7 @@ class _Agent:
 
     def end(self) -> None:
         """Kill everything that runs, and tell how it ended, or leave it in words where nobody listens."""
+        self._say({"bye": 0})  # at once, so that nothing more is started here
         for attempt in self._running:
             self._minders.stop(attempt)
         deadline = time.monotonic() + _TO_KILL
@@ -98,7 +100,6 @@ class _Agent:
         for answer in self._unheard:
             if answer.stopped_because != TERMINATED and not answer.lost:
                 self._leave(answer)
-        self._say({"bye": 0})
 
     def _take(self, one: Answer | Seen) -> None:
         if isinstance(one, Seen):
@@ -155,7 +156,7 @@ class _Agent:
             if "heard" in one:
                 self._forget(one["heard"])
             if "ping" in one:
-                self._say({"pong": one["ping"]})
+                self._say({"pong": 0})
             self._bye = self._bye or "bye" in one
 
     def _forget(self, heard: int) -> None:

@@ -35,7 +35,7 @@ Launcher = Callable[[str], Sequence[str]]
 def srun(node: str) -> Sequence[str]:
     """Return what runs a command on a node of our batch job: with all that the job has there, beside others."""
     return (
-        *("srun", "--overlap", "--mem=0", "--kill-on-bad-exit=0", "--export=ALL", "--cpu-bind=none"),
+        *("srun", "--overlap", "--mem=0", "--kill-on-bad-exit=0", "--export=ALL"),
         *("--nodes=1", "--ntasks=1", f"--nodelist={node}"),
     )
 
@@ -63,6 +63,8 @@ class _Node:
         self.name = name
         self.process = process
         self.there = True
+        self.leaving = False
+        """Whether nothing more is to be started there."""
         self.running: set[int] = set()
         self.answers = 0
         self.safe = 0
@@ -163,7 +165,8 @@ class Agents:
             now = time.monotonic()
             if now >= self._next_beat:
                 self._beat(now)
-            if self._found or self._lost or woken or now >= deadline:
+            ended = self._end_by is not None and not self.there
+            if self._found or self._lost or woken or ended or now >= deadline:
                 found, self._found = self._found, []
                 return found
 
@@ -173,16 +176,16 @@ class Agents:
             self._end_by = time.monotonic() + seconds
             for node in self._nodes:
                 if node.there:
-                    self._say(node, {"bye": 0})
+                    self._say(node, {"bye": 0, "heard": node.safe})
             self._next_beat = 0.0
 
     def close(self) -> None:
         """End all agents, with all that they run."""
-        deadline = time.monotonic() + _TO_END
         self.end(_TO_END)
         self._lost.clear()
+        deadline = max(self._end_by or 0.0, time.monotonic() + _TICK)
         while self.there and time.monotonic() < deadline:
-            self.wait(min(_TICK, max(0.0, deadline - time.monotonic())))
+            self.wait(_TICK)
         for node in self._nodes:
             node.process.kill()
             node.process.wait()
@@ -244,6 +247,8 @@ class Agents:
             self._take(node, Answer.of(message["answer"]))
         elif "seen" in message:
             self._found.append(Seen(**message["seen"]))
+        elif "bye" in message:
+            self._note_leaving(node)
 
     def _take(self, node: _Node, answer: Answer) -> None:
         node.answers += 1
@@ -258,22 +263,27 @@ class Agents:
             if node.there and now - node.heard_at > self._patience:
                 self._lose(node)
             elif node.there:
-                self._say(node, {"ping": int(now), "heard": node.safe})
+                self._say(node, {"ping": 0, "heard": node.safe})
             if self._end_by is not None and now >= self._end_by:
                 self._answer_for(node)
         if self._end_by is not None:
             self._next_beat = max(now + 0.1, min(self._next_beat, self._end_by))
 
     def _lose(self, node: _Node) -> None:
-        """Go on without a node; where we have not said good-bye, something went wrong with it."""
+        """Go on without a node."""
         node.there = False
         self._epoll.unregister(node.stdout)
         if node.unsent:
             self._epoll.unregister(node.stdin)
         node.process.kill()
         self._answer_for(node)
-        if self._end_by is None:
+        self._note_leaving(node)
+
+    def _note_leaving(self, node: _Node) -> None:
+        """Let nothing more start on a node; where we have not said good-bye, something went wrong with it."""
+        if not node.leaving and self._end_by is None:
             self._lost.append(node.number)
+        node.leaving = True
 
     def _answer_for(self, node: _Node) -> None:
         """Answer for attempts of a node that cannot do it itself any more; minders that outlived it may have words."""

@@ -25,7 +25,7 @@ from tonnage.run.verdicts import explained, needs_verdict
 from tonnage.watch.errand import ORDERS
 from tonnage.watch.order import WORDS
 
-__all__ = ["MONITOR", "Arrays", "request_of"]
+__all__ = ["MONITOR", "Arrays", "alike", "request_of"]
 
 MONITOR = 32.0 * 2**20
 """What the monitor of a task takes beside it: so much more memory a batch job asks for."""
@@ -82,7 +82,7 @@ class Arrays:
             desk.watcher.ended(Ended(attempt=0, outcome=Outcome.FAILED, hopeless=True), settled)
         if starts:
             self._next = time.monotonic() + _PAUSE
-        for group in _alike(starts, max(1, desk.limits.array)):
+        for group in alike(starts, max(1, desk.limits.array)):
             self._send(group)
 
     def _send(self, starts: Sequence[Start]) -> None:
@@ -264,7 +264,7 @@ def _accept(array: _Array, native: str) -> None:
     array.native = native
 
 
-def _alike(starts: Sequence[Start], most: int) -> Iterator[list[Start]]:
+def alike(starts: Sequence[Start], most: int) -> Iterator[list[Start]]:
     """Yield the starts that are given the same, as many together as an array may have."""
     groups: dict[tuple[object, ...], list[Start]] = defaultdict(list)
     for start in starts:

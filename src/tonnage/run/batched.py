@@ -79,7 +79,7 @@ class Batched:
         """Run until nothing more can be done; return the signal that stopped it before that, if one did."""
         with heard(self._wishes):
             self._submit()
-            while len(self._arrays) or len(self._packs):
+            while len(self._arrays) or len(self._packs) or not self._desk.engine.finished:
                 self._step()
                 self._submit()
                 if self._obey():

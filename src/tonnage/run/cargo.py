@@ -16,7 +16,7 @@ from tonnage.workflow import Task
 __all__ = ["CARGO", "LEDGER", "Cargo"]
 
 CARGO, LEDGER = "cargo.json", "ledger"  # files in the folder of a batch job, which is batch/NUMBER below the run's
-_PLAIN = ("run", "home", "token", "sandbox", "strategy", "number", "first_attempt", "attempts")
+_PLAIN = ("run", "home", "token", "sandbox", "strategy", "number", "first_attempt", "attempts", "patience")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +47,8 @@ class Cargo:
     strategy: str = "auto"
     rules: Rules = field(default_factory=Rules)
     sandbox: bool = False
+    patience: float = 60.0
+    """Seconds after which a node that does not answer is lost."""
 
     def write(self, folder: Path) -> None:
         """Write the cargo into the folder of the batch job."""

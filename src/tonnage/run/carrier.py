@@ -101,15 +101,7 @@ class _Past:
 class Carrier:
     """Runs the tasks of a cargo, until there is nothing more to do or it is told to end."""
 
-    def __init__(
-        self,
-        folder: Path,
-        nodes: Sequence[str],
-        ending: Ending,
-        *,
-        launcher: Launcher = srun,
-        patience: float = 60.0,
-    ) -> None:
+    def __init__(self, folder: Path, nodes: Sequence[str], ending: Ending, *, launcher: Launcher = srun) -> None:
         """Read the cargo and what an earlier life has achieved; nodes of which nothing is known are left alone."""
         self._folder = folder.absolute()
         self._cargo = cargo = Cargo.read(self._folder)
@@ -117,7 +109,7 @@ class Carrier:
         if not self._nodes:
             raise TonnageError(f"none of the nodes is known: {' '.join(nodes)}")
         self._ending = ending
-        self._launcher, self._patience = launcher, patience
+        self._launcher = launcher
         self._run = RunFolder(Path(cargo.run))
         self._files = Files(Path(cargo.home), self._run, sandbox=cargo.sandbox)
         parents, children = [one for one, _ in cargo.dependencies], [other for _, other in cargo.dependencies]
@@ -133,12 +125,11 @@ class Carrier:
     def carry(self) -> int:
         """Run everything; return the exit status. Whatever happens is in the ledger."""
         _say(f"{len(self._cargo.tasks):,} tasks on {' '.join(self._nodes)}")
-        with Agents(
-            self._folder, self._nodes, self._cargo.token, launcher=self._launcher, patience=self._patience
-        ) as self._agents:
+        token, patience = self._cargo.token, self._cargo.patience
+        with Agents(self._folder, self._nodes, token, launcher=self._launcher, patience=patience) as self._agents:
             self._agents.watch_also(self._ending.descriptor)
-            local = Local(self._engine, self._ledger, self._files, self._run, self._cargo.token, self._agents)
-            local.drive(_Log(self._cargo, self._nodes), self._more)
+            local = Local(self._engine, self._ledger, self._files, self._run, token, self._agents)
+            local.drive(_Log(self._cargo), self._more)
             reason = self._why_ended()
             self._ledger.bye(reason, time.time())
         counts = self._engine.counts
@@ -232,9 +223,8 @@ class Carrier:
 class _Log:
     """Says what happens, for who reads the output of the batch job."""
 
-    def __init__(self, cargo: Cargo, nodes: Sequence[str]) -> None:
+    def __init__(self, cargo: Cargo) -> None:
         self._tasks = cargo.tasks
-        self._nodes = nodes
 
     def started(self, start: Start, now: float) -> None:
         """Say nothing: it is in the ledger."""

@@ -58,15 +58,15 @@ class ClusterWorld:
         """
         self.name = scheduler.name
         self.pack = pack
-        self._scheduler = scheduler
-        self._limits = scheduler.limits()
-        self.notes = self._limits.notes
-        usable = [node for node in self._limits.nodes if node.usable] or list(self._limits.nodes)
-        self._nodes = {node.name: self._machine(node, amounts or {}) for node in usable}
-        machines = list(self._nodes.values())
+        self.scheduler = scheduler
+        self.limits = scheduler.limits()
+        self.notes = self.limits.notes
+        usable = [node for node in self.limits.nodes if node.usable] or list(self.limits.nodes)
+        self.nodes = {node.name: self._machine(node, amounts or {}) for node in usable}
+        machines = list(self.nodes.values())
         self.machine = max(machines, key=lambda one: (one.memory, one.cores, one.disk))
         self._machines = machines
-        self._most = self._at_once(max_running, max_submitted)
+        self.most = self._at_once(max_running, max_submitted)
         self._try(home)
 
     def _machine(self, node: Node, amounts: Mapping[Resource, float]) -> Machine:
@@ -80,7 +80,7 @@ class ClusterWorld:
         cores = sum(int(one.cores) for one in self._machines)
         usual = max(_AT_ONCE, _PER_CORE * cores) if self.pack == ALONE else _PACKED_AT_ONCE
         said = [one for one in (max_running, max_submitted) if one is not None] or [usual]
-        return max(1, min(said if self._limits.submitted is None else [*said, self._limits.submitted]))
+        return max(1, min(said if self.limits.submitted is None else [*said, self.limits.submitted]))
 
     def _try(self, home: Path) -> None:
         """See whether the cluster would take a small job: an account that does not exist is found out here."""
@@ -88,17 +88,17 @@ class ClusterWorld:
             name="tonnage-try", words=("true",), folder=home, output=home / "output", cores=1, memory=MONITOR
         )
         try:
-            self._scheduler.check(request)
+            self.scheduler.check(request)
         except RejectedError as error:
             raise InputError(str(error), hint=error.hint) from None
 
     def amounts(self) -> dict[Resource, float]:
         """Return how much a task can get at most, its time included."""
-        return {**self.machine.amounts(), Resource.WALL_TIME: self._limits.seconds}
+        return {**self.machine.amounts(), Resource.WALL_TIME: self.limits.seconds}
 
     def space(self) -> Space:
         """Return the room in the queue."""
-        return QueueRoom(self._machines, self._most)
+        return QueueRoom(self._machines, self.most)
 
     def check(self, workflow: Workflow) -> None:
         """Raise InputError where a task asks for more than any node has."""
@@ -132,8 +132,8 @@ class ClusterWorld:
             files=parts.files,
             folder=parts.folder,
             token=parts.token,
-            scheduler=self._scheduler,
-            limits=self._limits,
+            scheduler=self.scheduler,
+            limits=self.limits,
             watcher=watcher,
             say=parts.say,
         )
@@ -159,7 +159,7 @@ class ClusterWorld:
             rules=parts.rules,
             sandbox=parts.sandbox,
         )
-        packs = Packs(desk, packing, self._nodes, common, self._most)
+        packs = Packs(desk, packing, self.nodes, common, self.most)
         packs.singly = self.pack == ALONE or self._cannot_pack(packing, parts)
         return packs
 

@@ -105,6 +105,11 @@ class Engine:
         """Whether no number is left for another attempt."""
         return self._next_attempt > self.last_attempt
 
+    @property
+    def away(self) -> int:
+        """How many tasks run or were sent: on a cluster, some of them wait in its queue."""
+        return len(self.running) + self.counts[State.SENT]
+
     def start_of(self, attempt: int) -> Start:
         """Return how a running attempt was started."""
         return self.running[attempt].start

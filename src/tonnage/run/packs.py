@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tonnage.batch import Snapshot
-from tonnage.batch.scheduler import Look, Phase, Request, UnreachableError, Verdict
+from tonnage.batch.scheduler import Limits, Look, Phase, Request, UnreachableError, Verdict
 from tonnage.errors import TonnageError
 from tonnage.jobs import Outcome, Resource
 from tonnage.pack import Submission
@@ -23,7 +23,7 @@ from tonnage.run.minders import Answer
 from tonnage.run.packing import Packing, Way
 from tonnage.run.programs import program
 
-__all__ = ["CannotPackError", "Packs"]
+__all__ = ["CannotPackError", "Packs", "packed_request", "seconds_of"]
 
 _STARTING = 60  # seconds that a batch job takes until its first task starts, and to end
 _NUMBERS = 20  # of attempts for each task: more than it can need
@@ -118,7 +118,7 @@ class Packs:
             return  # what they wait for has just come back: we are asked again
         folder = desk.place(number)
         kept = _NUMBERS * len(tasks)
-        seconds = min(float(chosen.seconds + _STARTING), desk.limits.seconds)
+        seconds = seconds_of(chosen, desk.limits)
         job = BatchJob(
             id=number,
             name=desk.name(number),
@@ -147,16 +147,7 @@ class Packs:
         return pack
 
     def _request(self, job: BatchJob) -> Request:
-        folder = self._desk.place(job.id)
-        return Request(
-            name=job.name,
-            words=(*program("tonnage.run.carrier"), str(folder)),
-            folder=self._desk.files.folder,
-            output=folder / OUTPUT,
-            nodes=job.nodes,
-            whole_nodes=True,
-            seconds=job.seconds,
-        )
+        return packed_request(job.name, self._desk.files.folder, self._desk.place(job.id), job.nodes, job.seconds)
 
     def _awaited(self, tasks: list[int]) -> dict[int, tuple[tuple[int, str], ...]] | None:
         """Return for which tasks of other batch jobs some wait; None where one waits for a task that is in none."""
@@ -360,6 +351,24 @@ class Packs:
     def waiting(self) -> Iterator[str]:
         """Yield what the cluster calls the batch jobs that wait."""
         return (pack.native for pack in self._open.values() if pack.native is not None and pack.started is None)
+
+
+def packed_request(name: str, home: Path, folder: Path, nodes: int, seconds: float | None) -> Request:
+    """Return a batch job whose folder has a cargo."""
+    return Request(
+        name=name,
+        words=(*program("tonnage.run.carrier"), str(folder)),
+        folder=home,
+        output=folder / OUTPUT,
+        nodes=nodes,
+        whole_nodes=True,
+        seconds=seconds,
+    )
+
+
+def seconds_of(chosen: Submission, limits: Limits) -> float:
+    """Return the time limit of a batch job: what the packer asks for, and some to start its agents."""
+    return min(float(chosen.seconds + _STARTING), limits.seconds)
 
 
 def _accept(pack: _Pack, native: str) -> None:

@@ -2,63 +2,30 @@
 
 import secrets
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from tonnage.archive import Archive, run_fraction
 from tonnage.archive.engine import on_network
-from tonnage.batch.scheduler import Scheduler
 from tonnage.errors import InputError, TonnageError
-from tonnage.jobs import Decision, Resource
+from tonnage.jobs import Resource
 from tonnage.rank import rank
 from tonnage.run.engine import Engine, places_of
-from tonnage.run.events import Carried, Ended, Rules, Settled, State
+from tonnage.run.events import Carried, Ended, Settled, State
 from tonnage.run.files import Files
 from tonnage.run.folders import Lock, RunFolder, choosing, new_run, runs_of
 from tonnage.run.foreseen import foreseen
 from tonnage.run.journal import Journal
 from tonnage.run.local import Watcher
-from tonnage.run.machines import SHARED
-from tonnage.run.past import known_of, peaks_of_tasks, remember, sized_by_density
+from tonnage.run.past import peaks_of_tasks, remember
+from tonnage.run.preparing import Explained, Options, check_commands, explained, is_piped, path_of, sizes_of, world_of
 from tonnage.run.resuming import finals, take_over
 from tonnage.run.state import facts_of, state_of
 from tonnage.run.summary import Summary, summarise
-from tonnage.run.worlds import Driver, LocalWorld, Parts, World
-from tonnage.size import Plan
-from tonnage.size.learning import Learner, as_before
+from tonnage.run.worlds import Driver, Parts
 from tonnage.workflow import Workflow
 
-__all__ = ["ClusterOptions", "Explained", "Options", "Prepared", "Result", "preview"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterOptions:
-    """To which cluster tasks are sent, and how."""
-
-    scheduler: Scheduler
-    pack: str = "per-task"
-    max_running: int | None = None
-    max_submitted: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """How a workflow is to be run."""
-
-    strategy: str = "auto"
-    rank: str = "prio"
-    machine: Mapping[Resource, float] = field(default_factory=dict)
-    """What the machine has, where the user says so."""
-    rules: Rules = field(default_factory=Rules)
-    sandbox: bool = False
-    durable: bool = False
-    new: bool = False
-    fields: Mapping[str, str] = field(default_factory=dict)
-    archive: str | None = None
-    cluster: ClusterOptions | None = None
-    """To which cluster tasks are sent; None: they run on this machine."""
+__all__ = ["Prepared", "Result"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +47,6 @@ class Result:
     """What the last run of the same workflow that was finished added up to."""
 
 
-@dataclass(frozen=True, slots=True)
-class Explained:
-    """What some tasks of a category are tried with at first: all that are tried with the same."""
-
-    category: str
-    tasks: int
-    decisions: tuple[Decision, ...]
-
-
 class Prepared:
     """A run that is ready to go on: locked, what is left of an earlier engine cleared away, everything decided."""
 
@@ -97,9 +55,9 @@ class Prepared:
         self.workflow = workflow
         self.options = options
         self._say = say
-        _check_commands(workflow)
-        self.home = _path(workflow).parent
-        self.world = _world(self.home, options, say)
+        check_commands(workflow)
+        self.home = path_of(workflow).parent
+        self.world = world_of(self.home, options, say)
         self.machine = self.world.machine
         self.world.check(workflow)
         self.archive = Archive.open(options.archive, create=True)
@@ -128,7 +86,7 @@ class Prepared:
     def explained(self) -> list[Explained]:
         """Return what tasks of each category are tried with, at this moment."""
         left = [place for place in range(len(self.workflow)) if self.engine.states[place] != State.DONE]
-        return _explained(self._sizes, self.files, left)
+        return explained(self._sizes, self.files, left)
 
     def go(self, watcher: Watcher) -> Result:
         """Run what is left; whatever happens, what was achieved is remembered."""
@@ -218,7 +176,7 @@ class Prepared:
                 Lock(folder).release()  # says who executes it, or waits until nothing is left of it
             elif folder.process() is not None:
                 self._say(f"the run {folder.id} is under way here too: neither knows what the other uses")
-        return (chosen, True) if chosen else (new_run(_path(self.workflow)), False)
+        return (chosen, True) if chosen else (new_run(path_of(self.workflow)), False)
 
     def _check_place(self, folder: RunFolder, facts: Mapping[str, str]) -> None:
         """Raise InputError where a run was begun elsewhere: what it has sent there may still run."""
@@ -229,9 +187,9 @@ class Prepared:
 
     def _is_ours(self, facts: Mapping[str, str]) -> bool:
         """Whether a run is one of this workflow; what is piped in has no name to be known by."""
-        if facts.get("workflow") != _path(self.workflow).name:
+        if facts.get("workflow") != path_of(self.workflow).name:
             return False
-        return not _is_piped(self.workflow) or facts.get("checksum") == self.workflow.checksum
+        return not is_piped(self.workflow) or facts.get("checksum") == self.workflow.checksum
 
     def _token(self) -> str:
         token = self.journal.facts().get("token")
@@ -242,7 +200,7 @@ class Prepared:
             token = secrets.token_hex(8)
             facts = {
                 "token": token,
-                "workflow": _path(self.workflow).name,
+                "workflow": path_of(self.workflow).name,
                 "name": self.workflow.name,
                 "checksum": self.workflow.checksum,
                 "begun": repr(time.time()),
@@ -259,7 +217,7 @@ class Prepared:
         left = take_over(self.journal, self.files, self.folder, self.workflow, away, self._say)
         for warning in self._remember() if self.resumed else ():
             self._say(warning)
-        sizes = _sizes(self.workflow, self.options.strategy, self.world, self.archive)
+        sizes = sizes_of(self.workflow, self.options.strategy, self.world, self.archive)
         self._sizes = replace(sizes, known=_both(sizes.known, left.carried))
         workflow = sizes.workflow
         tasks = (*workflow.tasks, *finals(workflow))  # those are added when the others have ended
@@ -279,60 +237,6 @@ class Prepared:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Sizes:
-    """What decides how much tasks get."""
-
-    workflow: Workflow
-    """With requests where those decide."""
-    learner: Learner
-    known: Mapping[int, Carried]
-    """Tasks about which more is known than their category."""
-
-
-def preview(workflow: Workflow, options: Options, say: Callable[[str], None]) -> list[Explained]:
-    """Return what tasks of each category would be tried with, without touching any run."""
-    _check_commands(workflow)
-    home = _path(workflow).parent
-    world = _world(home, options, say)
-    world.check(workflow)
-    with Archive.open(options.archive, create=True) as archive:
-        sizes = _sizes(workflow, options.strategy, world, archive)
-    return _explained(sizes, Files(home, RunFolder(home)), range(len(workflow)))
-
-
-def _sizes(workflow: Workflow, strategy: str, world: World, archive: Archive) -> _Sizes:
-    own = peaks_of_tasks(archive, workflow) if strategy == "auto" else {}
-    if strategy == "density":
-        workflow, strategy = sized_by_density(archive, workflow), "declared"
-    plan = Plan(strategy=strategy, machine=world.amounts(), resources=SHARED, parts=world.coarse)
-    learner = Learner(plan, known_of(archive, workflow))
-    known = {}
-    for place, memory in own.items():
-        task = workflow.tasks[place]
-        known[place] = Carried(0, as_before(learner.decide(task.category, task.request), memory, parts=world.coarse))
-    return _Sizes(workflow, learner, known)
-
-
-def _world(home: Path, options: Options, say: Callable[[str], None]) -> World:
-    if options.cluster is None:
-        return LocalWorld(home, options.machine)
-    from tonnage.run.cluster import ClusterWorld  # packers are heavy to import
-
-    chosen = options.cluster
-    world = ClusterWorld(
-        chosen.scheduler,
-        home,
-        pack=chosen.pack,
-        amounts=options.machine,
-        max_running=chosen.max_running,
-        max_submitted=chosen.max_submitted,
-    )
-    for note in world.notes:
-        say(note)
-    return world
-
-
 def _both(known: Mapping[int, Carried], carried: Mapping[int, Carried]) -> dict[int, Carried]:
     """Return what is known about tasks: from this run, else from earlier ones."""
     both = dict(known)
@@ -340,17 +244,6 @@ def _both(known: Mapping[int, Carried], carried: Mapping[int, Carried]) -> dict[
         before = known.get(place)
         both[place] = one if one.decisions or before is None else replace(one, decisions=before.decisions)
     return both
-
-
-def _explained(sizes: _Sizes, files: Files, places: Iterable[int]) -> list[Explained]:
-    count: Counter[tuple[str, tuple[Decision, ...]]] = Counter()
-    for place in places:
-        task, known = sizes.workflow.tasks[place], sizes.known.get(place)
-        decisions = known.decisions if known else None
-        if decisions is None:
-            decisions = sizes.learner.decide(task.category, task.request, files.input_bytes(task))
-        count[task.category, decisions] += 1
-    return [Explained(category, number, decisions) for (category, decisions), number in count.most_common()]
 
 
 class _Failures:
@@ -366,25 +259,3 @@ class _Failures:
         if settled.state is State.FAILED:
             self._failed[settled.task] = end.note or settled.reason
         self._watcher.ended(end, settled)
-
-
-def _check_commands(workflow: Workflow) -> None:
-    without = [task.name for task in workflow.tasks if not task.command]
-    if without:
-        path = workflow.source.path if workflow.source else None
-        some = f'{len(without):,} of {len(workflow):,} tasks, such as "{without[0]}", say no command'
-        raise InputError(some, path=path, hint="tonnage replay run simulates workflows without commands")
-
-
-def _path(workflow: Workflow) -> Path:
-    """Return where a workflow is; one that is piped in stands for a file in the current folder."""
-    if workflow.source is None:
-        raise InputError("a workflow that was made in Python must be written to a file before it can run")
-    path = workflow.source.path.absolute()
-    return Path.cwd() / "stdin" if _is_piped(workflow) else path
-
-
-def _is_piped(workflow: Workflow) -> bool:
-    """Whether a workflow comes from standard input, or from another program: ``<(make-workflow)``."""
-    path = workflow.source.path.absolute() if workflow.source else Path()
-    return path.is_relative_to("/dev") or path.is_relative_to("/proc")

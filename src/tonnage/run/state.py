@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tonnage.errors import TonnageError
 from tonnage.jobs import Resource
+from tonnage.run.batch_jobs import BatchJob, batch_jobs
 from tonnage.run.folders import RunFolder
 from tonnage.run.journal import Reader, Row
 from tonnage.run.machines import Machine
@@ -32,6 +33,8 @@ class RunState:
     refused: dict[str, str]
     """Tasks that were given up without an attempt, and why."""
     summary: Summary
+    batch_jobs: list[BatchJob]
+    """On a cluster, what was submitted."""
 
 
 def state_of(folder: RunFolder) -> RunState:
@@ -52,6 +55,7 @@ def state_of(folder: RunFolder) -> RunState:
             failed=reader.failed(),
             refused=reader.given_up(),
             summary=summarise(reader.rows(), machine_of(facts)),
+            batch_jobs=batch_jobs(reader),
         )
     finally:
         reader.close()

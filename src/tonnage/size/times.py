@@ -15,6 +15,7 @@ from tonnage.size.tail import guarantee
 __all__ = ["Times", "time_ladder"]
 
 _GROWTH = 2.0
+_FACTORS = 1, 2, 4
 _KEPT = 5_000  # run times of a category: the newest
 _MORE = 1.05  # by which factor they must have become more before they are looked at again
 
@@ -49,8 +50,10 @@ class Times:
 
     def _renew(self) -> None:
         seconds = np.array(self._seconds)
-        most = _GROWTH * float(seconds.max()) if isinf(self._longest) else self._longest
-        ladder = of_rungs(*(min(rung, self._longest) for rung in time_ladder(seconds, most)))
+        first = time_ladder(seconds, self._record)[0]
+        # Whoever takes longer than all before him gets more, and in the end as long as is possible.
+        last = () if isinf(self._longest) else (self._longest,)
+        ladder = of_rungs(*(min(factor * first, self._longest) for factor in _FACTORS), *last)
         if self._decision is not None and self._decision.ladder == ladder:
             return
         self.edition += 1

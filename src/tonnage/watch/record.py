@@ -124,10 +124,10 @@ def parse(text: str) -> object:
 
     try:
         value, end = make_scanner(_Reading)(text, 0)  # type: ignore[arg-type] # it only looks at attributes
-    except StopIteration:
-        raise ValueError("is no JSON") from None
+    except (StopIteration, SystemError):  # the latter where it has no error of the json module to raise
+        raise ValueError("this is no JSON") from None
     if text[end:].strip():
-        raise ValueError("is followed by something")
+        raise ValueError("there is something behind the JSON")
     return value
 
 

@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import IO
 
 from tonnage.batch.scheduler import UnreachableError
@@ -20,6 +21,10 @@ _SECONDS = 60.0
 _LARGEST = 1 << 28
 """Bytes that a program may write: a hundred thousand jobs are a tenth of it."""
 _PIECE = 1 << 20
+_MOST_WORDS = 1 << 14
+_LOOK_SECONDS = 0.5
+_RETRYING = "sleeping and retrying"
+"""What sbatch says where the queue is full: it would hold us up for two minutes."""
 
 _ADDRESSED = ("SLURM_CONF", "SLURM_CONF_SERVER")
 """Where the cluster is; all other variables change what programs do, print or submit."""
@@ -84,6 +89,7 @@ class Client:
         self, program: str, words: Iterable[str], environment: Mapping[str, str], stdin: str | None, seconds: float
     ) -> tuple[str, str]:
         self.calls[program] += 1
+        began = time.monotonic()
         with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as errors:
             given.write((stdin or "").encode(errors="surrogateescape"))
             given.seek(0)
@@ -102,13 +108,15 @@ class Client:
             with process:
                 output = None
                 try:
-                    output = _output(process.stdout, seconds) if process.stdout else b""
+                    output = _output(process, process.stdout, errors, seconds) if process.stdout else b""
                 finally:
                     if output is None:
                         process.kill()
             said = _said(errors)
         if output is None:
-            raise UnreachableError(f"{program} did not answer within {seconds:.0f} s{f': {said}' if said else ''}")
+            raise UnreachableError(
+                f"{program} has no answer after {time.monotonic() - began:.0f} s: {said or 'silence'}"
+            )
         if process.returncode:
             if _SILENCE.search(said):
                 raise UnreachableError(f"Slurm does not answer: {said}")
@@ -116,26 +124,29 @@ class Client:
         return output.decode(errors="replace"), said
 
 
-def _output(stream: IO[bytes], seconds: float) -> bytes | None:
-    """Return all that a program prints; None where it takes too long."""
+def _output(process: subprocess.Popen[bytes], stream: IO[bytes], errors: IO[bytes], seconds: float) -> bytes | None:
+    """Return all that a program prints until it ends; None where it takes too long, or says that it will."""
     pieces: list[bytes] = []
-    left, deadline = _LARGEST, time.monotonic() + seconds
-    with selectors.DefaultSelector() as selector:
+    room, deadline = _LARGEST, time.monotonic() + seconds
+    with selectors.DefaultSelector() as selector, suppress(subprocess.TimeoutExpired):
         selector.register(stream, selectors.EVENT_READ)
-        while selector.select(max(0.0, deadline - time.monotonic())):
+        while (left := deadline - time.monotonic()) > 0 and _RETRYING not in _said(errors):
+            if not selector.select(min(left, _LOOK_SECONDS)):
+                continue
             pieces.append(os.read(stream.fileno(), _PIECE))
             if not pieces[-1]:
+                process.wait(left)
                 return b"".join(pieces)
-            left -= len(pieces[-1])
-            if left < 0:
+            room -= len(pieces[-1])
+            if room < 0:
                 raise TonnageError(f"Slurm prints more than {_LARGEST >> 20} MiB")
     return None
 
 
 def _said(errors: IO[bytes]) -> str:
-    """Return the last words of a program on one line, each without the name of the program before it."""
-    errors.seek(0)
-    lines = errors.read(_PIECE).decode(errors="replace").splitlines()
+    """Return the words of a program on one line, each without the name of the program before it."""
+    # A program goes on writing where we stop reading, unless reading moves nothing.
+    lines = os.pread(errors.fileno(), _MOST_WORDS, 0).decode(errors="replace").splitlines()
     return "; ".join(dict.fromkeys(_bare(line) for line in lines if line.strip()))
 
 

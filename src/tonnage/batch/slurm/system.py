@@ -29,7 +29,7 @@ _PLAIN = SlurmOptions()
 _LETTERS = 60_000
 """Of job numbers on a command line; Linux takes 131,072 in one word."""
 _SUBMIT_SECONDS = 30.0
-"""Where the queue is full, sbatch itself would try again for two minutes."""
+"""As long as sbatch may take: it waits for a controller, and where the queue is full for that."""
 _ACCOUNTING_SECONDS = 120.0
 _DAY, _YEAR = 86400.0, 365 * 86400.0
 
@@ -110,6 +110,10 @@ class Slurm:
         except RefusalError as refusal:
             self._check_size(request)  # a job that is too large is no reason to try again
             raise _refused(request.name, refusal.said) from None
+        except UnreachableError as silence:
+            if _FULL.search(silence.message):
+                raise _refused(request.name, silence.message) from None
+            raise
         number = printed.strip().partition(";")[0]  # "7;cluster" where there are several clusters
         if not number.isdigit():
             raise UnreachableError(f"sbatch printed no number of a job: {printed.strip()[:200]!r}")
@@ -169,7 +173,8 @@ class Slurm:
     def queue(self, run_fraction: float = 1.0) -> Snapshot:
         """Return what the queue looks like to a job submitted now, in whole nodes: see `tonnage.batch.slurm.live`."""
         partition, known = self._partition, self._machines()
-        if not any(known[name].node.usable for name in partition.nodes if name in known):
+        usable = sum(known[name].node.usable for name in partition.nodes if name in known)
+        if not usable:
             raise UnreachableError(f"no node of the partition {partition.name} can be used at the moment")
         fields = ",".join(f"{one}:|" for one in live.FIELDS)
         everybody = self._client.run("squeue", "--noheader", "--array", "--all", f"--Format={fields}")
@@ -183,14 +188,14 @@ class Slurm:
             machines=known,
             jobs=list(live.queued(everybody)),
             reservations=[one for one in live.reservations(kept) if one.name not in own],
-            hidden=self._hidden_ends(now, partition) if self._hidden else None,
+            hidden=self._hidden_ends(now, usable) if self._hidden else None,
         )
         return live.snapshot(seen, run_fraction)
 
-    def _hidden_ends(self, now: float, partition: Partition) -> tuple[float, float]:
+    def _hidden_ends(self, now: float, usable: int) -> tuple[float, float]:
         """Ask when the first node is free, and when all are: where others' jobs are hidden, this much can be known."""
         ends = []
-        for nodes in (1, len(partition.nodes)):
+        for nodes in (1, usable):
             request = Request(
                 name="when",
                 words=("true",),
@@ -276,9 +281,10 @@ class Slurm:
 
     @property
     def _array(self) -> int:
-        """How many elements: they are numbered below MaxArraySize."""
-        size = self._settings.get("MaxArraySize", "")
-        return int(size) if size.isdigit() and int(size) > 1 else 0
+        """How many elements an array may have: they are numbered below MaxArraySize, and each is one job."""
+        sizes = [self._settings.get(name, "") for name in ("MaxArraySize", "MaxJobCount")]
+        most = min((int(size) for size in sizes if size.isdigit()), default=0)
+        return most if most > 1 else 0
 
     @cached_property
     def _partitions(self) -> dict[str, Partition]:

@@ -1,0 +1,149 @@
+"""What a run needs before it begins: where it takes place, what its tasks get, and why."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tonnage.archive import Archive
+from tonnage.batch.scheduler import Scheduler
+from tonnage.errors import InputError
+from tonnage.jobs import Decision, Resource
+from tonnage.run.events import Carried, Rules
+from tonnage.run.files import Files
+from tonnage.run.machines import SHARED
+from tonnage.run.past import known_of, peaks_of_tasks, sized_by_density
+from tonnage.run.worlds import LocalWorld, World
+from tonnage.size import Plan
+from tonnage.size.learning import Learner, as_before
+from tonnage.workflow import Workflow
+
+__all__ = [
+    "ClusterOptions",
+    "Explained",
+    "Options",
+    "Sizes",
+    "check_commands",
+    "explained",
+    "is_piped",
+    "path_of",
+    "sizes_of",
+    "world_of",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterOptions:
+    """To which cluster tasks are sent, and how."""
+
+    scheduler: Scheduler
+    pack: str = "per-task"
+    max_running: int | None = None
+    max_submitted: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a workflow is to be run."""
+
+    strategy: str = "auto"
+    rank: str = "prio"
+    machine: Mapping[Resource, float] = field(default_factory=dict)
+    """What the machine has, where the user says so."""
+    rules: Rules = field(default_factory=Rules)
+    sandbox: bool = False
+    durable: bool = False
+    new: bool = False
+    fields: Mapping[str, str] = field(default_factory=dict)
+    archive: str | None = None
+    cluster: ClusterOptions | None = None
+    """To which cluster tasks are sent; None: they run on this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """What some tasks of a category are tried with at first: all that are tried with the same."""
+
+    category: str
+    tasks: int
+    decisions: tuple[Decision, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What decides how much tasks get."""
+
+    workflow: Workflow
+    """With requests where those decide."""
+    learner: Learner
+    known: Mapping[int, Carried]
+    """Tasks about which more is known than their category."""
+
+
+def sizes_of(workflow: Workflow, strategy: str, world: World, archive: Archive) -> Sizes:
+    """Return what decides how much tasks get, from what the archive knows."""
+    own = peaks_of_tasks(archive, workflow) if strategy == "auto" else {}
+    if strategy == "density":
+        workflow, strategy = sized_by_density(archive, workflow), "declared"
+    plan = Plan(strategy=strategy, machine=world.amounts(), resources=SHARED, parts=world.coarse)
+    learner = Learner(plan, known_of(archive, workflow))
+    known = {}
+    for place, memory in own.items():
+        task = workflow.tasks[place]
+        known[place] = Carried(0, as_before(learner.decide(task.category, task.request), memory, parts=world.coarse))
+    return Sizes(workflow, learner, known)
+
+
+def world_of(home: Path, options: Options, say: Callable[[str], None]) -> World:
+    """Return where a run takes place; raises InputError where nothing can run there."""
+    if options.cluster is None:
+        return LocalWorld(home, options.machine)
+    from tonnage.run.cluster import ClusterWorld  # packers are heavy to import
+
+    chosen = options.cluster
+    world = ClusterWorld(
+        chosen.scheduler,
+        home,
+        pack=chosen.pack,
+        amounts=options.machine,
+        max_running=chosen.max_running,
+        max_submitted=chosen.max_submitted,
+    )
+    for note in world.notes:
+        say(note)
+    return world
+
+
+def explained(sizes: Sizes, files: Files, places: Iterable[int]) -> list[Explained]:
+    """Return what tasks are tried with at first, the most usual first."""
+    count: Counter[tuple[str, tuple[Decision, ...]]] = Counter()
+    for place in places:
+        task, known = sizes.workflow.tasks[place], sizes.known.get(place)
+        decisions = known.decisions if known else None
+        if decisions is None:
+            decisions = sizes.learner.decide(task.category, task.request, files.input_bytes(task))
+        count[task.category, decisions] += 1
+    return [Explained(category, number, decisions) for (category, decisions), number in count.most_common()]
+
+
+def check_commands(workflow: Workflow) -> None:
+    """Raise InputError where tasks say no command."""
+    without = [task.name for task in workflow.tasks if not task.command]
+    if without:
+        path = workflow.source.path if workflow.source else None
+        some = f'{len(without):,} of {len(workflow):,} tasks, such as "{without[0]}", say no command'
+        raise InputError(some, path=path, hint="tonnage replay run simulates workflows without commands")
+
+
+def path_of(workflow: Workflow) -> Path:
+    """Return where a workflow is; one that is piped in stands for a file in the current folder."""
+    if workflow.source is None:
+        raise InputError("a workflow that was made in Python must be written to a file before it can run")
+    path = workflow.source.path.absolute()
+    return Path.cwd() / "stdin" if is_piped(workflow) else path
+
+
+def is_piped(workflow: Workflow) -> bool:
+    """Whether a workflow comes from standard input, or from another program: ``<(make-workflow)``."""
+    path = workflow.source.path.absolute() if workflow.source else Path()
+    return path.is_relative_to("/dev") or path.is_relative_to("/proc")

@@ -1,0 +1,224 @@
+"""Agents: real processes on this machine that stand for nodes, some of which are killed, stopped or abandoned."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from run.batching import running, wait_until
+from tonnage.run.agents import Agents, here, srun, undelivered
+from tonnage.run.minders import Answer, Order, Seen
+
+Make = Callable[..., Order]
+
+
+@pytest.fixture
+def agents(tmp_path: Path) -> Iterator[Agents]:
+    with Agents(tmp_path, ["n1", "n2"], "token", launcher=here) as some:
+        yield some
+
+
+@pytest.fixture
+def order(tmp_path: Path) -> Make:
+    def make(attempt: int, script: str, **options: object) -> Order:
+        files = {"stdout": str(tmp_path / f"{attempt}.out"), "stderr": str(tmp_path / f"{attempt}.err")}
+        environment = {"MARK": f"{tmp_path}", "TONNAGE_ATTEMPT": f"token:{attempt}"}
+        given = {"folder": str(tmp_path), "executable": "/bin/sh", "environment": environment, **files, **options}
+        return Order(attempt, ("sh", "-c", script), **given)  # type: ignore[arg-type]
+
+    return make
+
+
+def finish(agents: Agents, seconds: float = 30) -> dict[int, Answer]:
+    """Wait until nothing runs."""
+    answers: dict[int, Answer] = {}
+    deadline = time.monotonic() + seconds
+    while agents.running:
+        assert time.monotonic() < deadline, f"{agents.running} still run"
+        for answer in agents.wait(1):
+            if isinstance(answer, Answer):
+                assert answer.attempt not in answers
+                answers[answer.attempt] = answer
+    return answers
+
+
+def pid_of(agents: Agents, number: int) -> int:
+    return agents._nodes[number].process.pid
+
+
+def test_orders_run_where_they_should(agents: Agents, order: Make, tmp_path: Path) -> None:
+    agents.start([order(number, f"echo {number}; exit {number}", machine=number % 2) for number in range(6)])
+    assert agents.running == 6
+    answers = finish(agents)
+    assert {number: answer.host for number, answer in answers.items()} == {
+        number: ("n1", "n2")[number % 2] for number in range(6)
+    }
+    assert {number: answer.status for number, answer in answers.items()} == {n: n << 8 for n in range(6)}
+    assert (tmp_path / "3.out").read_text() == "3\n"
+    assert agents.there == 2
+    assert agents.lost_machines() == []
+
+
+def test_many_short_tasks(agents: Agents, order: Make) -> None:
+    count, at_once = 600, 8
+    agents.start([order(number, ":", machine=number % 2) for number in range(at_once)])
+    begun, ended = at_once, 0
+    while ended < count:
+        found = [one for one in agents.wait(30) if isinstance(one, Answer)]
+        assert all(answer.status == 0 for answer in found)
+        ended += len(found)
+        more = range(begun, min(count, begun + len(found)))
+        begun = more.stop
+        agents.start([order(number, ":", machine=number % 2) for number in more])
+
+
+def test_what_is_long_arrives_whole(agents: Agents, order: Make) -> None:
+    """Pipes take 64 kB at a time, and agents are not always quick to read."""
+    large = "x" * 100_000
+    agents.start([order(number, f"test ${{#A}} = 100000 # {large}", environment={"A": large}) for number in range(40)])
+    assert {answer.status for answer in finish(agents).values()} == {0}
+
+
+def test_running_tasks_are_seen_and_stopped(agents: Agents, order: Make, tmp_path: Path) -> None:
+    agents.start([order(1, "sleep 50; true")])
+    seen: list[Seen] = []
+    while not seen:
+        seen += [one for one in agents.wait(5) if isinstance(one, Seen)]
+    assert seen[0].attempt == 1
+    agents.stop(1)
+    assert finish(agents)[1].stopped_because == "cancelled"
+    assert running(f"{tmp_path}") == []
+
+
+def test_a_killed_agent_is_a_lost_machine(agents: Agents, order: Make, tmp_path: Path) -> None:
+    agents.start([order(1, "sleep 50"), order(2, "sleep 0.5", machine=1)])
+    wait_until(lambda: running(f"{tmp_path}"))
+    os.kill(pid_of(agents, 0), signal.SIGKILL)
+    answers = finish(agents)
+    assert (answers[1].lost, answers[1].stopped_because, answers[1].host) == (True, "machine lost", "n1")
+    assert answers[2].status == 0
+    assert agents.lost_machines() == [0]
+    assert agents.lost_machines() == []
+    assert agents.there == 1
+    wait_until(lambda: not running(f"{tmp_path}"))
+    agents.start([order(3, "true")])
+    (answer,) = agents.wait(1)
+    assert isinstance(answer, Answer)
+    assert answer.lost
+
+
+def test_a_silent_agent_is_a_lost_machine(order: Make, tmp_path: Path) -> None:
+    with Agents(tmp_path, ["n1", "n2"], "token", launcher=here, patience=3.0) as agents:
+        agents.start([order(1, "sleep 50"), order(2, "sleep 0.1", machine=1)])
+        wait_until(lambda: len(running(f"{tmp_path}")) >= 2)
+        stopped = pid_of(agents, 0)
+        os.kill(stopped, signal.SIGSTOP)
+        begun = time.monotonic()
+        answers = finish(agents)
+        assert 2 < time.monotonic() - begun < 15
+        assert answers[1].stopped_because == "machine lost"
+        assert answers[2].status == 0
+        wait_until(lambda: not running(f"{tmp_path}"))
+
+
+def test_an_agent_that_is_told_to_end_by_others(agents: Agents, order: Make, tmp_path: Path) -> None:
+    """As a cluster does with all processes of a batch job, those of tasks included."""
+    agents.start([order(1, "sleep 50"), order(2, "trap 'exit 0' TERM; sleep 50 & wait")])
+    wait_until(lambda: len(running(f"{tmp_path}")) >= 3)
+    for pid in (*running(f"{tmp_path}"), pid_of(agents, 0)):
+        os.kill(pid, signal.SIGTERM)
+    answers = finish(agents)
+    assert answers[1].stopped_because == "terminated"
+    assert agents.lost_machines() == [0]
+
+
+def test_everything_is_ended(agents: Agents, order: Make, tmp_path: Path) -> None:
+    agents.start([order(number, "trap '' TERM; sleep 50; true", machine=number % 2) for number in range(6)])
+    wait_until(lambda: len(running(f"{tmp_path}")) >= 6)
+    agents.end(5)
+    begun = time.monotonic()
+    answers = finish(agents)
+    assert time.monotonic() - begun < 5
+    assert {answer.stopped_because for answer in answers.values()} == {"terminated"}
+    assert not any(answer.lost for answer in answers.values())
+    assert agents.lost_machines() == []
+
+
+def test_the_end_does_not_wait_for_long(agents: Agents, order: Make, tmp_path: Path) -> None:
+    agents.start([order(1, "sleep 50")])
+    wait_until(lambda: running(f"{tmp_path}"))
+    os.kill(pid_of(agents, 0), signal.SIGSTOP)
+    agents.end(0.3)
+    assert finish(agents, 5)[1].stopped_because == "terminated"
+
+
+def test_an_agent_that_cannot_be_started_is_lost(tmp_path: Path, order: Make) -> None:
+    with Agents(tmp_path, ["n1"], "token", launcher=lambda node: ("/bin/false",)) as agents:
+        agents.start([order(1, "true")])
+        assert finish(agents)[1].stopped_because == "machine lost"
+        assert agents.lost_machines() == [0]
+
+
+CARRIER = """
+import sys, time
+from pathlib import Path
+from tonnage.run.agents import Agents, here
+from tonnage.run.minders import Order
+folder = Path(sys.argv[1])
+agents = Agents(folder, ["n1"], "token", launcher=here)
+def order(attempt, script):
+    mark = {"MARK": str(folder)}
+    return Order(attempt, ("sh", "-c", script), "/bin/sh", str(folder), f"{folder}/{attempt}.out", "/dev/null", mark)
+agents.start([order(1, "true")])
+while agents.running:
+    agents.wait(1)
+agents.start([order(2, "echo done"), order(3, "sleep 50")])
+while not (folder / "2.out").exists():
+    time.sleep(0.01)
+time.sleep(0.5)
+print("now", flush=True)
+time.sleep(50)
+"""
+
+
+def test_what_nobody_hears_is_left_in_words(tmp_path: Path) -> None:
+    """The carrier is killed while an answer is under way."""
+    words = [sys.executable, "-c", CARRIER, str(tmp_path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as carrier:
+        assert carrier.stdout is not None
+        assert carrier.stdout.readline() == "now\n"
+        carrier.kill()
+    wait_until(lambda: 2 in undelivered(tmp_path))
+    wait_until(lambda: not running(f"{tmp_path}"))
+    answers = undelivered(tmp_path)
+    assert answers[2].status == 0
+    assert answers[2].host == "n1"
+    assert 3 not in answers
+
+
+def test_descriptors_are_watched_also(agents: Agents) -> None:
+    reader, writer = os.pipe()
+    agents.watch_also(reader)
+    os.write(writer, b"x")
+    begun = time.monotonic()
+    assert agents.wait(20) == []
+    assert time.monotonic() - begun < 10
+    os.close(reader)
+    os.close(writer)
+
+
+def test_srun_gets_only_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SLURM_MEM_PER_CPU", "SLURM_LABELIO", "SRUN_CPUS_PER_TASK", "SBATCH_EXPORT"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    written = tmp_path / "environment"
+    with Agents(tmp_path, ["n1"], "token", launcher=lambda node: ("sh", "-c", f"env > {written}", *srun(node))):
+        wait_until(lambda: written.exists() and written.read_text().endswith("\n"))
+    names = {line.partition("=")[0] for line in written.read_text().splitlines()}
+    assert {name for name in names if name.startswith(("SLURM", "SRUN", "SBATCH"))} <= {"SLURM_JOB_ID", "SLURM_CONF"}
+    assert "SLURM_JOB_ID" in names

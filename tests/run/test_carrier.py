@@ -1,0 +1,245 @@
+"""Carriers: packed batch jobs without a cluster; agents on this machine stand for nodes."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from run.batching import MACHINES, BatchJob, wait_until
+from run.helping import kill, marked
+from tonnage.jobs import Amounts, Outcome
+from tonnage.run.cargo import LEDGER
+from tonnage.run.events import Carried, Rules, State
+from tonnage.run.ledger import (
+    AttemptStarted,
+    Ledger,
+    MachineLost,
+    TaskRefused,
+)
+from tonnage.watch.proc import children
+
+TAKE = f"{sys.executable} -c 'import time; x = b\"a\" * {{bytes}}; time.sleep({{seconds}})'"
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> BatchJob:
+    return BatchJob(tmp_path)
+
+
+def agent_of(carrier: "subprocess.Popen[str]", node: str) -> int:
+    """Return the agent of a node."""
+    wait_until(lambda: len(children(carrier.pid)) >= 1)
+    return next(
+        pid
+        for pid in children(carrier.pid)
+        if f"\0{node}\0".encode() in Path("/proc", str(pid), "cmdline").read_bytes()
+    )
+
+
+def test_tasks_of_many_sizes(job: BatchJob) -> None:
+    random = Random(1)
+    for number in range(40):
+        after = random.sample(range(max(0, number - 10), number), min(number, random.choice([0, 0, 1, 2])))
+        asked = Amounts.of(cores=random.choice([1, 1, 2, 4]), memory=random.choice([5e7, 4e8, 9e8]), disk=1e6)
+        files = "".join(f"cat {parent}.out && " for parent in after)
+        job.add(f"{number}", f"{files}sleep 0.05 && echo {number} > {number}.out", *after, request=asked)
+    job.go()
+    job.check()
+    assert job.bye() == "nothing is left to do"
+    assert {entry.node for entry in job.entries() if isinstance(entry, AttemptStarted)} == set(MACHINES)
+    numbers = [entry.start.attempt for entry in job.entries() if isinstance(entry, AttemptStarted)]
+    assert numbers == list(range(1000, 1040))
+    assert list((job.path / "agents").rglob("words/*")) == []
+
+
+def test_more_memory_is_given_where_it_is_short(job: BatchJob) -> None:
+    job.add("large", TAKE.format(bytes=150_000_000, seconds=1), request=Amounts.of(cores=1, memory=60e6))
+    job.add("small", "true")
+    job.go()
+    assert job.outcomes("large") == [Outcome.EXHAUSTED, Outcome.EXHAUSTED, Outcome.DONE]
+    assert job.outcomes("small") == [Outcome.DONE]
+    job.check()
+
+
+def test_what_is_known_is_carried(job: BatchJob) -> None:
+    """The attempts before count, and the size that they came to is where this begins."""
+    job.add("one", "exit 1")
+    job.go(rules=Rules(retries=1))
+    first = next(entry.start for entry in job.entries() if isinstance(entry, AttemptStarted))
+    assert job.outcomes("one") == [Outcome.FAILED, Outcome.FAILED]
+    assert job.ends()[-1].settled.state is State.FAILED
+    second = BatchJob(job.folder, 2)
+    second.add("one", "true")
+    second.go(carried={0: Carried(2, first.decisions)}, strategy="max-seen")
+    (began,) = (entry.start for entry in second.entries() if isinstance(entry, AttemptStarted))
+    assert (began.attempt, began.number, began.decisions) == (2000, 3, first.decisions)
+
+
+def test_what_fits_nowhere_is_refused(job: BatchJob) -> None:
+    job.add("huge", "true", request=Amounts.of(cores=1, memory=1e12))
+    job.add("small", "true")
+    entries = job.go()
+    (refused,) = (entry for entry in entries if isinstance(entry, TaskRefused))
+    assert refused.task == "huge"
+    assert refused.settled.state is State.FAILED
+    assert job.done() == {"small": 1}
+
+
+def test_sandboxes(job: BatchJob) -> None:
+    first = job.add("first", "echo 1 > a; echo 2 > b", outputs=("a",))
+    job.add("second", "cat a > c", first, inputs=("a",), outputs=("c",))
+    job.go(sandbox=True)
+    assert (job.folder / "c").read_text() == "1\n"
+    assert not (job.folder / "b").exists()
+
+
+def test_one_batch_job_waits_for_another(job: BatchJob) -> None:
+    other = BatchJob(job.folder, 2, ["n1"])
+    job.add("a", "sleep 1; echo a > a", outputs=("a",))
+    job.add("b", "sleep 0.1; echo b > b", outputs=("b",))
+    both = other.add("both", "cat a b > c", inputs=("a", "b"))
+    after = other.add("after", "cat c", both)
+    alone = other.add("alone", "true")
+    other.write(awaited={both: ((1, "a"), (1, "b")), after: ((1, "b"),)})
+    job.write()
+    with other.begin() as waiting:
+        wait_until(lambda: other.done() == {"alone": 1})
+        with job.begin() as carrier:
+            job.finish(carrier)
+        other.finish(waiting)
+    assert alone == 2
+    assert (job.folder / "c").read_text() == "a\nb\n"
+    other.check()
+
+
+def test_what_waits_for_a_task_that_failed_does_not_start(job: BatchJob) -> None:
+    other = BatchJob(job.folder, 2, ["n1"])
+    job.add("a", "exit 1")
+    first = other.add("first", "true")
+    other.add("second", "true", first)
+    other.add("third", "true")
+    job.go()
+    other.go(awaited={first: ((1, "a"),)})
+    assert other.done() == {"third": 1}
+    assert other.bye() == "nothing is left to do"
+
+
+def test_what_cannot_come_any_more_is_not_waited_for(job: BatchJob) -> None:
+    """Whoever sees that a batch job is gone says good-bye in its name."""
+    job.add("first", "true")
+    job.write(awaited={0: ((2, "a"),)})
+    with job.begin() as carrier:
+        wait_until(lambda: len(children(carrier.pid)) >= 3)
+        (job.path.parent / "2").mkdir()
+        ledger = Ledger(job.path.parent / "2" / LEDGER, (), ())
+        ledger.bye("it is gone", 5.0)
+        ledger.close()
+        job.finish(carrier)
+    assert job.done() == {}
+
+
+def test_the_numbers_for_attempts_are_not_exceeded(job: BatchJob) -> None:
+    for number in range(10):
+        job.add(f"{number}", "true")
+    job.go(attempts=7)
+    assert len(job.done()) == 7
+    assert job.bye() == "the numbers for attempts are used up"
+    assert max(entry.end.attempt for entry in job.ends()) == 1006
+
+
+def test_nothing_more_starts_after_a_failure_where_that_is_the_rule(job: BatchJob) -> None:
+    first = job.add("first", "exit 1")
+    job.add("second", "true", first)
+    job.nodes = ["n2"]
+    for number in range(6):
+        job.add(f"{number}", "sleep 0.3")
+    job.go(rules=Rules(fail_fast=True))
+    assert len(job.done()) < 6
+
+
+def test_a_batch_job_that_is_ended(job: BatchJob) -> None:
+    for number in range(12):
+        job.add(f"{number}", "sleep 50; true", outputs=("x",) if number == 0 else ())
+    job.write()
+    with job.begin() as carrier:
+        wait_until(lambda: len(marked(job.token)) >= 10)
+        carrier.send_signal(signal.SIGTERM)
+        job.finish(carrier, 1)
+    assert job.bye() == "the batch job was ended"
+    assert {(entry.end.outcome, entry.end.note) for entry in job.ends()} == {(Outcome.LOST, "its batch job was ended")}
+    assert len(job.ends()) == 10
+    assert marked(job.token) == []
+
+
+def test_a_killed_agent_takes_its_node_with_it(job: BatchJob) -> None:
+    for number in range(30):
+        job.add(f"{number}", "sleep 0.3")
+    job.write()
+    with job.begin() as carrier:
+        wait_until(lambda: len(marked(job.token)) >= 10)
+        kill(agent_of(carrier, "n1"))
+        job.finish(carrier)
+    (lost,) = (entry for entry in job.entries() if isinstance(entry, MachineLost))
+    assert lost.node == "n1"
+    place = job.entries().index(lost)
+    assert all(entry.node != "n1" for entry in job.entries()[place:] if isinstance(entry, AttemptStarted))
+    job.check()
+
+
+def test_all_agents_are_lost(job: BatchJob) -> None:
+    for number in range(20):
+        job.add(f"{number}", "sleep 50")
+    job.write()
+    with job.begin() as carrier:
+        wait_until(lambda: len(marked(job.token)) >= 10)
+        for node in job.nodes:
+            kill(agent_of(carrier, node))
+        job.finish(carrier, 1)
+    assert job.bye() == "all nodes were lost"
+    wait_until(lambda: not marked(job.token))
+
+
+def test_a_killed_carrier_is_started_again(job: BatchJob) -> None:
+    """By a cluster that lost a node: what was done is not done again, and numbers of attempts go on behind."""
+    for number in range(30):
+        job.add(f"{number}", f"sleep 0.4; echo {number} >> {number}.out", outputs=(f"{number}.out",))
+    job.add("failing", "exit 1")
+    job.write()
+    with job.begin() as carrier:
+        wait_until(lambda: len(job.done()) >= 8)
+        kill(carrier.pid)
+    wait_until(lambda: not marked(job.token))
+    before = job.done()
+    last = max(entry.start.attempt for entry in job.entries() if isinstance(entry, AttemptStarted))
+    with (job.path / LEDGER).open("ab") as file:
+        file.write(b'{"event": "started", "task": "29", "no')
+    with job.begin() as carrier:
+        job.finish(carrier)
+    assert job.done() == Counter(f"{number}" for number in range(30))
+    assert all((job.folder / f"{number}.out").read_text() == f"{number}\n" for number in range(30))
+    began = [entry for entry in job.entries() if isinstance(entry, AttemptStarted)]
+    again = [entry for entry in began if entry.start.attempt > last]
+    assert not {entry.task for entry in again} & before.keys()
+    assert len({entry.start.attempt for entry in began}) == len(began)
+    assert job.outcomes("failing") == [Outcome.FAILED]
+    assert job.bye() == "nothing is left to do"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["--here", "n9"], "none of the nodes is known: n9"), ([], "this is no batch job of Slurm")],
+)
+def test_a_carrier_that_cannot_work_says_why(job: BatchJob, arguments: list[str], message: str) -> None:
+    job.add("one", "true")
+    job.write()
+    words = [sys.executable, "-P", "-m", "tonnage.run.carrier", str(job.path), *arguments]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SLURM")}
+    ended = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
+    assert ended.returncode == 1
+    assert message in ended.stdout
+    assert ended.stderr == ""

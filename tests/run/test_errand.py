@@ -1,0 +1,177 @@
+"""Errands: one command in a batch job of its own; its answer is left as words, whatever happens to it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from run.batching import Errands, running, wait_until
+from tonnage.run.minders import words_of
+from tonnage.watch.proc import children
+from tonnage.watch.record import parse
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Errands:
+    return Errands(tmp_path / "run")
+
+
+def test_an_answer_is_what_minders_answer(run: Errands) -> None:
+    attempt = run.add("echo $A; sleep 0.1; exit 3", environment={"A": "bäh"})
+    assert run.call(SLURM_RESTART_COUNT="2", SLURMD_NODENAME="n7") == ""
+    answer = run.words(attempt)
+    assert (answer.attempt, answer.status, answer.stopped_because, answer.error) == (100, 3 << 8, None, None)
+    assert (answer.host, answer.restarts, answer.lost, answer.notes) == ("n7", 2, False, [])
+    assert answer.used["wall_time"] >= 0.1
+    assert answer.stderr is None
+    assert answer.stdout == str(run.path / "logs" / "100.out")
+    assert Path(answer.stdout).read_text() == "bäh\n"
+    assert [path.name for path in (run.path / "logs").iterdir()] == ["100.out"]
+
+
+def test_each_element_has_its_order(run: Errands) -> None:
+    for number in range(4):
+        run.add(f"echo {number}")
+    run.call(SLURM_ARRAY_TASK_ID="2")
+    run.call("3")
+    run.call()
+    texts = {path.name: path.read_text() for path in (run.path / "logs").iterdir()}
+    assert texts == {"100.out": "0\n", "102.out": "2\n", "103.out": "3\n"}
+    assert run.words().host == os.uname().nodename
+
+
+def test_limits_are_kept(run: Errands) -> None:
+    script = f"exec {sys.executable} -c 'import time; x = b\"a\" * 200_000_000; time.sleep(30)'"
+    run.add(script, limits={"memory": 100e6})
+    run.call()
+    answer = run.words()
+    assert answer.stopped_because == "limit"
+    assert answer.exceeded["memory"][0] == 100e6
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_batch_job_that_is_ended(run: Errands, number: int) -> None:
+    mark = f"{run.path}"
+    run.add("trap '' TERM INT HUP; (sleep 50 & sleep 50)", environment={"MARK": mark})
+    with run.begin() as errand:
+        wait_until(lambda: len(running(mark)) >= 3)
+        errand.send_signal(number)
+        assert errand.wait(20) == 0
+    assert running(mark) == []
+    assert run.words().stopped_because == "terminated"
+    assert not run.words().lost
+
+
+def test_the_command_may_hear_of_the_end_first(run: Errands) -> None:
+    mark = f"{run.path}"
+    run.add("exec sleep 50", environment={"MARK": mark})
+    with run.begin() as errand:
+        wait_until(lambda: running(mark))
+        (command,) = running(mark)
+        os.kill(command, signal.SIGTERM)
+        time.sleep(0.02)
+        errand.terminate()
+        assert errand.wait(20) == 0
+    assert run.words().stopped_because == "terminated"
+
+
+def test_a_command_that_dies_by_itself_was_not_ended(run: Errands) -> None:
+    run.add("kill -TERM $$")
+    run.call()
+    answer = run.words()
+    assert (answer.status, answer.stopped_because) == (signal.SIGTERM, None)
+
+
+def test_what_has_ended_is_not_run_again(run: Errands) -> None:
+    run.add("echo once >> count")
+    run.call()
+    run.call()
+    assert (run.path / "count").read_text() == "once\n"
+
+
+def test_what_cannot_be_started_is_answered(run: Errands) -> None:
+    run.add("true", executable="/no/such/program")
+    run.call()
+    answer = run.words()
+    assert answer.status is None
+    assert answer.error is not None
+    assert "No such file" in answer.error
+
+
+@pytest.mark.parametrize("whom", ["guard", "minder"])
+def test_a_killed_monitor_takes_the_command_with_it(run: Errands, whom: str) -> None:
+    mark = f"{run.path}"
+    run.add("sleep 50 & sleep 50", environment={"MARK": mark})
+    with run.begin() as errand:
+        wait_until(lambda: len(running(mark)) >= 2)
+        (minder,) = children(errand.pid)
+        os.kill(errand.pid if whom == "guard" else minder, signal.SIGKILL)
+        assert errand.wait(20) == (0 if whom == "minder" else -signal.SIGKILL)
+        wait_until(lambda: not running(mark))
+    wait_until(lambda: words_of(run.path, 100))
+    assert run.words().lost
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ("rm -r batch", "No such file or directory"),
+        (": > batch/1/orders", "there is no order 0"),
+        ("echo '{' > batch/1/orders", "is no JSON"),
+        ("echo '[]' > batch/1/orders", "tonnage errand: "),
+        ("rm -r logs", "No such file or directory"),
+        ("touch words", "exists"),
+    ],
+)
+def test_what_is_damaged_is_said(run: Errands, damage: str, message: str) -> None:
+    run.add("touch ran")
+    subprocess.run(["/bin/sh", "-c", damage], cwd=run.path, check=True)
+    with run.begin() as errand:
+        said = errand.communicate(timeout=30)[1]
+    assert errand.returncode == 1
+    assert message in said
+    assert "Traceback" not in said
+    assert not (run.path / "ran").exists()
+
+
+def test_an_answer_that_cannot_be_written_is_said(run: Errands) -> None:
+    run.add("rm -r words; touch words")
+    with run.begin() as errand:
+        said = errand.communicate(timeout=30)[1]
+    assert errand.returncode == 1
+    assert "the answer cannot be written" in said
+    assert "Traceback" not in said
+
+
+def test_it_starts_with_little() -> None:
+    slow = ["numpy", "click", "dataclasses", "typing", "re", "pathlib", "logging", "json", "enum", "subprocess"]
+    program = "import sys; import tonnage.watch.errand; print(*sys.modules)"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    words = [sys.executable, "-P", "-S", "-c", program]
+    loaded = subprocess.run(words, capture_output=True, text=True, check=True, env=environment).stdout.split()
+    assert set(loaded).isdisjoint(slow)
+
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+@given(plain)
+def test_json_is_read_as_others_read_it(value: object) -> None:
+    assert parse(json.dumps(value) + "\n") == value
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"a": }', "1 2", "nothing", "[1,]"])
+def test_what_is_no_json_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"JSON|Expecting|Illegal"):
+        parse(text)

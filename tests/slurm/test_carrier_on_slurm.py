@@ -1,0 +1,155 @@
+"""Errands and packed batch jobs on a real Slurm, and what becomes of them when parts of it are killed."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from run.batching import BatchJob, Errands, wait_until
+from run.helping import kill, marked
+from slurm.cluster import SlurmCluster
+from tonnage.jobs import Amounts, Outcome
+from tonnage.run.ledger import AttemptStarted, Bye, MachineLost
+from tonnage.run.machines import Machine
+from tonnage.run.minders import words_of
+
+SlurmWith = Callable[..., SlurmCluster]
+MACHINES = {f"n{number}": Machine(4, 2000 * 2.0**20, 1e9) for number in range(1, 9)}
+
+
+class Packed(BatchJob):
+    """A packed batch job of a real cluster."""
+
+    def submit(self, cluster: SlurmCluster, nodes: int, **options: object) -> str:
+        """Submit it, and return what Slurm calls it."""
+        self.write(nodes=MACHINES, **options)
+        script = self.path / "script"
+        script.write_text(f"#!/bin/sh\nexec {sys.executable} -P -m tonnage.run.carrier {self.path}\n")
+        whole = ("--exclusive", "--mem=0", f"--nodes={nodes}", "--no-kill", "--no-requeue")
+        files = (f"--output={self.path}/out", f"--chdir={self.folder}")
+        return cluster.command("sbatch", "--parsable", *whole, *files, str(script)).strip()
+
+    def wait(self, seconds: float = 60) -> None:
+        """Wait until it has said good-bye."""
+        wait_until(lambda: any(isinstance(entry, Bye) for entry in self.entries()[-1:]), seconds)
+        wait_until(lambda: not marked(self.token))
+
+    def wait_for_tasks(self, number: int) -> None:
+        """Wait until so many run."""
+        wait_until(lambda: len(marked(self.token)) >= number, 40)
+
+    def nodes_in_use(self) -> list[str]:
+        return sorted({entry.node for entry in self.entries() if isinstance(entry, AttemptStarted)})
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Packed:
+    return Packed(tmp_path)
+
+
+def sleepers(job: Packed, number: int, seconds: float) -> None:
+    for task in range(number):
+        job.add(f"{task}", f"sleep {seconds}")
+
+
+def process(pattern: str) -> int:
+    """Return the first process with these words."""
+    found = subprocess.run(["pgrep", "-o", "-f", pattern], capture_output=True, text=True, check=True)
+    return int(found.stdout)
+
+
+def test_tasks_of_many_sizes_on_three_nodes(clear_slurm: SlurmCluster, job: Packed) -> None:
+    random = Random(2)
+    for number in range(40):
+        after = random.sample(range(max(0, number - 10), number), min(number, random.choice([0, 0, 1])))
+        asked = Amounts.of(cores=random.choice([1, 1, 2, 4]), memory=random.choice([5e7, 4e8, 1.5e9]), disk=1e6)
+        job.add(f"{number}", f"sleep 0.1; test $SLURM_JOB_ID; echo $SLURMD_NODENAME > {number}", *after, request=asked)
+    job.submit(clear_slurm, 3)
+    job.wait()
+    job.check(MACHINES)
+    assert len(job.nodes_in_use()) == 3
+    for entry in job.ends():
+        assert (job.folder / entry.task).read_text().strip() == entry.end.host
+
+
+def test_a_cancelled_batch_job_says_how_its_attempts_ended(clear_slurm: SlurmCluster, job: Packed) -> None:
+    sleepers(job, 20, 50)
+    job.add("ending well", "trap 'exit 0' TERM; sleep 50 & wait")  # it cannot have finished
+    number = job.submit(clear_slurm, 2)
+    job.wait_for_tasks(8)
+    clear_slurm.command("scancel", number)
+    job.wait(20)
+    assert {(entry.end.outcome, entry.end.note) for entry in job.ends()} == {(Outcome.LOST, "its batch job was ended")}
+    assert job.bye() == "the batch job was ended"
+
+
+def test_killed_agents_and_carriers(clear_slurm: SlurmCluster, job: Packed) -> None:
+    sleepers(job, 24, 1)
+    number = job.submit(clear_slurm, 3)
+    job.wait_for_tasks(12)
+    second = job.nodes_in_use()[1]
+    kill(process(f"^{sys.executable} .*tonnage.run.agent {job.path} {second} "))
+    job.wait()
+    job.check(MACHINES)
+    assert [entry.node for entry in job.entries() if isinstance(entry, MachineLost)] == [second]
+
+    other = Packed(job.folder, 2)
+    sleepers(other, 24, 1)
+    number = other.submit(clear_slurm, 2)
+    wait_until(lambda: len(other.done()) >= 4, 40)
+    kill(process(f"tonnage.run.carrier {other.path}"))
+    wait_until(lambda: not clear_slurm.command("squeue", "--noheader", f"--jobs={number}", "--states=R,CG"))
+    wait_until(lambda: not marked(other.token))
+    assert 4 <= len(other.done()) < 24
+    other.submit(clear_slurm, 2)
+    other.wait()
+    assert set(other.done().values()) == {1}
+    assert len(other.done()) == 24
+
+
+def test_a_node_dies(slurm_with: SlurmWith, job: Packed) -> None:
+    """Heartbeats tell long before the controller does, which is not told here."""
+    cluster = slurm_with(nodes=3)
+    sleepers(job, 20, 1)
+    job.submit(cluster, 3, patience=4.0)
+    job.wait_for_tasks(12)
+    cluster.kill_node("n3")
+    job.wait()
+    job.check(MACHINES)
+    assert [entry.node for entry in job.entries() if isinstance(entry, MachineLost)] == ["n3"]
+
+
+def test_errands_of_an_array(clear_slurm: SlurmCluster, tmp_path: Path) -> None:
+    run = Errands(tmp_path / "run")
+    for number in range(4):
+        run.add(f"echo {number}")
+    mark = f"{run.path}"
+    run.add("trap '' TERM; sleep 50; true", environment={"MARK": mark, "TONNAGE_ATTEMPT": f"{mark}:104"})
+    run.add("sleep 50; true", environment={"TONNAGE_ATTEMPT": f"{mark}:105"})
+    script = run.path / "script"
+    script.write_text(f"#!/bin/sh\nexec {sys.executable} -P -m tonnage.watch.errand {run.batch}\n")
+    options = ("--array=0-5", "--mem=50", f"--output={run.path}/%a", f"--chdir={run.path}")
+    array = clear_slurm.command("sbatch", "--parsable", *options, str(script)).strip()
+    wait_until(lambda: all(words_of(run.path, 100 + element) for element in range(4)), 40)
+    wait_until(lambda: len(marked(mark)) >= 4, 40)
+    clear_slurm.command("scancel", array)
+    wait_until(lambda: words_of(run.path, 104) and words_of(run.path, 105), 20)
+    answers = [run.words(100 + element) for element in range(6)]
+    assert [answer.status for answer in answers[:4]] == [0] * 4
+    assert {answer.host for answer in answers} <= set(clear_slurm.nodes)
+    assert [answer.stopped_because for answer in answers[4:]] == ["terminated"] * 2
+    assert (run.path / "logs" / "102.out").read_text() == "2\n"
+    wait_until(lambda: not marked(mark))
+
+
+def test_an_errand_that_succeeded_is_a_completed_job(clear_slurm: SlurmCluster, tmp_path: Path) -> None:
+    """The command's own status is in the words, not in Slurm's state."""
+    run = Errands(tmp_path / "run")
+    run.add("exit 3")
+    words = ["srun", "--mem=50", sys.executable, "-P", "-m", "tonnage.watch.errand", str(run.batch)]
+    clear_slurm.command(*words)
+    assert os.waitstatus_to_exitcode(run.words().status or 0) == 3
