@@ -4,6 +4,7 @@ import atexit
 import functools
 import getpass
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -15,7 +16,8 @@ __all__ = ["ACCOUNT", "PACKAGES", "Accounting"]
 
 PACKAGES = {"slurmdbd": "slurmdbd", "mariadbd": "mariadb-server", "mariadb-install-db": "mariadb-server"}
 ACCOUNT = "test"
-_LOG_SIZE = "--innodb-log-file-size=4M"  # instead of 96 MB, which would have to be written and copied
+# Nobody needs this database after a crash, and 96 MB of log would have to be written and copied.
+_CARELESS = ("--innodb-flush-method=nosync", "--innodb-flush-log-at-trx-commit=0", "--innodb-log-file-size=4M")
 
 Begin = Callable[..., Daemon]
 Command = Callable[..., str]
@@ -27,6 +29,7 @@ class Accounting:
     def __init__(self, folder: Path, cluster: str, port: int, munge: Path, begin: Begin, command: Command) -> None:
         self.folder = folder
         self.socket = folder / "mariadb.socket"
+        self._data = folder / "mariadb"
         self._cluster = cluster
         self._port = port
         self._munge = munge
@@ -45,34 +48,57 @@ class Accounting:
         }
 
     def start(self) -> None:
-        """Start both, and enter the cluster, an account and the user: slurmctld does not start unless it is known."""
-        data = self.folder / "mariadb"
-        shutil.copytree(_template(), data)
+        """Start both, with the cluster, an account and the user entered: slurmctld does not start while unknown."""
         self._write_conf()
+        template = _template()
+        if template.exists():
+            shutil.copytree(template, self._data)
+            self._run()
+            return
+        self._install()
+        database, server = self._run()
+        self._enter()
+        server.end(signal.SIGTERM)
+        database.end(signal.SIGTERM)
+        shutil.copytree(self._data, template)  # at rest, or it would be of no use
+        self._run()
+
+    def _enter(self) -> None:
+        user = getpass.getuser()
+        default = f"DefaultAccount={ACCOUNT}"
+        for words in (
+            ["add", "cluster", self._cluster],
+            ["add", "account", ACCOUNT],
+            ["add", "user", user, f"Account={ACCOUNT}", default],
+            ["modify", "user", user, "set", default],  # root has another one already
+        ):
+            self._command("sacctmgr", "--immediate", *words)
+
+    def _install(self) -> None:
+        words = ["mariadb-install-db", "--no-defaults", f"--user={getpass.getuser()}", f"--datadir={self._data}"]
+        words += ["--auth-root-authentication-method=normal", "--skip-test-db", *_CARELESS]
+        made = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        if made.returncode:
+            raise RuntimeError(f"mariadb-install-db: exit {made.returncode}: {made.stdout}{made.stderr}")
+
+    def _run(self) -> tuple[Daemon, Daemon]:
         database = self._begin(
             "mariadbd",
             "mariadbd",
             "--no-defaults",
             f"--user={getpass.getuser()}",
-            f"--datadir={data}",
+            f"--datadir={self._data}",
             f"--socket={self.socket}",
             f"--pid-file={self.folder / 'mariadb.pid'}",
             "--skip-networking",
             "--skip-name-resolve",
-            "--innodb-flush-log-at-trx-commit=0",  # nobody needs it after a crash
             "--innodb-buffer-pool-size=32M",
-            _LOG_SIZE,
+            *_CARELESS,
         )
         wait_for(database.when(self.socket.exists), "MariaDB")
         server = self._begin("slurmdbd", "slurmdbd", "-D", MYSQL_UNIX_PORT=str(self.socket))
         wait_for(server.when(lambda: answers(self._port)), "slurmdbd")
-        add = ["sacctmgr", "--immediate", "add"]
-        user = getpass.getuser()
-        self._command(*add, "cluster", self._cluster)
-        self._command(*add, "account", ACCOUNT)
-        self._command(*add, "user", user, f"Account={ACCOUNT}", f"DefaultAccount={ACCOUNT}")
-        # Root has an account already, which would remain its default.
-        self._command("sacctmgr", "--immediate", "modify", "user", user, "set", f"DefaultAccount={ACCOUNT}")
+        return database, server
 
     def _write_conf(self) -> None:
         lines = {
@@ -97,12 +123,7 @@ class Accounting:
 
 @functools.cache
 def _template() -> Path:
-    """Return the folder of an empty database: making one takes three seconds, a copy next to nothing."""
+    """Return where a database with accounts is kept for the next cluster of this process: making one takes seconds."""
     folder = Path(tempfile.mkdtemp(prefix="tonnage-mariadb-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    words = ["mariadb-install-db", "--no-defaults", f"--user={getpass.getuser()}", f"--datadir={folder / 'data'}"]
-    words += ["--auth-root-authentication-method=normal", "--skip-test-db", _LOG_SIZE]
-    made = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if made.returncode:
-        raise RuntimeError(f"mariadb-install-db: exit {made.returncode}: {made.stdout}{made.stderr}")
     return folder / "data"

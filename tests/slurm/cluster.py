@@ -19,6 +19,7 @@ from types import MappingProxyType, TracebackType
 from typing import Self
 
 from . import accounting as accounts
+from . import cgroups as groups
 from .daemons import LOOPBACK, Daemon, Ports, answers, wait_for
 
 __all__ = ["SlurmCluster", "main", "missing"]
@@ -94,6 +95,9 @@ class SlurmCluster:
 
     Nodes are called n1, n2 and so on. `options` are lines of slurm.conf, instead of ours or beside them. A partition is
     a name, or a name and settings such as "short Nodes=n[1-2] MaxTime=10"; the first is the default one.
+
+    With `cgroups` a job that takes too much memory ends as OUT_OF_MEMORY, where the machine allows it; nodes then have
+    longer names, since groups are called after nodes and two clusters must not share any.
     """
 
     def __init__(
@@ -105,11 +109,11 @@ class SlurmCluster:
         memory_mib: int = 2000,
         tmp_mib: int = 10000,
         accounting: bool = False,
+        cgroups: bool = False,
         options: Mapping[str, str] = _NOTHING,
         partitions: Sequence[str] = ("main",),
     ) -> None:
         self.folder = folder.resolve()
-        self.nodes = [f"n{number}" for number in range(1, nodes + 1)]
         self.conf = self.folder / "slurm.conf"
         cores = f"CPUs={cpus} Sockets=1 CoresPerSocket={cpus} ThreadsPerCore=1"
         self._node = f"{cores} RealMemory={memory_mib} TmpDisk={tmp_mib} State=UNKNOWN"
@@ -118,6 +122,9 @@ class SlurmCluster:
         self._socket = self.folder / "munge.socket"
         self._ports = Ports()
         self._port = self._ports.new()
+        prefix = f"p{self._port}n" if cgroups else "n"
+        self.nodes = [f"{prefix}{number}" for number in range(1, nodes + 1)]
+        self._cgroups = cgroups
         self._accounting: accounts.Accounting | None = None
         if accounting:
             self._accounting = accounts.Accounting(
@@ -166,6 +173,8 @@ class SlurmCluster:
             daemon.kill()
         self._daemons.clear()
         self._ports.close()
+        if self._cgroups:
+            groups.remove(self.nodes)
 
     def command(self, *words: str, timeout: float = 60) -> str:
         """Run a client command such as sinfo, and return what it writes."""
@@ -295,6 +304,7 @@ class SlurmCluster:
             **_SCHEDULING,
             **_CONFINEMENT,
             **(self._accounting.options if self._accounting else {}),
+            **(groups.OPTIONS if self._cgroups else {}),
             **self._options,
         }
         text = [f"{key}={value}" for key, value in lines.items()]
@@ -307,6 +317,8 @@ class SlurmCluster:
             given = {word.partition("=")[0].lower() for word in line.split()}
             rest = [f"{key}={value}" for key, value in defaults.items() if key.lower() not in given]
             text.append(" ".join([f"PartitionName={line}", *rest]))
+        if self._cgroups:
+            (self.folder / "cgroup.conf").write_text(groups.CONF)
         self.conf.write_text("\n".join(text) + "\n")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from slurm.cgroups import unusable
 from slurm.cluster import SlurmCluster
 from slurm.daemons import wait_for
 from slurm.keeper import below
@@ -147,6 +148,16 @@ def test_too_much_memory_ends_a_job_where_that_is_asked_for(slurm_with: SlurmWit
     wait(cluster, job, "FAILED")
     assert field(cluster, job, "ExitCode") == "0:9"
     assert "exceeded memory limit" in (tmp_path / f"{job}.out").read_text()
+
+
+@pytest.mark.skipif(unusable() is not None, reason=str(unusable()))
+def test_the_kernel_ends_a_job_where_there_are_control_groups(slurm_with: SlurmWith, tmp_path: Path) -> None:
+    cluster = slurm_with(nodes=1, cgroups=True)
+    job = submit(cluster, tmp_path, HOLDS_100_MIB)
+    wait(cluster, job, "OUT_OF_MEMORY")
+    assert field(cluster, job, "ExitCode") == "0:125"
+    cluster.stop()
+    assert not list(Path("/sys/fs/cgroup").glob(f"*/slurm_{cluster.nodes[0]}"))
 
 
 def test_accounts_hold_ended_jobs_and_limits(slurm_with: SlurmWith, tmp_path: Path) -> None:
