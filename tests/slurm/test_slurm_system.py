@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from slurm.cgroups import unusable
 from slurm.cluster import SlurmCluster
 from slurm.daemons import wait_for
 from tonnage.batch.scheduler import Phase, RejectedError, Request, Scheduler, UnreachableError, Verdict
@@ -256,6 +257,17 @@ def test_a_controller_that_is_down_is_no_verdict(
             question()
     cluster.start_controller()
     assert desk.ended(number)[number].outcome is Outcome.DONE
+
+
+@pytest.mark.skipif(unusable() is not None, reason=str(unusable()))
+def test_a_job_that_the_kernel_ends_for_its_memory(
+    slurm_with: SlurmWith, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = desk_at(slurm_with(nodes=1, cgroups=True), tmp_path, monkeypatch)
+    number = desk.submit("python3", "-c", "x = bytearray(300 << 20)", memory=50 * MIB)
+    verdict = desk.ended(number)[number]
+    assert (verdict.outcome, verdict.exhausted) == (Outcome.EXHAUSTED, Resource.MEMORY)
+    assert verdict.signal is None  # Slurm writes 125, which no signal is
 
 
 def test_a_full_queue_is_told_at_once(slurm_with: SlurmWith, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
