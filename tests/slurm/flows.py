@@ -27,6 +27,7 @@ WORKFLOW = "flow.json"
 CORES, MEMORY_MIB = 4, 2000  # of each node of the shared cluster
 MIB = 1 << 20
 _JOB = "${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}"  # as scancel takes it
+_TICK = 0.1  # by which clocks may differ
 _NO_LIMIT = "365-00:00:00"  # what Slurm makes of it where a partition has none
 # Programs of Slurm, each of which says that it was called before it is: an oracle that shares nothing with the engine.
 _COUNTED = ("sbatch", "squeue", "scancel", "scontrol", "sacct", "sacctmgr", "sinfo")
@@ -208,7 +209,7 @@ class SlurmPlace(Place):
         recorded = {row.task: row.ended or 0.0 for row in rows if row.outcome is Outcome.DONE}
         for number, task in enumerate(self.workflow.tasks):
             assert max(begins[task.name]) <= recorded[task.name], f"{task.name} ran again after it was done"
-            assert min(ends[task.name]) <= recorded[task.name]
+            assert min(ends[task.name]) <= recorded[task.name] + _TICK, f"{task.name} was done before its end"
             for parent in self.workflow.graph.parents_of(number).tolist():
                 name = self.workflow.tasks[parent].name
                 assert ends[name][0] <= min(begins[task.name]), f"{task.name} did not wait for {name}"
