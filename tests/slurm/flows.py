@@ -28,7 +28,7 @@ CORES, MEMORY_MIB = 4, 2000  # of each node of the shared cluster
 MIB = 1 << 20
 _JOB = "${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}"  # as scancel takes it
 _TICK = 0.1  # by which clocks may differ
-_NO_LIMIT = "365-00:00:00"  # what Slurm makes of it where a partition has none
+_NO_LIMIT = ("UNLIMITED", "Partition_Limit", "365-00:00:00")  # what Slurm makes of it where a partition has none
 # Programs of Slurm, each of which says that it was called before it is: an oracle that shares nothing with the engine.
 _COUNTED = ("sbatch", "squeue", "scancel", "scontrol", "sacct", "sacctmgr", "sinfo")
 
@@ -255,8 +255,8 @@ class SlurmPlace(Place):
                 assert given.cores is not None
                 assert int(known["MinMemoryNode"].removesuffix("M")) == ceil((given.memory + MONITOR) / MIB)
                 assert int(known["CPUs/Task"]) == ceil(given.cores)
-                minutes = _NO_LIMIT if given.wall_time is None else _slurm_time(ceil(given.wall_time / 60))
-                assert known["TimeLimit"] == minutes
+                limits = _NO_LIMIT if given.wall_time is None else (_slurm_time(ceil(given.wall_time / 60)),)
+                assert known["TimeLimit"] in limits
                 seen += 1
         return seen
 
