@@ -149,8 +149,8 @@ def test_a_full_queue_is_waited_for_and_an_unknown_account_refused(slurm_with: S
         place.when(lambda: any(not_taken(job) for job in place.jobs()), "the queue is full", engine)
         cluster.command("scancel", other)
         place.let_go(*"wxyz")
-        said = place.ends(engine)
-    assert "the queue takes no more jobs at the moment" in said
+        words = place.ends(engine)
+    assert "the queue takes no more jobs at the moment" in words
     place.check_all()
     assert {row.outcome for row in place.rows()} == {Outcome.DONE}
 

@@ -115,6 +115,8 @@ def slow_sbatch(folder: Path, *, before: float, after: float) -> Path:
         ("one-job", "called"),
         pytest.param("per-task", "called", marks=soak),
         pytest.param("one-job", "submitted", marks=soak),
+        pytest.param("per-task", "unwritten", marks=soak),
+        pytest.param("one-job", "unwritten", marks=soak),
     ],
 )
 def test_an_engine_killed_while_sbatch_answers_submits_nothing_twice(
@@ -124,8 +126,10 @@ def test_an_engine_killed_while_sbatch_answers_submits_nothing_twice(
     slow = slow_sbatch(tmp_path / "bin", before=1, after=1)
     path = {"PATH": f"{slow}:{os.environ['PATH']}"}
     with place.begin("run", "--pack", pack, env=place.environment | path) as engine:
-        place.when((slow / moment).exists, "sbatch is called", engine)
+        place.when((slow / ("submitted" if moment == "submitted" else "called")).exists, "sbatch is called", engine)
         kill(engine.pid)
+    if moment == "unwritten":  # as if it had been killed a moment before
+        (place.runs()[0].batches / "1" / "script").unlink()
     assert [job.native for job in place.jobs()] == [None]
     said = place.call("run", "--pack", pack)
     assert said.status == 0, said
@@ -164,7 +168,7 @@ def test_a_run_ends_when_it_is_told_to_while_the_controller_is_down(number: sign
             place.when(lambda: place.jobs()[-1].ended is not None, "the third is withdrawn", engine)
             place.let_go("other")
         place.ends(engine, 128 + number)
-    assert place.queued() == {}
+    place.when(lambda: place.queued() == {}, "the controller has heard of all ends")
     assert place.outcomes()["a"] == ["cancelled"]
     place.let_go("other")
     assert place.call("run").status == 0
