@@ -160,6 +160,7 @@ def test_nothing_more_starts_after_a_failure_where_that_is_the_rule(job: BatchJo
         job.add(f"{number}", "sleep 0.3")
     job.go(rules=Rules(fail_fast=True))
     assert len(job.done()) < 6
+    assert job.bye() == "a task failed, after which nothing more was to start"
 
 
 def test_a_batch_job_that_is_ended(job: BatchJob) -> None:
@@ -189,6 +190,20 @@ def test_a_killed_agent_takes_its_node_with_it(job: BatchJob) -> None:
     place = job.entries().index(lost)
     assert all(entry.node != "n1" for entry in job.entries()[place:] if isinstance(entry, AttemptStarted))
     job.check()
+
+
+def test_what_has_no_room_on_the_nodes_that_are_left_is_left(job: BatchJob) -> None:
+    job.nodes = ["n1", "n2"]
+    job.add("small", "sleep 1")
+    for number in range(3):
+        job.add(f"{number}", "sleep 50", category="large", request=Amounts.of(cores=1, memory=1.5e9))
+    job.write()
+    with job.begin() as carrier:
+        wait_until(lambda: len(marked(job.token)) >= 2)
+        kill(agent_of(carrier, "n2"))
+        job.finish(carrier)
+    assert job.done() == {"small": 1}
+    assert job.bye() == "no node is left that has room for the rest"
 
 
 def test_all_agents_are_lost(job: BatchJob) -> None:

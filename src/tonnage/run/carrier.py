@@ -39,12 +39,12 @@ __all__ = ["Carrier", "main"]
 
 _TO_END = 2.0  # seconds: after a little more, a cluster may kill what does not end by itself
 _LOOK = 1.0
-_DONE, _LOST, _TERMINATED, _USED_UP = (
-    "nothing is left to do",
-    "all nodes were lost",
-    "the batch job was ended",
-    "the numbers for attempts are used up",
-)
+_DONE = "nothing is left to do"
+_FAILED = "a task failed, after which nothing more was to start"
+_NO_ROOM = "no node is left that has room for the rest"
+_USED_UP = "the numbers for attempts are used up"
+_LOST = "all nodes were lost"
+_TERMINATED = "the batch job was ended"
 
 
 def main(arguments: list[str]) -> int:
@@ -145,7 +145,7 @@ class Carrier:
             _say(f"{self._nodes[machine]} was lost")
             self._engine.lose(machine)
             self._ledger.machine_lost(machine, time.time())
-        if self._engine.closed or not self._agents.there or self._is_used_up():
+        if self._engine.closed or self._engine.used_up or not self._agents.there:
             return False
         now = time.monotonic()
         if now >= self._next_look:
@@ -165,15 +165,16 @@ class Carrier:
         waiting = [task for task in self._awaiting.tasks if self._engine.states[task] == State.WAITING]
         return bool(waiting) and not set(waiting) <= set(self._engine.unreachable())
 
-    def _is_used_up(self) -> bool:
-        return self._engine.used_up and self._engine.counts[State.READY] > 0
-
     def _why_ended(self) -> str:
         if self._ending.told():
             return _TERMINATED
         if not self._agents.there:
             return _LOST
-        return _USED_UP if self._is_used_up() else _DONE
+        if not self._engine.counts[State.READY]:
+            return _DONE
+        if self._engine.closed:
+            return _FAILED
+        return _USED_UP if self._engine.used_up else _NO_ROOM
 
     def _cancel(self, tasks: Iterable[int]) -> None:
         """Let tasks not start any more, nor those that depend on them."""
