@@ -1,0 +1,90 @@
+"""Runs on a real Slurm come to their end, whatever happens on the way, and their journals tell what it was."""
+
+import time
+from pathlib import Path
+
+from run.helping import kill
+from slurm.cluster import SlurmCluster
+from slurm.flows import Does, SlurmPlace, gate, layered, natives
+from tonnage.jobs import Amounts, Outcome, Resource
+
+MIXED = [Does(0.2), Does(0.1, 30), Does(0.1, 60)]
+EIGHT = [40, 40, 40, 40, 40, 40, 40, 15]
+HUNGRY = Does(0.1, 60, category="hungry", request=Amounts.of(memory=15e6))
+SLOW = Does(3, category="slow", request=Amounts.of(wall_time=1.0))
+GATES = ["lost", "cancelled", "away"]
+
+
+def under_fire(place: SlurmPlace) -> None:
+    """Write a workflow of 300 tasks in eight levels, some of which wait until they are let go."""
+    place.flow([*map(gate, GATES), ("hungry", [], HUNGRY), ("slow", [], SLOW), *layered(EIGHT, MIXED)])
+
+
+def check_growth(place: SlurmPlace) -> None:
+    """Check that those tasks got more of what they lacked, and of nothing else."""
+    for task, resource in (("hungry", Resource.MEMORY), ("slow", Resource.WALL_TIME)):
+        first, *_, last = [row for row in place.rows() if row.task == task]
+        assert (first.outcome, first.exhausted) == (Outcome.EXHAUSTED, resource), first
+        assert getattr(last.allocated, resource) > getattr(first.allocated, resource)
+
+
+def test_tasks_that_are_batch_jobs_of_their_own(clear_slurm: SlurmCluster, tmp_path: Path) -> None:
+    place = SlurmPlace(tmp_path / "w", clear_slurm)
+    under_fire(place)
+    with place.begin("run") as engine:
+        place.when(lambda: all(map(place.node_of, GATES)) and len(place.done()) > 20, "gates wait", engine)
+        clear_slurm.stop_controller()
+        time.sleep(2)
+        clear_slurm.start_controller()
+        dead = str(place.node_of("lost"))
+        clear_slurm.kill_node(dead, noticed=True)
+        place.let_go("lost")
+        place.when(lambda: all(place.node_of(name) != dead for name in GATES), "lost tasks run again", engine)
+        clear_slurm.drain(next(name for name in clear_slurm.nodes if name != dead))
+        kill(engine.pid)
+    place.let_go("away")
+    place.when((place.folder / "out" / "away").exists, "a task ends while nobody looks")
+    with place.begin("run") as engine:
+        place.when(lambda: "away" in place.done() and len(place.done()) > 100, "results are taken in", engine)
+        place.cancel("cancelled")
+        place.ends(engine, 1)
+    assert place.outcomes()["cancelled"][-1] == "cancelled"
+    assert len(place.done()) == len(place.workflow) - 1
+    place.let_go("cancelled")
+    said = place.call("run")
+    assert said.status == 0, said
+    for name in clear_slurm.nodes:
+        if clear_slurm.states()[name] == "drained":
+            clear_slurm.resume(name)
+    clear_slurm.start_node(dead)
+    place.check_all()
+    check_growth(place)
+    assert place.check_requests() > 300
+    lost = next(row for row in place.rows() if row.task == "lost")
+    assert lost.outcome is Outcome.LOST
+    assert "node" in lost.note
+
+
+def test_tasks_that_travel_together(clear_slurm: SlurmCluster, tmp_path: Path) -> None:
+    place = SlurmPlace(tmp_path / "w", clear_slurm)
+    under_fire(place)
+    with place.begin("run", "--pack", "glume") as engine:
+        place.when(lambda: all(map(place.node_of, GATES)) and len(place.done()) > 20, "gates wait", engine)
+        clear_slurm.stop_controller()
+        time.sleep(2)
+        clear_slurm.start_controller()
+        dead = str(place.node_of("lost"))
+        clear_slurm.kill_node(dead, noticed=True)
+        place.let_go("lost")
+        place.when(lambda: all(place.node_of(name) != dead for name in GATES), "lost tasks run again", engine)
+        kill(engine.pid)
+    place.let_go("away")
+    place.when((place.folder / "out" / "away").exists, "a task ends while nobody looks")
+    with place.begin("run", "--pack", "glume") as engine:
+        place.when(lambda: "away" in place.done(), "results are taken in", engine)
+        clear_slurm.command("scancel", *natives(place.jobs()))
+        place.let_go("cancelled")
+        place.ends(engine)
+    clear_slurm.start_node(dead)
+    place.check_all()
+    check_growth(place)
