@@ -48,8 +48,8 @@ class Measurement:
         self._cost = 0.0
         self._rate = 0.0
         self._peaks: dict[str, tuple[float, float | None]] = {}
-        self._swap_next = 0.0 if own.swap_exists() else None
-        self._io = own.moved_by_descendants()
+        self._swap_next = 0.0 if own.swap_exists else None
+        self._io = own.moved  # nobody was waited for since the last command
         if births is not None:
             births.restart()
 
@@ -126,7 +126,7 @@ class Measurement:
     def finish(self) -> "dict[str, float]":
         """Return what was used, after the last process has ended, in bytes, seconds, cores and numbers."""
         wall = monotonic() - self.start
-        cpu = self.tree.cpu_in_all()
+        cpu, switches = self.tree.in_all()
         self.disk.see_the_end(wall)
         self.cores.finish(wall, cpu)
         used = {name: value for name, (value, _) in self._peaks.items()}
@@ -140,7 +140,7 @@ class Measurement:
         used |= {name: value for name, value, _ in self._disk_facts() if value is not None}
         if self.disk.at_start is not None:
             used["disk_at_start"] = self.disk.at_start
-        used |= self._counts()
+        used |= self._counts(switches)
         self._check_cgroup()
         for resource, value in (
             ("memory", self._memory()),
@@ -217,9 +217,9 @@ class Measurement:
             ("open_files", disk.open_files, disk.open_files_at),
         ]
 
-    def _counts(self) -> "dict[str, float]":
+    def _counts(self, switches: int) -> "dict[str, float]":
         """Return what is counted exactly once every process was waited for."""
-        counts: dict[str, float] = {"context_switches": self.tree.context_switches()}
+        counts: dict[str, float] = {"context_switches": switches}
         counts |= self._moved_bytes([])
         total, at_once = max(1, self.tree.seen), max(1, self.tree.most)
         if self._births is not None:

@@ -68,6 +68,7 @@ _LOOK_ANYWAY = Struct("@ll").pack(1, 0)  # and of an idle minder: seconds and mi
 _SEEN_PAUSE = 0.5
 _PATIENCE = 1.0  # of the keeper with a process that cannot be killed: others wait for it
 _PIECE = 1 << 16
+_ENCODING = (sys.getfilesystemencoding(), sys.getfilesystemencodeerrors())
 _APPENDED = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
 
 
@@ -224,6 +225,8 @@ class Inbox:
 class _PoolMinder(Minder, Observer):
     """A minder that gets its orders from a socket."""
 
+    asks_when = False
+
     def __init__(self, mask: "set[int]", keeper: int, orders: socket, folder: str, number: int) -> None:
         Minder.__init__(self, mask)  # no signals come through the keeper, and it must not stop when a command stops
         self._parent = keeper
@@ -237,8 +240,9 @@ class _PoolMinder(Minder, Observer):
         self._next_seen = 0.0
         self._environment = dict(os.environb)
         slot = os.path.join(folder, SLOTS, str(number))
-        self._nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        self._outputs = (_Output(f"{slot}.out"), _Output(f"{slot}.err"))
+        nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._outputs = {"stdout": _Output(f"{slot}.out"), "stderr": _Output(f"{slot}.err")}
+        self._streams = (nothing, *(output.descriptor for output in self._outputs.values()))
 
     def serve(self) -> None:
         """Carry out orders until there can be no more."""
@@ -248,7 +252,7 @@ class _PoolMinder(Minder, Observer):
                 break  # with a child that cannot be killed, the end of the next command would not be noticed
         if self._unconfirmed is not None:
             self._leave_words(self._unconfirmed)
-        for output in self._outputs:
+        for output in self._outputs.values():
             output.remove()
 
     def _next_order(self) -> "dict[str, Any] | None":
@@ -289,16 +293,15 @@ class _PoolMinder(Minder, Observer):
         """Run what is ordered to its end and return the answer."""
         self._attempt = order["attempt"]
         self._next_seen = monotonic() + _SEEN_PAUSE
-        outcome, error = Outcome(time()), None
+        begin, error = time(), None
         try:
             outcome = self.mind(self._job(order), self)
         except (CannotStartError, ValueError) as problem:  # a value: a zero byte in a word, or "=" in a variable's name
-            error = str(problem)
-        answer = {
+            outcome, error = Outcome(begin), str(problem)
+        answer: dict[str, Any] = {
             "attempt": self._attempt,
             "status": outcome.status,
             "stopped_because": outcome.stopped_because,
-            "exceeded": {name: [one.limit, one.value] for name, one in outcome.exceeded.items()},
             "used": outcome.used,
             "memory_method": outcome.memory_method,
             "lower_bounds": outcome.lower_bounds,
@@ -306,17 +309,27 @@ class _PoolMinder(Minder, Observer):
             "started": outcome.start,
             "ended": outcome.end,
             "unkilled": outcome.unkilled,
-            "error": error,
+            "notes": [],
         }
-        notes = []
-        for stream, output in zip(("stdout", "stderr"), self._outputs, strict=True):
-            refuge = os.path.join(self._folder, UNPLACED, f"{self._attempt}.{stream}")
-            answer[stream], note = output.place(order[stream], refuge)
-            notes += [note] if note else []
-        return {**answer, "notes": notes}
+        # The rest goes without saying, most of the time.
+        if error is not None:
+            answer["error"] = error
+        if outcome.exceeded:
+            answer["exceeded"] = {name: [one.limit, one.value] for name, one in outcome.exceeded.items()}
+        for stream, output in self._outputs.items():
+            if output.written():
+                self._place(stream, output, order[stream], answer)
+        return answer
+
+    def _place(self, stream: str, output: "_Output", target: str, answer: "dict[str, Any]") -> None:
+        """Move what was written to a stream to where it is wanted, and say so in the answer."""
+        refuge = os.path.join(self._folder, UNPLACED, f"{self._attempt}.{stream}")
+        answer[stream], note = output.place(target, refuge)
+        answer["notes"] += [note] if note else []
 
     def _job(self, order: "dict[str, Any]") -> Job:
-        added = {os.fsencode(name): os.fsencode(value) for name, value in order["environment"].items()}
+        given = order["environment"].items()
+        added = {name.encode(*_ENCODING): value.encode(*_ENCODING) for name, value in given}
         return Job(
             order["words"],
             executable=order["executable"],
@@ -324,7 +337,7 @@ class _PoolMinder(Minder, Observer):
             limits=order["limits"],
             start_in=order["folder"],
             environment={**self._environment, **added},
-            streams=(self._nothing, *(output.descriptor for output in self._outputs)),
+            streams=self._streams,
             own_group=True,
         )
 
@@ -372,10 +385,12 @@ class _Output:
         self._path = path
         self.descriptor = os.open(path, _APPENDED, 0o666)
 
-    def place(self, target: str, refuge: str) -> "tuple[str | None, str | None]":
+    def written(self) -> bool:
+        """Whether a command has written anything."""
+        return os.lseek(self.descriptor, 0, os.SEEK_END) > 0
+
+    def place(self, target: str, refuge: str) -> "tuple[str, str | None]":
         """Move what a command wrote to where it is wanted; return where it is now, and what went wrong."""
-        if os.lseek(self.descriptor, 0, os.SEEK_END) == 0:
-            return None, None
         place, note = target, None
         try:
             os.rename(self._path, target)
@@ -383,8 +398,9 @@ class _Output:
             place, note = refuge, f"{target}: {error.strerror}"
             os.makedirs(os.path.dirname(refuge), exist_ok=True)
             os.rename(self._path, refuge)
-        os.close(self.descriptor)
-        self.descriptor = os.open(self._path, _APPENDED, 0o666)
+        new = os.open(self._path, _APPENDED, 0o666)
+        os.dup2(new, self.descriptor, inheritable=False)  # which stays the same for all commands
+        os.close(new)
         return place, note
 
     def remove(self) -> None:
