@@ -13,13 +13,14 @@ from types import FrameType
 from typing import Protocol
 
 from tonnage.errors import TonnageError
-from tonnage.jobs import Outcome, Resource
+from tonnage.jobs import Decision, Outcome, Resource
 from tonnage.run.engine import Engine
 from tonnage.run.events import Ended, Settled, Start
 from tonnage.run.files import Files
 from tonnage.run.folders import RunFolder
 from tonnage.run.journal import Journal
 from tonnage.run.judging import judged
+from tonnage.run.machines import SHARED
 from tonnage.run.minders import Answer, Minders, Order, Seen
 from tonnage.run.orphans import MARK, end_orphans
 from tonnage.workflow import Task
@@ -30,6 +31,7 @@ __all__ = ["Local", "Watcher"]
 _TICK = 0.5  # seconds after which watchers hear from us, whatever happens
 _MOST_LOST = 50  # attempts in a row: nobody kills that many, so that it would go on for ever
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]")
+_REMEMBERED = 1000
 _LIMITED = (Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
 
 
@@ -58,6 +60,28 @@ class _Wishes:
     signal: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What decisions mean for a command: which limits are kept, and what it finds in its environment."""
+
+    decisions: tuple[Decision, ...]
+    """Kept, so that nothing else gets their id."""
+    limits: Mapping[str, float]
+    limits_with_disk: Mapping[str, float]
+    environment: Mapping[str, str]
+
+    @classmethod
+    def of(cls, decisions: tuple[Decision, ...]) -> "_Given":
+        """Return what some decisions mean."""
+        given = {one.resource: one.amount for one in decisions}
+        limits = {str(resource): given[resource] for resource in _LIMITED if resource in given}
+        without_disk = {name: limit for name, limit in limits.items() if name != Resource.DISK}
+        environment = {
+            f"TONNAGE_{resource.upper()}": f"{given[resource]:.0f}" for resource in SHARED if resource in given
+        }
+        return cls(decisions, without_disk, limits, environment)
+
+
 class Local:
     """Drives an engine until it has finished or is told to stop."""
 
@@ -72,6 +96,7 @@ class Local:
         self._minders = minders
         self._wishes = _Wishes()
         self._since: dict[int, float] = {}
+        self._known: dict[int, _Given] = {}
         self._lost = 0
 
     def go(self, watcher: Watcher) -> int | None:
@@ -163,30 +188,28 @@ class Local:
     def _order_in(self, folder: str, start: Start, task: Task) -> Order:
         words, program = _program(task.command or "", folder)
         measured = self._files.measured(start.attempt)
-        given = {one.resource: one.amount for one in start.decisions}
-        limits = {str(resource): given[resource] for resource in _LIMITED if resource in given}
-        if measured is None:
-            limits.pop("disk", None)
+        given = self._given(start.decisions)
         log = f"{self._logs}/{start.attempt}-{_safe(task.name)}"
         return Order(
             attempt=start.attempt,
             words=words,
             executable=program,
             folder=folder,
-            environment=self._environment(start, given),
-            limits=limits,
+            environment={MARK: f"{self._token}:{start.attempt}", **given.environment},
+            limits=given.limits if measured is None else given.limits_with_disk,
             measured=measured,
             stdout=f"{log}.out",
             stderr=f"{log}.err",
         )
 
-    def _environment(self, start: Start, given: Mapping[Resource, float]) -> dict[str, str]:
-        """Return what a task finds in its environment: its mark, and what it was given."""
-        found = {MARK: f"{self._token}:{start.attempt}"}
-        for resource in (Resource.CORES, Resource.MEMORY, Resource.DISK):
-            if resource in given:
-                found[f"TONNAGE_{resource.upper()}"] = f"{given[resource]:.0f}"
-        return found
+    def _given(self, decisions: tuple[Decision, ...]) -> "_Given":
+        """Return what decisions mean for a command; many tasks in a row are given the same."""
+        known = self._known.get(id(decisions))
+        if known is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            known = self._known[id(decisions)] = _Given.of(decisions)
+        return known
 
     def _obey(self) -> None:
         """Do what the signals say that came: let running tasks finish, or end them."""
