@@ -248,6 +248,8 @@ def _program(command: str, folder: str) -> tuple[tuple[str, ...], str]:
     words = plain_words(command)
     if words is None:
         return ("sh", "-c", command), "/bin/sh"
+    if words[0].startswith("/"):
+        return tuple(words), words[0]
     if "/" in words[0]:
         return tuple(words), join(folder, words[0])
     return tuple(words), _found_program(words[0])

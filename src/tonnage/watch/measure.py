@@ -23,6 +23,7 @@ _SWAP_PAUSE = 1.0
 _NO_LIMIT = float("inf")
 _CLOSEST = 0.001
 _SCANNING = 0.15  # seconds between two pieces of a long scan of the disk
+_UNSEEN = Memory(None)  # of all commands that end before the first look
 _SPIKE = 0.1  # seconds: several processes' peak that was not seen for longer may have been higher between samples
 
 
@@ -36,7 +37,7 @@ class Measurement:
         self.exceeded: dict[str, Exceeded] = {}
         self.stopped_by_kernel = False
         self.sample: Sample | None = None
-        self.memory = Memory(job.limits.get("memory"))
+        self.memory = _UNSEEN
         self.disk = NoDisk() if job.folder is None else Disk(job.folder, at_once="disk" not in job.limits)
         self.cores = _Cores(job.cores_window)
         self.moved: dict[str, float] = {}  # bytes read and written until now, where samples are taken closely
@@ -64,6 +65,8 @@ class Measurement:
         begin = process_time()
         before, sample = self.sample, self.tree.look()
         self.sample = sample
+        if before is None:
+            self.memory = Memory(self._job.limits.get("memory"))
         if not closely:
             self._count_cost(begin)  # close looks and scans of the disk have accounts of their own
         self.memory.see(sample, closely=closely)
@@ -133,8 +136,8 @@ class Measurement:
         used |= {"wall_time": wall, "cpu_time": cpu, "cores_avg": cpu / wall if wall else 0.0}
         if self.cores.peak is not None:
             used["cores"] = self.cores.peak
-        if self._memory():
-            used["memory"] = self._memory()
+        if memory := self._memory():
+            used["memory"] = memory
         if self._swap_next is None:
             used["swap_memory"] = 0  # there is nothing to swap to
         used |= {name: value for name, value, _ in self._disk_facts() if value is not None}
@@ -143,7 +146,7 @@ class Measurement:
         used |= self._counts(switches)
         self._check_cgroup()
         for resource, value in (
-            ("memory", self._memory()),
+            ("memory", memory),
             ("disk", used.get("disk") if self.disk.exact else None),
             ("cpu_time", cpu),
         ):

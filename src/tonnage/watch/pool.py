@@ -68,7 +68,6 @@ _LOOK_ANYWAY = Struct("@ll").pack(1, 0)  # and of an idle minder: seconds and mi
 _SEEN_PAUSE = 0.5
 _PATIENCE = 1.0  # of the keeper with a process that cannot be killed: others wait for it
 _PIECE = 1 << 16
-_ENCODING = (sys.getfilesystemencoding(), sys.getfilesystemencodeerrors())
 _APPENDED = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
 
 
@@ -238,7 +237,7 @@ class _PoolMinder(Minder, Observer):
         self._unconfirmed: dict[str, Any] | None = None  # the last answer, until the next order shows that it was heard
         self._attempt = 0
         self._next_seen = 0.0
-        self._environment = dict(os.environb)
+        self._environment = dict(os.environ)
         slot = os.path.join(folder, SLOTS, str(number))
         nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self._outputs = {"stdout": _Output(f"{slot}.out"), "stderr": _Output(f"{slot}.err")}
@@ -328,15 +327,13 @@ class _PoolMinder(Minder, Observer):
         answer["notes"] += [note] if note else []
 
     def _job(self, order: "dict[str, Any]") -> Job:
-        given = order["environment"].items()
-        added = {name.encode(*_ENCODING): value.encode(*_ENCODING) for name, value in given}
         return Job(
             order["words"],
             executable=order["executable"],
             folder=order["measured"],
             limits=order["limits"],
             start_in=order["folder"],
-            environment={**self._environment, **added},
+            environment={**self._environment, **order["environment"]},
             streams=self._streams,
             own_group=True,
         )
