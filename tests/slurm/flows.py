@@ -294,7 +294,7 @@ def put_before(folder: Path, program: str, words: str) -> None:
     """Put a program on the way to one of Slurm's, which does something first."""
     real = next(path for part in os.environ["PATH"].split(":") if (path := Path(part, program)).exists())
     script = folder / program
-    script.write_text(f"#!/bin/sh\n{words}\nexec {real} \"$@\"\n")
+    script.write_text(f'#!/bin/sh\n{words}\nexec {real} "$@"\n')
     script.chmod(0o755)
 
 

@@ -165,6 +165,8 @@ class Files:
 
     def disk_of_outputs(self, task: Task, attempt: int) -> int | None:
         """Return how much disk the outputs of an attempt take: the least that it used."""
+        if not task.outputs:
+            return None
         folder = self._folder_of(task, attempt)
         sizes = []
         for name in task.outputs:

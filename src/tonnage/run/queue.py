@@ -132,7 +132,7 @@ class Queue:
 
     def _place(self, kind: Kind, *, anew: bool = False) -> None:
         """Put a kind where its first task belongs."""
-        heap = kind.heap
+        heap, shelf = kind.heap, kind.shelf
         while heap:
             key = heap[0]
             if key in kind.gone:
@@ -143,8 +143,8 @@ class Queue:
                 if decided is None:
                     heappop(heap)
                     continue
-                kind.decided = decided
-            self._list(kind, key, _shelf_of(kind.decided[1]))
+                kind.decided, shelf = decided, _shelf_of(decided[1])
+            self._list(kind, key, shelf)
             return
         self._list(kind, _NONE, _NONE)
         del self._kinds[kind.category][kind.name]
