@@ -143,6 +143,34 @@ def test_a_question_of_thousands_of_jobs_is_asked_in_few_calls(programs: Path) -
     assert slurm.calls["squeue"] == 1
 
 
+def test_an_accounting_that_is_silent_leaves_open_what_the_controller_forgot(programs: Path) -> None:
+    program(programs, "squeue", "echo '7|FAILED|256|0|1|2|n1|NonZeroExitCode|'")
+    program(programs, "scontrol", "echo AccountingStorageType = accounting_storage/slurmdbd")
+    program(programs, "sacct", "echo 'sacct: error: Problem talking to the database: Connection refused' >&2; exit 1")
+    assert Slurm().verdicts(["7"])["7"].exit_status == 1
+    with pytest.raises(UnreachableError):
+        Slurm().verdicts(["7", "8"])
+
+
+def test_jobs_that_have_not_ended_are_not_looked_for_in_the_accounting(programs: Path) -> None:
+    program(programs, "squeue", "echo '7|RUNNING|0|0|1|2|n1|None|'; echo '8|COMPLETED|0|0|1|2|n1|None|'")
+    slurm = Slurm()
+    assert slurm.verdicts(["7", "8"]).keys() == {"8"}
+    assert slurm.calls == {"squeue": 1}
+
+
+def test_what_cannot_be_cancelled_is_told(programs: Path) -> None:
+    program(
+        programs, "scancel", "echo 'scancel: error: Kill job error on job id 7: Access/permission denied' >&2; exit 1"
+    )
+    with pytest.raises(RefusalError, match="permission denied"):
+        Slurm().cancel(["7"])
+    program(
+        programs, "scancel", "echo 'scancel: error: Kill job error on job id 7: Invalid job id specified' >&2; exit 1"
+    )
+    Slurm().cancel(["7"])
+
+
 def test_elements_are_cancelled_as_ranges(programs: Path, tmp_path: Path) -> None:
     program(programs, "scancel", f'echo "$@" >> {tmp_path}/words')
     Slurm().cancel(["5", "7_1", "7_2", "7_3", "7_9", "5_1"])

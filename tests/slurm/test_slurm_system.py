@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from slurm.cgroups import unusable
 from slurm.cluster import SlurmCluster
 from slurm.daemons import wait_for
 from tonnage.batch.scheduler import Phase, RejectedError, Request, Scheduler, UnreachableError, Verdict
@@ -201,10 +202,14 @@ def test_lists_of_hosts_are_read_as_slurm_does(clear_slurm: SlurmCluster) -> Non
         assert "\n".join(expanded(text)) == clear_slurm.command("scontrol", "show", "hostnames", text).strip()
 
 
-def test_nodes_that_die_and_time_that_runs_out(
+def test_nodes_that_die_others_that_come_first_and_time_that_runs_out(
     slurm_with: SlurmWith, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster = slurm_with(nodes=4, partitions=("main", "short Nodes=n[1-2] MaxTime=10 MaxNodes=1"))
+    cluster = slurm_with(
+        nodes=4,
+        partitions=("main", "short Nodes=n[1-2] MaxTime=10 MaxNodes=1", "urgent Nodes=n2 PriorityTier=9"),
+        options={"PreemptType": "preempt/partition_prio", "PreemptMode": "REQUEUE"},
+    )
     desk = desk_at(cluster, tmp_path, monkeypatch)
     long = desk.submit("sleep", "300", seconds=300)
     wait_for(lambda: desk.slurm.look()[long].phase is Phase.RUNNING, "a job to run")
@@ -217,14 +222,19 @@ def test_nodes_that_die_and_time_that_runs_out(
         with pytest.raises(RejectedError, match="jobs in the partition short"):
             short.check(desk.request("true", **amounts))
 
-    lost = Desk(tmp_path, Slurm(SlurmOptions(extra=("--nodelist=n4",)))).submit("sleep", "300", seconds=300)
-    wait_for(lambda: desk.slurm.look()[lost].phase is Phase.RUNNING, "a job to run")
+    lost, preempted = (
+        desk_at(cluster, tmp_path, monkeypatch, extra=(f"--nodelist={node}",)).submit("sleep", "300", cores=4)
+        for node in ("n4", "n2")
+    )
+    wait_for(lambda: {desk.slurm.look()[one].phase for one in (lost, preempted)} == {Phase.RUNNING}, "jobs to run")
+    desk_at(cluster, tmp_path, monkeypatch, partition="urgent").submit("true", cores=4)
     cluster.kill_node("n4", noticed=True)
     cluster.drain("n3")
     assert [node.usable for node in desk.slurm.limits().nodes] == [True, True, False, False]
     assert desk.slurm.queue().nodes == 2
-    found = desk.ended(lost, long)
+    found = desk.ended(lost, preempted, long)
     assert (found[lost].outcome, found[lost].note) == (Outcome.LOST, "a node of it failed (n4)")
+    assert found[preempted].outcome is Outcome.PREEMPTED
     assert (found[long].outcome, found[long].exhausted) == (Outcome.EXHAUSTED, Resource.WALL_TIME)
 
 
@@ -247,6 +257,17 @@ def test_a_controller_that_is_down_is_no_verdict(
             question()
     cluster.start_controller()
     assert desk.ended(number)[number].outcome is Outcome.DONE
+
+
+@pytest.mark.skipif(unusable() is not None, reason=str(unusable()))
+def test_a_job_that_the_kernel_ends_for_its_memory(
+    slurm_with: SlurmWith, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = desk_at(slurm_with(nodes=1, cgroups=True), tmp_path, monkeypatch)
+    number = desk.submit("python3", "-c", "x = bytearray(300 << 20)", memory=50 * MIB)
+    verdict = desk.ended(number)[number]
+    assert (verdict.outcome, verdict.exhausted) == (Outcome.EXHAUSTED, Resource.MEMORY)
+    assert verdict.signal is None  # Slurm writes 125, which no signal is
 
 
 def test_a_full_queue_is_told_at_once(slurm_with: SlurmWith, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

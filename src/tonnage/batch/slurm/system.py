@@ -1,7 +1,6 @@
 """Slurm as a batch system: every question that a run asks, in as few calls of Slurm's programs as there can be."""
 
 import os
-import re
 import time
 from collections import Counter
 from collections.abc import Collection
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from tonnage.batch.scheduler import Limits, Look, Node, RejectedError, Request, UnreachableError, Verdict
 from tonnage.batch.slurm import accounts, jobs, live
+from tonnage.batch.slurm.answers import has_ended, is_busy, is_full, refused, wait_of
 from tonnage.batch.slurm.client import Client, RefusalError
 from tonnage.batch.slurm.facts import Machine, Partition, machines, partitions, settings
 from tonnage.batch.slurm.lists import chunks, shortened
@@ -31,25 +31,7 @@ _LETTERS = 60_000
 _SUBMIT_SECONDS = 30.0
 """As long as sbatch may take: it waits for a controller, and where the queue is full for that."""
 _ACCOUNTING_SECONDS = 120.0
-_DAY, _YEAR = 86400.0, 365 * 86400.0
-
-_STARTS = re.compile(r"Job \d+ to start at (\d+)\b")
-_BUSY = re.compile(
-    "nodes are busy|Required node not available|configuration not available now|Requested reservation is (busy|not)"
-)
-_FULL = re.compile(
-    r"temporarily unable to accept job|(Max|Grp)\w*Submit\w*Limit|I/O error writing script"
-    r"|(Requested operation is|operation) presently disabled"
-)
-_HINTS = {
-    "node configuration is not available": "no node of the partition has so much: ask for less, or for other nodes",
-    "time limit": "the partition does not let jobs run for so long",
-    "nvalid partition": "see sinfo for the partitions of the cluster",
-    "nvalid account": "see sacctmgr show assoc user=$USER for your accounts",
-    "nvalid qos": "see sacctmgr show assoc user=$USER for your qualities of service",
-    "accounting/QOS policy": "an account or a quality of service allows less: see sacctmgr show assoc user=$USER",
-    "rray specification": "MaxArraySize of scontrol show config says how many elements an array may have",
-}
+_DAY = 86400.0
 
 
 class Slurm:
@@ -109,10 +91,10 @@ class Slurm:
             printed = self._client.submit("--parsable", str(script.absolute()), seconds=_SUBMIT_SECONDS)
         except RefusalError as refusal:
             self._check_size(request)  # a job that is too large is no reason to try again
-            raise _refused(request.name, refusal.said) from None
+            raise refused(request.name, refusal.said) from None
         except UnreachableError as silence:
-            if _FULL.search(silence.message):
-                raise _refused(request.name, silence.message) from None
+            if is_full(silence.message):
+                raise refused(request.name, silence.message) from None
             raise
         number = printed.strip().partition(";")[0]  # "7;cluster" where there are several clusters
         if not number.isdigit():
@@ -137,16 +119,20 @@ class Slurm:
     def verdicts(self, numbers: Collection[str]) -> dict[str, Verdict]:
         """Return what became of jobs and elements that have ended, as far as the system still knows.
 
-        The controller is asked first; the accounting only of what it forgot, and of what may have lacked memory.
+        The controller is asked first; the accounting only of what it forgot, and of what may have lacked memory. An
+        element that was cancelled alone before it started leaves no trace with the controller.
         """
         wanted = set(numbers)
         known: dict[str, Verdict] = {}
         for chunk in chunks(jobs.asked(wanted), _LETTERS):
-            known |= jobs.remembered(self._remembered(chunk))
-        doubtful = [number for number in wanted if number not in known or known[number].outcome is Outcome.FAILED]
-        if doubtful and self._accounted:
-            for chunk in chunks(jobs.asked(doubtful), _LETTERS):
-                known = jobs.joined(known, jobs.accounted(self._sacct(chunk)))
+            text = self._remembered(chunk)
+            known |= jobs.remembered(text)
+            wanted -= jobs.looks(text).keys()  # what has not ended
+        forgotten = wanted - known.keys()
+        failed = {number for number in wanted & known.keys() if known[number].outcome is Outcome.FAILED}
+        if (forgotten or failed) and self._accounted:
+            for chunk in chunks(jobs.asked(forgotten | failed), _LETTERS):
+                known = jobs.joined(known, jobs.accounted(self._sacct(chunk, needed=bool(forgotten))))
         return {number: known[number] for number in wanted if number in known}
 
     def read(self, printed: str) -> Verdict | None:
@@ -167,8 +153,9 @@ class Slurm:
         for chunk in chunks(words, _LETTERS):
             try:
                 self._client.run("scancel", "--quiet", *chunk)
-            except RefusalError:
-                continue  # a job among them has ended already; all others are cancelled
+            except RefusalError as refusal:
+                if not has_ended(refusal.said):  # then all others are cancelled
+                    raise
 
     def queue(self, run_fraction: float = 1.0) -> Snapshot:
         """Return what the queue looks like to a job submitted now, in whole nodes: see `tonnage.batch.slurm.live`."""
@@ -217,13 +204,10 @@ class Slurm:
         try:
             said = self._client.words("sbatch", "--test-only", stdin=text)
         except RefusalError as refusal:
-            if _BUSY.search(refusal.said):
+            if is_busy(refusal.said):
                 return None
-            raise _refused(name, refusal.said) from None
-        found = _STARTS.search(said)
-        wait = float(found[1]) - time.time() if found else _YEAR
-        # A job without a time limit before it pushes the answer to thousands of years.
-        return max(0.0, wait) if wait < _YEAR else None
+            raise refused(name, refusal.said) from None
+        return wait_of(said, time.time())
 
     def _check_size(self, request: Request) -> None:
         """Refuse what Slurm may take and would never start: limits of a partition hold a job back, no more."""
@@ -252,16 +236,18 @@ class Slurm:
         try:
             return self._squeue(jobs.FIELDS, "--states=all", f"--jobs={','.join(numbers)}")
         except RefusalError as refusal:
-            if "nvalid job id" in refusal.said:  # it has forgotten all of them
+            if has_ended(refusal.said):  # it has forgotten all of them
                 return ""
             raise
 
-    def _sacct(self, numbers: list[str]) -> str:
-        """Ask the accounting; where it does not answer, the controller's word has to do."""
+    def _sacct(self, numbers: list[str], *, needed: bool = True) -> str:
+        """Ask the accounting; where it does not answer and is not needed, the controller's word has to do."""
         words = ("--parsable2", "--noconvert", f"--jobs={','.join(numbers)}", f"--format={jobs.ACCOUNTED}")
         try:
             return self._client.run("sacct", *words, seconds=_ACCOUNTING_SECONDS)
         except (RefusalError, UnreachableError):
+            if needed:
+                raise
             return ""
 
     def _machines(self) -> dict[str, Machine]:
@@ -345,11 +331,3 @@ def _within(machine: Machine, partition: Partition) -> Node:
         memory=min(node.memory, partition.node_memory),
         usable=node.usable and not machine.reserved,
     )
-
-
-def _refused(name: str, said: str) -> RejectedError | UnreachableError:
-    """Return what a refusal is: for good, or as long as the queue is full."""
-    if _FULL.search(said):
-        return UnreachableError(f"the queue takes no more jobs at the moment: {said}")
-    hint = next((hint for words, hint in _HINTS.items() if words in said), None)
-    return RejectedError(f"Slurm does not take the job {name}: {said}", hint=hint)
