@@ -45,6 +45,7 @@ _NO_ROOM = "no node is left that has room for the rest"
 _USED_UP = "the numbers for attempts are used up"
 _LOST = "all nodes were lost"
 _TERMINATED = "the batch job was ended"
+_GOOD = (_DONE, _FAILED, _NO_ROOM, _USED_UP)
 
 
 def main(arguments: list[str]) -> int:
@@ -125,16 +126,25 @@ class Carrier:
     def carry(self) -> int:
         """Run everything; return the exit status. Whatever happens is in the ledger."""
         _say(f"{len(self._cargo.tasks):,} tasks on {' '.join(self._nodes)}")
+        try:
+            reason = self._drive()
+        except TonnageError as error:
+            reason = f"{error}"
+            self._ledger.bye(reason, time.time())
+        counts = self._engine.counts
+        _say(f"{reason}; {counts[State.DONE]:,} tasks are done, {counts[State.FAILED]:,} failed")
+        return 0 if reason in _GOOD else 1
+
+    def _drive(self) -> str:
+        """Run everything, and return why it ended."""
         token, patience = self._cargo.token, self._cargo.patience
         with Agents(self._folder, self._nodes, token, launcher=self._launcher, patience=patience) as self._agents:
             self._agents.watch_also(self._ending.descriptor)
             local = Local(self._engine, self._ledger, self._files, self._run, token, self._agents)
             local.drive(_Log(self._cargo), self._more)
             reason = self._why_ended()
-            self._ledger.bye(reason, time.time())
-        counts = self._engine.counts
-        _say(f"{reason}; {counts[State.DONE]:,} tasks are done, {counts[State.FAILED]:,} failed")
-        return 1 if reason in (_LOST, _TERMINATED) else 0
+            self._ledger.bye(reason, time.time())  # before agents end, which may take longer than we have
+            return reason
 
     def _more(self) -> bool:
         """Take in what came from elsewhere: signals, lost nodes, other batch jobs; whether more may come."""
