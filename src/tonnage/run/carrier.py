@@ -121,7 +121,7 @@ class Carrier:
         self._engine = self._new_engine(past)
         self._cancel(self._workflow.index[name] for name in past.failed)
         self._awaiting = Awaiting(self._folder, cargo.awaited)
-        self._next_look = 0.0
+        self._next_look, self._hope = 0.0, False
 
     def carry(self) -> int:
         """Run everything; return the exit status. Whatever happens is in the ledger."""
@@ -160,20 +160,17 @@ class Carrier:
         now = time.monotonic()
         if now >= self._next_look:
             self._next_look = now + _LOOK
-            self._look()
-        return self._may_come()
+            self._hope = self._look()
+        return self._hope
 
-    def _look(self) -> None:
-        """See what has become of tasks in other batch jobs that ours wait for."""
+    def _look(self) -> bool:
+        """See what has become of tasks in other batch jobs; whether one of ours can still start because of them."""
         news = self._awaiting.look()
         for task in news.done:
             self._engine.awaited_is_done(task)
         self._cancel(news.failed)
-
-    def _may_come(self) -> bool:
-        """Whether a task of ours can still start because one of another batch job is done."""
-        waiting = [task for task in self._awaiting.tasks if self._engine.states[task] == State.WAITING]
-        return bool(waiting) and not set(waiting) <= set(self._engine.unreachable())
+        waiting = {task for task in self._awaiting.tasks if self._engine.states[task] == State.WAITING}
+        return bool(waiting) and not waiting <= set(self._engine.unreachable())
 
     def _why_ended(self) -> str:
         if self._ending.told():
