@@ -245,6 +245,19 @@ def test_a_killed_carrier_is_started_again(job: BatchJob) -> None:
     assert job.bye() == "nothing is left to do"
 
 
+def test_a_carrier_without_srun_says_so_in_the_ledger(job: BatchJob, tmp_path: Path) -> None:
+    job.add("one", "true")
+    job.write()
+    (tmp_path / "scontrol").write_text("#!/bin/sh\necho n1\n")
+    (tmp_path / "scontrol").chmod(0o755)
+    environment = {**os.environ, "PATH": str(tmp_path), "SLURM_JOB_NODELIST": "n1"}
+    carrier = [sys.executable, "-P", "-m", "tonnage.run.carrier", str(job.path)]
+    ended = subprocess.run(carrier, capture_output=True, text=True, env=environment, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr == ""
+    assert job.bye() == "n1: no agent can be started: srun: No such file or directory"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [(["--here", "n9"], "none of the nodes is known: n9"), ([], "this is no batch job of Slurm")],

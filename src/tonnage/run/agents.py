@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tonnage.errors import TonnageError
 from tonnage.run.agent import AGENTS, agent_folder
 from tonnage.run.minders import Answer, Order, Seen, last_words, words_of
 from tonnage.watch.order import MACHINE_LOST, TERMINATED
@@ -201,13 +202,12 @@ class Agents:
     def _begin(self, number: int, name: str, token: str, launcher: Launcher) -> _Node:
         silence = self._patience * _SILENCE
         agent = (sys.executable, "-P", "-u", "-m", "tonnage.run.agent", str(self._folder), name, token, str(silence))
-        process = subprocess.Popen(  # noqa: S603 (our own program)
-            [*launcher(name), *agent],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-            env=_environment(os.environ),
-        )
+        words, ours = [*launcher(name), *agent], _environment(os.environ)
+        pipe = subprocess.PIPE
+        try:
+            process = subprocess.Popen(words, bufsize=0, stdin=pipe, stdout=pipe, env=ours)  # noqa: S603 (our program)
+        except OSError as error:
+            raise TonnageError(f"{name}: no agent can be started: {error.filename}: {error.strerror}") from None
         node = _Node(number, name, process)
         self._epoll.register(node.stdout, select.EPOLLIN)
         return node
@@ -257,6 +257,8 @@ class Agents:
         try:
             message = json.loads(line)
         except ValueError:
+            message = None
+        if not isinstance(message, dict):
             return  # something else that found its way into the output of srun
         if "answer" in message:
             self._take(node, Answer.of(message["answer"]))
@@ -299,11 +301,11 @@ class Agents:
     def _answer_for(self, node: _Node) -> None:
         """Answer for attempts of a node that cannot do it itself any more; minders that outlived it may have words."""
         why = MACHINE_LOST if self._end_by is None else TERMINATED
-        lost = Answer(0, ended=time.time(), stopped_because=why, lost=why is MACHINE_LOST, host=node.name)
         for attempt in sorted(node.running):
-            words = words_of(agent_folder(self._folder, node.name), attempt)
-            told = words is not None and not words.lost
-            self._found.append(words if told and words else replace(lost, attempt=attempt))
+            answer = words_of(agent_folder(self._folder, node.name), attempt)
+            if answer is None or answer.lost:
+                answer = Answer(attempt, ended=time.time(), stopped_because=why, lost=why is MACHINE_LOST)
+            self._found.append(replace(answer, host=node.name))
             del self._where[attempt]
         node.running.clear()
 

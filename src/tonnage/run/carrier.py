@@ -45,6 +45,7 @@ _NO_ROOM = "no node is left that has room for the rest"
 _USED_UP = "the numbers for attempts are used up"
 _LOST = "all nodes were lost"
 _TERMINATED = "the batch job was ended"
+_GOOD = (_DONE, _FAILED, _NO_ROOM, _USED_UP)
 
 
 def main(arguments: list[str]) -> int:
@@ -120,21 +121,30 @@ class Carrier:
         self._engine = self._new_engine(past)
         self._cancel(self._workflow.index[name] for name in past.failed)
         self._awaiting = Awaiting(self._folder, cargo.awaited)
-        self._next_look = 0.0
+        self._next_look, self._hope = 0.0, False
 
     def carry(self) -> int:
         """Run everything; return the exit status. Whatever happens is in the ledger."""
         _say(f"{len(self._cargo.tasks):,} tasks on {' '.join(self._nodes)}")
+        try:
+            reason = self._drive()
+        except TonnageError as error:
+            reason = f"{error}"
+            self._ledger.bye(reason, time.time())
+        counts = self._engine.counts
+        _say(f"{reason}; {counts[State.DONE]:,} tasks are done, {counts[State.FAILED]:,} failed")
+        return 0 if reason in _GOOD else 1
+
+    def _drive(self) -> str:
+        """Run everything, and return why it ended."""
         token, patience = self._cargo.token, self._cargo.patience
         with Agents(self._folder, self._nodes, token, launcher=self._launcher, patience=patience) as self._agents:
             self._agents.watch_also(self._ending.descriptor)
             local = Local(self._engine, self._ledger, self._files, self._run, token, self._agents)
             local.drive(_Log(self._cargo), self._more)
             reason = self._why_ended()
-            self._ledger.bye(reason, time.time())
-        counts = self._engine.counts
-        _say(f"{reason}; {counts[State.DONE]:,} tasks are done, {counts[State.FAILED]:,} failed")
-        return 1 if reason in (_LOST, _TERMINATED) else 0
+            self._ledger.bye(reason, time.time())  # before agents end, which may take longer than we have
+            return reason
 
     def _more(self) -> bool:
         """Take in what came from elsewhere: signals, lost nodes, other batch jobs; whether more may come."""
@@ -150,20 +160,17 @@ class Carrier:
         now = time.monotonic()
         if now >= self._next_look:
             self._next_look = now + _LOOK
-            self._look()
-        return self._may_come()
+            self._hope = self._look()
+        return self._hope
 
-    def _look(self) -> None:
-        """See what has become of tasks in other batch jobs that ours wait for."""
+    def _look(self) -> bool:
+        """See what has become of tasks in other batch jobs; whether one of ours can still start because of them."""
         news = self._awaiting.look()
         for task in news.done:
             self._engine.awaited_is_done(task)
         self._cancel(news.failed)
-
-    def _may_come(self) -> bool:
-        """Whether a task of ours can still start because one of another batch job is done."""
-        waiting = [task for task in self._awaiting.tasks if self._engine.states[task] == State.WAITING]
-        return bool(waiting) and not set(waiting) <= set(self._engine.unreachable())
+        waiting = {task for task in self._awaiting.tasks if self._engine.states[task] == State.WAITING}
+        return bool(waiting) and not waiting <= set(self._engine.unreachable())
 
     def _why_ended(self) -> str:
         if self._ending.told():
