@@ -25,7 +25,7 @@ _GOES_ON = "; running its workflow again goes on with it"
 def stop(text: str, now: bool, wait: bool) -> None:
     """Stop RUN: nothing more is started; running tasks finish first. Running the workflow again goes on.
 
-    On a cluster, batch jobs that wait are cancelled, with --now all; so are those of a run that nobody executes any more.
+    On a cluster, batch jobs that wait are cancelled, with --now all; so are those of a run that nobody executes.
 
     \b
     Example: tonnage stop last
