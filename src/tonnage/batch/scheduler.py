@@ -129,8 +129,11 @@ class Scheduler(Protocol):
         Raises RejectedError where it never would.
         """
 
-    def submit(self, request: Request, script: Path) -> str:
-        """Submit a job whose script is in a file, and return its number; elements are called ``NUMBER_ELEMENT``."""
+    def submit(self, request: Request, script: Path, held: Collection[int] = ()) -> str:
+        """Submit a job whose script is in a file, and return its number; elements are called ``NUMBER_ELEMENT``.
+
+        Programs that may still submit it, even if we are killed, hold these descriptors open.
+        """
 
     def find(self, name: str) -> str | None:
         """Return the number of a job that was submitted under a name, where the system still knows it."""

@@ -3,10 +3,11 @@
 import json
 import os
 import time
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from math import ceil
 from pathlib import Path
 
@@ -30,6 +31,8 @@ __all__ = ["MONITOR", "Arrays", "alike", "request_of"]
 MONITOR = 32.0 * 2**20
 """What the monitor of a task takes beside it: so much more memory a batch job asks for."""
 _PAUSE = 1.0  # seconds between two submissions, in which more tasks become ready that are given the same
+_AT_A_TIME, _A_SECOND = 6, 2
+"""So many batch jobs are submitted at a time at most, and on average in a second: others use the cluster, too."""
 
 
 @dataclass(slots=True)
@@ -64,6 +67,8 @@ class Arrays:
         """Answers of attempts that somebody else has ended: the cluster knows why."""
         self._spent: list[int] = []
         """Attempts whose words are not needed any more as soon as the journal is safe."""
+        self._groups: deque[list[Start]] = deque()
+        """Attempts that are to be submitted, those together that are given the same."""
         self._next = 0.0
 
     def __len__(self) -> int:
@@ -72,18 +77,23 @@ class Arrays:
     # Out
 
     def submit(self) -> None:
-        """Submit what the engine has room for."""
+        """Submit what the engine has room for, not too much at a time."""
+        desk = self._desk
+        if desk.engine.closed:
+            self.let_go()
         if time.monotonic() < self._next:
             return
-        desk = self._desk
-        starts = desk.engine.admit()
-        for settled in desk.engine.refused():
-            desk.journal.refused(settled)
-            desk.watcher.ended(Ended(attempt=0, outcome=Outcome.FAILED, hopeless=True), settled)
-        if starts:
-            self._next = time.monotonic() + _PAUSE
-        for group in alike(starts, max(1, desk.limits.array)):
-            self._send(group)
+        if not self._groups:
+            self._groups.extend(alike(desk.engine.admit(), max(1, desk.limits.array)))
+            for settled in desk.engine.refused():
+                desk.journal.refused(settled)
+                desk.watcher.ended(Ended(attempt=0, outcome=Outcome.FAILED, hopeless=True), settled)
+        sent = 0
+        while self._groups and sent < _AT_A_TIME and not desk.is_blocked:
+            self._send(self._groups.popleft())
+            sent += 1
+        if sent:
+            self._next = time.monotonic() + max(_PAUSE, sent / _A_SECOND)
 
     def _send(self, starts: Sequence[Start]) -> None:
         """Submit tasks that are given the same: written down before anything is done."""
@@ -112,16 +122,14 @@ class Arrays:
             desk.ended(number, "none of its tasks could be prepared")
             return
         write_orders(desk.place(number), orders)
-        array = self._note(job, tuple(order.attempt for order in orders))
+        attempts = tuple(order.attempt for order in orders)
+        array = self._note(job, attempts, attempts)
         elements = len(orders) if len(orders) > 1 else 0
-        try:
-            desk.send(job, replace(request, elements=elements), lambda native: _accept(array, native))
-        except RejectedError as error:
-            self._reject(array, error)
+        desk.send(job, replace(request, elements=elements), _Sending(self, array))
 
-    def _note(self, job: BatchJob, attempts: tuple[int, ...]) -> _Array:
-        array = self._open[job.id] = _Array(job, attempts, set(attempts), job.native)
-        self._of.update(dict.fromkeys(attempts, array))
+    def _note(self, job: BatchJob, attempts: tuple[int, ...], left: Collection[int]) -> _Array:
+        array = self._open[job.id] = _Array(job, attempts, set(left), job.native)
+        self._of.update(dict.fromkeys(left, array))
         return array
 
     def _order(self, start: Start) -> Order | None:
@@ -135,30 +143,34 @@ class Arrays:
             )
             return None
 
-    def _reject(self, array: _Array, error: RejectedError) -> None:
+    def settle_all(self, array: _Array, outcome: Outcome, note: str) -> None:
+        """Settle the attempts of a batch job that never came to be."""
         for attempt in list(array.left):
-            end = Ended(attempt=attempt, outcome=Outcome.FAILED, hopeless=True, ended=time.time(), note=str(error))
-            self._settle(end)
+            hopeless = outcome is Outcome.FAILED
+            self._settle(Ended(attempt=attempt, outcome=outcome, hopeless=hopeless, ended=time.time(), note=note))
+
+    def let_go(self) -> None:
+        """Do not submit what is not written down yet."""
+        for start in chain.from_iterable(self._groups):
+            self._desk.engine.ended(Ended(attempt=start.attempt, outcome=Outcome.CANCELLED))
+        self._groups.clear()
 
     # In
 
-    def take_up(self, job: BatchJob, running: Mapping[int, Start]) -> bool:
-        """Go on with a batch job of an earlier engine; whether it was ever written down to its end."""
+    def take_up(self, job: BatchJob, running: Mapping[int, Start]) -> Collection[int] | None:
+        """Go on with a batch job of an earlier engine; return its attempts, or None if it was never written down."""
         desk = self._desk
         folder = desk.place(job.id)
         attempts = read_orders(folder)
-        if not attempts:
-            return False
-        array = self._note(job, attempts)
-        array.left &= running.keys()
+        left = running.keys() & attempts
+        if not left:
+            return None
+        array = self._note(job, attempts, left)
         if job.native is None:
-            request = request_of(running[min(array.left)], job.name, desk.files.folder, folder) if array.left else None
-            if request is None:
-                return False
+            request = request_of(running[min(left)], job.name, desk.files.folder, folder)
             elements = len(attempts) if len(attempts) > 1 else 0
-            desk.take_up(job, replace(request, elements=elements), lambda native: _accept(array, native))
-        self._close_if_done(array)
-        return True
+            desk.take_up(job, replace(request, elements=elements), _Sending(self, array))
+        return left
 
     def hear(self) -> bool:
         """Take in the answers that have arrived; whether there were any."""
@@ -231,6 +243,26 @@ class Arrays:
             self._desk.ended(array.job.id, "")
 
 
+@dataclass(frozen=True, slots=True)
+class _Sending:
+    """Hears what becomes of a batch job that is to be submitted."""
+
+    arrays: Arrays
+    array: _Array
+
+    def accepted(self, native: str) -> None:
+        """Note what the cluster calls it."""
+        self.array.native = native
+
+    def rejected(self, error: RejectedError) -> None:
+        """Give its tasks up."""
+        self.arrays.settle_all(self.array, Outcome.FAILED, str(error))
+
+    def withdrawn(self) -> None:
+        """Leave its tasks for another time."""
+        self.arrays.settle_all(self.array, Outcome.CANCELLED, "it was not submitted")
+
+
 def request_of(start: Start, name: str, home: Path, folder: Path) -> Request:
     """Return the batch job for attempts that are given what this one is."""
     given = {one.resource: one.amount for one in start.decisions}
@@ -258,10 +290,6 @@ def read_orders(folder: Path) -> tuple[int, ...]:
         return tuple(json.loads(line)["attempt"] for line in (folder / ORDERS).read_text().splitlines())
     except (OSError, ValueError, KeyError):
         return ()
-
-
-def _accept(array: _Array, native: str) -> None:
-    array.native = native
 
 
 def alike(starts: Sequence[Start], most: int) -> Iterator[list[Start]]:

@@ -6,11 +6,12 @@ them in one call, seldom while nothing happens.
 
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from math import inf
 from pathlib import Path
 from typing import Protocol
 
-from tonnage.batch.scheduler import Look, UnreachableError, Verdict
+from tonnage.batch.scheduler import Look, Phase, UnreachableError, Verdict
 from tonnage.jobs import Outcome
 from tonnage.run.arrays import Arrays
 from tonnage.run.batch_jobs import BatchJob
@@ -24,6 +25,7 @@ __all__ = ["Batched"]
 _HEAR = 0.1, 1.0  # seconds between two looks for files: while much happens, and while nothing does
 _LOOK = 1.0, 15.0  # and between two looks at the queue
 _SLOWER = 1.3
+_RETRY = 5.0  # seconds until a cluster that did not answer is asked again
 _GRACE = 10.0  # seconds in which a file shows up that was written on another machine
 _TAIL = 4096  # bytes of what a batch job printed that may say why it was ended
 
@@ -61,18 +63,20 @@ class Batched:
         self._hear_pause, self._look_pause = _HEAR[0], _LOOK[0]
         self._look_at = 0.0
         self._unreachable = False
+        self._cancels: frozenset[Phase] | None = None
+        """Which batch jobs the user wants to be cancelled."""
+        self._cancel_at = 0.0
 
     def take_up(self, jobs: list[BatchJob], running: Mapping[int, Start]) -> None:
         """Go on with batch jobs of an earlier engine, and the attempts of theirs that run."""
         for job in jobs:
             own = {attempt: start for attempt, start in running.items() if start.machine == job.id}
-            taken = self._packs.take_up(job) if job.packed else self._arrays.take_up(job, own)
-            if taken:
-                continue
-            for start in own.values():
-                note = "its batch job was never submitted"
-                self._desk.settle(Ended(attempt=start.attempt, outcome=Outcome.LOST, ended=time.time(), note=note))
-            self._desk.ended(job.id, "it was never submitted")
+            taken = self._packs.take_up(job, own) if job.packed else self._arrays.take_up(job, own)
+            for attempt in own.keys() - (taken or ()):
+                note = "it was never submitted"
+                self._desk.settle(Ended(attempt=attempt, outcome=Outcome.LOST, ended=time.time(), note=note))
+            if taken is None:
+                self._desk.ended(job.id, "it was never submitted")
         self._desk.journal.commit()
 
     def go(self) -> int | None:
@@ -99,6 +103,8 @@ class Batched:
         if self._wishes.finish:
             return
         self._desk.send_again()
+        if self._desk.is_blocked:
+            return
         if not self._packs.singly:
             self._packs.submit(self._run_fraction)
         if self._packs.singly:
@@ -125,8 +131,9 @@ class Batched:
         """Ask the cluster what is in its queue, and settle what is not there any more."""
         try:
             present = self._desk.scheduler.look()
-            missing = [number for fleet in self._fleets for number in fleet.numbers() if number not in present]
-            verdicts = self._desk.scheduler.verdicts(missing) if missing else {}
+            missing = {number for fleet in self._fleets for number in fleet.numbers() if number not in present}
+            asked = missing & (self._gone.keys() | self._packs.numbers().keys())  # of others, word is on its way
+            verdicts = self._desk.scheduler.verdicts(asked) if asked else {}
         except UnreachableError as error:
             self._say_unreachable(error)
             self._slow_down()
@@ -134,7 +141,7 @@ class Batched:
         self._unreachable = False
         for fleet in self._fleets:
             fleet.looked(present)
-        self._settle_missing(set(missing), verdicts)
+        self._settle_missing(missing, verdicts)
         self._slow_down()
 
     def _slow_down(self) -> None:
@@ -172,28 +179,29 @@ class Batched:
             return False
         if self._wishes.signal == signal.SIGHUP:
             return True  # whoever closes his terminal wants batch jobs to go on
-        if not self._desk.engine.closed:
+        if self._cancels is None or self._wishes.kill:
             self._desk.engine.closed = True
-            self._cancel(self._waiting())
-        if self._wishes.kill:
+            self._arrays.let_go()
+            self._cancels = frozenset(Phase) if self._wishes.kill else frozenset([Phase.WAITING])
             self._wishes.kill = False
-            self._cancel([number for fleet in self._fleets for number in fleet.numbers()])
+            self._cancel_at = 0.0
+        if time.monotonic() >= self._cancel_at:
+            self._cancel(self._cancels)
         return False
 
-    def _waiting(self) -> list[str]:
+    def _cancel(self, phases: Collection[Phase]) -> None:
+        """Cancel what waits, or all; where the cluster does not answer, it is tried again."""
         try:
-            present = self._desk.scheduler.look()
-        except UnreachableError:
-            return []
-        own = {number for fleet in self._fleets for number in fleet.numbers()}
-        return [number for number, look in present.items() if number in own and look.started is None]
-
-    def _cancel(self, numbers: list[str]) -> None:
-        try:
+            self._desk.withdraw()
+            own = {number for fleet in self._fleets for number in fleet.numbers()}
+            present = self._desk.scheduler.look() if own else {}
+            numbers = [number for number, look in present.items() if number in own and look.phase in phases]
             if numbers:
                 self._desk.scheduler.cancel(numbers)
+            self._cancel_at = inf
         except UnreachableError as error:
-            self._desk.say(f"batch jobs could not be cancelled: {error}")
+            self._desk.say(f"batch jobs could not be cancelled: {error}; it is tried again")
+            self._cancel_at = time.monotonic() + _RETRY
         self._look_at = 0.0
 
 

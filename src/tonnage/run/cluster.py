@@ -1,5 +1,6 @@
 """A cluster as the place of a run: its nodes, how much may be in its queue, and the batch jobs of earlier engines."""
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from math import nan
@@ -7,19 +8,20 @@ from pathlib import Path
 
 from tonnage.batch.scheduler import Node, RejectedError, Request, Scheduler
 from tonnage.errors import InputError, TonnageError
-from tonnage.jobs import Resource
+from tonnage.jobs import Outcome, Resource
 from tonnage.run.arrays import MONITOR, Arrays
 from tonnage.run.batch_jobs import BatchJobs
 from tonnage.run.batched import Batched
 from tonnage.run.cargo import Cargo
 from tonnage.run.desk import Desk
-from tonnage.run.events import Start
+from tonnage.run.events import Ended, Settled, Start, State
 from tonnage.run.folders import RunFolder
 from tonnage.run.journal import Journal, Row
 from tonnage.run.local import Watcher
 from tonnage.run.machines import SHARED, Machine, QueueRoom, Space
 from tonnage.run.packing import Packing
 from tonnage.run.packs import Packs
+from tonnage.run.resuming import NO_SUCH_TASK
 from tonnage.run.worlds import Away, Driver, Parts
 from tonnage.size.learning import fits
 from tonnage.workflow import Workflow
@@ -131,6 +133,7 @@ class ClusterWorld:
             journal=parts.journal,
             files=parts.files,
             folder=parts.folder,
+            lock=parts.lock,
             token=parts.token,
             scheduler=self.scheduler,
             limits=self.limits,
@@ -182,7 +185,10 @@ class ClusterWorld:
         found = {}
         for row in parts.journal.running().values():
             task = parts.workflow.index.get(row.task)
-            if task is not None and row.machine in packed:
+            if task is None:
+                end = Ended(attempt=row.attempt, outcome=Outcome.LOST, ended=time.time())
+                parts.journal.ended(end, Settled(-1, State.STOPPED, NO_SUCH_TASK))
+            elif row.machine in packed:
                 start = found[row.attempt] = _start(row, task)
                 parts.engine.adopt(start, in_our_room=not packed[row.machine])
         return found

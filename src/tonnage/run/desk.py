@@ -4,28 +4,42 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
-from tonnage.batch.scheduler import Limits, Request, Scheduler, UnreachableError
+from tonnage.batch.scheduler import Limits, RejectedError, Request, Scheduler, UnreachableError
 from tonnage.files import write_whole
 from tonnage.run.batch_jobs import BatchJob, BatchJobs
 from tonnage.run.engine import Engine
 from tonnage.run.events import Ended, Settled, Start
 from tonnage.run.files import Files
-from tonnage.run.folders import RunFolder
+from tonnage.run.folders import Lock, RunFolder
 from tonnage.run.journal import Journal
 from tonnage.run.local import Watcher
 
-__all__ = ["OUTPUT", "SCRIPT", "Desk"]
+__all__ = ["OUTPUT", "SCRIPT", "Desk", "Sender"]
 
 SCRIPT, OUTPUT = "script", "output"  # files in the folder of a batch job
 _RETRY = 5.0  # seconds until a cluster that did not answer is asked again
 
 
-@dataclass(slots=True)
+class Sender(Protocol):
+    """Whoever wants to know what became of a batch job that is to be submitted."""
+
+    def accepted(self, native: str) -> None:
+        """The cluster has taken it, and calls it by this number."""
+
+    def rejected(self, error: RejectedError) -> None:
+        """The cluster will never take it."""
+
+    def withdrawn(self) -> None:
+        """It was not submitted, and will not be."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Unsent:
     job: BatchJob
     request: Request
-    accepted: Callable[[str], None]
+    sender: Sender
 
 
 @dataclass
@@ -36,6 +50,7 @@ class Desk:
     journal: Journal
     files: Files
     folder: RunFolder
+    lock: Lock
     token: str
     scheduler: Scheduler
     limits: Limits
@@ -78,58 +93,69 @@ class Desk:
         """Return a name for a batch job that nobody else has."""
         return f"tonnage-{self.token}-{job}"
 
-    def send(self, job: BatchJob, request: Request, accepted: Callable[[str], None]) -> None:
-        """Submit a batch job that is written down; `accepted` gets its number, perhaps only later.
+    def send(self, job: BatchJob, request: Request, sender: Sender) -> None:
+        """Submit a batch job that is written down; its sender hears what became of it, perhaps only later."""
+        self._submit(_Unsent(job, request, sender))
 
-        Raises RejectedError where the cluster will never take it.
-        """
-        script = self.place(job.id) / SCRIPT
-        write_whole(script, self.scheduler.script(request))
-        self._submit(_Unsent(job, request, accepted))
+    def take_up(self, job: BatchJob, request: Request, sender: Sender) -> None:
+        """Go on with a batch job of which an earlier engine had not heard whether the cluster has taken it."""
+        self._unsent[job.id] = _Unsent(job, request, sender)
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether the cluster takes nothing at the moment: what it did not take must go first."""
+        return bool(self._unsent)
 
     def send_again(self) -> None:
         """Submit what the cluster did not answer for; it may have taken it all the same."""
-        if not self._unsent or time.monotonic() < self._retry_at:
-            return
-        for one in list(self._unsent.values()):
+        while self._unsent and time.monotonic() >= self._retry_at:
+            one = next(iter(self._unsent.values()))
             try:
                 number = self.scheduler.find(one.job.name)
             except UnreachableError:
                 self._retry_at = time.monotonic() + _RETRY
-                return
+            else:
+                if number is None:
+                    self._submit(one)
+                else:
+                    self._accept(one, number)
+
+    def withdraw(self) -> None:
+        """Submit nothing more; what the cluster has taken without an answer is found. Raises UnreachableError."""
+        for one in list(self._unsent.values()):
+            number = self.scheduler.find(one.job.name)
             if number is not None:
                 self._accept(one, number)
             else:
-                self._submit(one)
-
-    def not_sent(self, job: int) -> bool:
-        """Whether nobody knows yet if the cluster has taken a batch job."""
-        return job in self._unsent
-
-    def take_up(self, job: BatchJob, request: Request, accepted: Callable[[str], None]) -> None:
-        """Go on with a batch job of which an earlier engine had not heard whether the cluster has taken it."""
-        self._unsent[job.id] = _Unsent(job, request, accepted)
+                del self._unsent[one.job.id]
+                one.sender.withdrawn()
 
     def drop(self, job: int) -> None:
         """Do not submit a batch job any more."""
         self._unsent.pop(job, None)
 
     def _submit(self, one: _Unsent) -> None:
+        script = self.place(one.job.id) / SCRIPT
         try:
-            number = self.scheduler.submit(one.request, self.place(one.job.id) / SCRIPT)
+            write_whole(script, self.scheduler.script(one.request))
+            # Whatever submits holds the run's lock: nobody takes over before it is known what the cluster has.
+            number = self.scheduler.submit(one.request, script, [self.lock.descriptor])
         except UnreachableError as error:
             if one.job.id not in self._unsent:
                 self.say(f"{error}; it is tried again")
             self._unsent[one.job.id] = one
             self._retry_at = time.monotonic() + _RETRY
-            return
-        self._accept(one, number)
+        except RejectedError as error:
+            self._unsent.pop(one.job.id, None)
+            one.sender.rejected(error)
+        else:
+            self._accept(one, number)
 
     def _accept(self, one: _Unsent, number: str) -> None:
         self._unsent.pop(one.job.id, None)
         self.jobs.accepted(one.job.id, number)
         self.journal.commit()
-        one.accepted(number)
+        one.sender.accepted(number)
 
     def ended(self, job: int, note: str) -> None:
         """Note that nothing of a batch job is left."""

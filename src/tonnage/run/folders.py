@@ -16,7 +16,7 @@ from tonnage.files import stem
 __all__ = ["RUNS", "Holder", "Lock", "RunFolder", "choosing", "find_run", "new_run", "runs_of"]
 
 RUNS = Path(".tonnage", "runs")
-_PATIENCE = 10.0  # seconds in which whatever is left of a killed engine has ended
+_PATIENCE = 60.0  # seconds in which whatever is left of a killed engine has ended: sbatch, where Slurm is down, too
 _PAUSE = 0.02
 _BEGUN = re.compile(r"-(\d{8}-\d{6})(?:-(\d+))?$")
 

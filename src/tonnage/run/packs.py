@@ -1,17 +1,18 @@
 """Batch jobs that carry many tasks: what a packer puts together is sent, and their ledgers are read."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from tonnage.batch import Snapshot
-from tonnage.batch.scheduler import Limits, Look, Phase, Request, UnreachableError, Verdict
+from tonnage.batch.scheduler import Limits, Look, Phase, RejectedError, Request, UnreachableError, Verdict
 from tonnage.errors import TonnageError
 from tonnage.jobs import Outcome, Resource
 from tonnage.pack import Submission
+from tonnage.run.agents import undelivered
 from tonnage.run.batch_jobs import BatchJob
 from tonnage.run.cargo import LEDGER, Cargo
 from tonnage.run.desk import OUTPUT, Desk
@@ -107,6 +108,9 @@ class Packs:
         if not packed.jobs and not self._open:
             raise CannotPackError("the packer does not know what to submit")
         for job in packed.jobs:
+            if desk.is_blocked:
+                self._ask_at = 0.0  # when the cluster takes jobs again
+                return
             self._send(job, packed.reason)
 
     def _send(self, chosen: Submission, reason: str) -> None:
@@ -115,7 +119,8 @@ class Packs:
         tasks = [int(task) for task in chosen.tasks]
         awaited = self._awaited(tasks)
         if awaited is None:
-            return  # what they wait for has just come back: we are asked again
+            self._ask_at = time.monotonic() + _RETRY  # what they wait for has just come back
+            return
         folder = desk.place(number)
         kept = _NUMBERS * len(tasks)
         seconds = seconds_of(chosen, desk.limits)
@@ -137,7 +142,7 @@ class Packs:
         desk.journal.commit()
         pack = self._note(job, frozenset(tasks), chosen.run)
         desk.engine.send(tasks)
-        desk.send(job, self._request(job), lambda native: _accept(pack, native))
+        desk.send(job, self._request(job), _Sending(self, pack))
         plural = "s" if chosen.nodes > 1 else ""
         desk.say(f"batch job {number} carries {len(tasks):,} tasks on {chosen.nodes} node{plural}: {reason}")
 
@@ -197,24 +202,23 @@ class Packs:
 
     # In
 
-    def take_up(self, job: BatchJob) -> bool:
-        """Go on with a batch job of an earlier engine; whether it was ever written down to its end."""
+    def take_up(self, job: BatchJob, running: Mapping[int, Start]) -> Collection[int] | None:
+        """Go on with a batch job of an earlier engine; return its attempts, or None if it was never written down."""
         desk = self._desk
         folder = desk.place(job.id)
         try:
             names = [task.name for task in Cargo.read(folder).tasks]
         except TonnageError:
-            return False
+            return None
         pack = self._note(job, frozenset(self._index[name] for name in names if name in self._index), 0)
         pack.started = job.started
-        chosen = "SELECT id, ended IS NOT NULL, started FROM attempts WHERE machine = ?"
-        for attempt, ended, started in desk.journal.read(chosen, job.id):
-            pack.known[attempt] = bool(ended)
-            if not ended:
+        for attempt, started in desk.journal.read("SELECT id, started FROM attempts WHERE machine = ?", job.id):
+            pack.known[attempt] = attempt not in running
+            if attempt in running:
                 pack.running[attempt] = started
         if job.native is None:
-            desk.take_up(job, self._request(job), lambda native: _accept(pack, native))
-        return True
+            desk.take_up(job, self._request(job), _Sending(self, pack))
+        return running.keys()
 
     def hear(self) -> bool:
         """Take in what ledgers tell; whether there was anything."""
@@ -279,6 +283,9 @@ class Packs:
             look, pack = present.get(number), self._open[job]
             if look is not None and look.phase is Phase.RUNNING and pack.started is None:
                 self._runs(pack, look.started or time.time())
+        # Those that could not be cancelled, or whose numbers were not known then.
+        numbers = self.numbers().items()
+        self._cancel([number for number, job in numbers if self._open[job].cancelled and number in present])
 
     def _runs(self, pack: _Pack, since: float) -> None:
         pack.phase, pack.started = Phase.RUNNING, since
@@ -292,20 +299,21 @@ class Packs:
             return
         self._hear(pack)
         if certain or pack.bye or verdict.outcome not in (None, Outcome.DONE):
-            self._end(pack, verdict)
+            self.end(pack, verdict)
 
     def output(self, job: int) -> Path:
         """Return where a batch job prints."""
         return self._desk.place(job) / OUTPUT
 
-    def _end(self, pack: _Pack, verdict: Verdict) -> None:
+    def end(self, pack: _Pack, verdict: Verdict) -> None:
         """Take back what a batch job has not done."""
         desk = self._desk
         del self._open[pack.job.id]
         desk.drop(pack.job.id)
         note = pack.cancelled or verdict.note or pack.bye or "it has ended"
+        told = undelivered(desk.place(pack.job.id)) if pack.running else {}
         for attempt, since in pack.running.items():
-            self._lose(attempt, since, note)
+            self._lose(told.get(attempt) or Answer(attempt, started=since, ended=time.time(), lost=True), note)
         for task in pack.tasks:
             desk.engine.take_back(task)
         desk.ended(pack.job.id, note)
@@ -316,11 +324,13 @@ class Packs:
         self._cancel_behind()
         self._ask_at = 0.0
 
-    def _lose(self, attempt: int, since: float, note: str) -> None:
+    def _lose(self, answer: Answer, note: str) -> None:
+        """Settle an attempt that ended with its batch job; it may have come to its end all the same."""
         desk = self._desk
-        task = desk.engine.tasks[desk.engine.start_of(attempt).task]
-        end = judged(Answer(attempt, started=since, ended=time.time(), lost=True), task, desk.files)
-        desk.settle(replace(end, note=f"its batch job has ended: {note}"))
+        task = desk.engine.tasks[desk.engine.start_of(answer.attempt).task]
+        end = judged(answer, task, desk.files)
+        lost = end.outcome is Outcome.LOST
+        desk.settle(replace(end, note=f"its batch job has ended: {note}") if lost else end)
 
     def _cancel_behind(self) -> None:
         """Cancel batch jobs with tasks that wait for one which is in none any more."""
@@ -329,8 +339,7 @@ class Packs:
         for pack in behind:
             pack.cancelled = "what its tasks wait for has come back"
             numbers += [pack.native] if pack.native is not None else []
-        if numbers:
-            self._cancel(numbers)
+        self._cancel(numbers)
 
     def _waits_for_ever(self, pack: _Pack) -> bool:
         engine, graph = self._desk.engine, self._packing.workflow.graph
@@ -344,13 +353,31 @@ class Packs:
 
     def _cancel(self, numbers: list[str]) -> None:
         try:
-            self._desk.scheduler.cancel(numbers)
+            if numbers:
+                self._desk.scheduler.cancel(numbers)
         except UnreachableError as error:
             self._desk.say(f"batch jobs {', '.join(numbers)} could not be cancelled: {error}")
 
-    def waiting(self) -> Iterator[str]:
-        """Yield what the cluster calls the batch jobs that wait."""
-        return (pack.native for pack in self._open.values() if pack.native is not None and pack.started is None)
+
+@dataclass(frozen=True, slots=True)
+class _Sending:
+    """Hears what becomes of a batch job that is to be submitted."""
+
+    packs: Packs
+    pack: _Pack
+
+    def accepted(self, native: str) -> None:
+        """Note what the cluster calls it."""
+        self.pack.native = native
+
+    def rejected(self, error: RejectedError) -> None:
+        """Take its tasks back, and tell the user."""
+        self.packs.end(self.pack, Verdict(note=str(error)))
+        raise CannotPackError(str(error), hint=error.hint)
+
+    def withdrawn(self) -> None:
+        """Take its tasks back."""
+        self.packs.end(self.pack, Verdict(note="it was not submitted"))
 
 
 def packed_request(name: str, home: Path, folder: Path, nodes: int, seconds: float | None) -> Request:
@@ -369,10 +396,6 @@ def packed_request(name: str, home: Path, folder: Path, nodes: int, seconds: flo
 def seconds_of(chosen: Submission, limits: Limits) -> float:
     """Return the time limit of a batch job: what the packer asks for, and some to start its agents."""
     return min(float(chosen.seconds + _STARTING), limits.seconds)
-
-
-def _accept(pack: _Pack, native: str) -> None:
-    pack.native = native
 
 
 def _within(queue: Snapshot, most: int | None) -> Snapshot:

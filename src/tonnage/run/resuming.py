@@ -16,7 +16,9 @@ from tonnage.run.worlds import Away
 from tonnage.size.learning import climbed
 from tonnage.workflow import Task, Workflow
 
-__all__ = ["Left", "carried_after", "finals", "take_over"]
+__all__ = ["NO_SUCH_TASK", "Left", "carried_after", "finals", "take_over"]
+
+NO_SUCH_TASK = "the workflow has no such task any more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ def _settle(running: dict[int, Row], journal: Journal, files: Files, folder: Run
     for attempt, row in running.items():
         place, task = places.get(row.task, (None, None))
         if place is None or task is None:
-            journal.ended(_lost(attempt), Settled(-1, State.STOPPED, "the workflow has no such task any more"))
+            journal.ended(_lost(attempt), Settled(-1, State.STOPPED, NO_SUCH_TASK))
             continue
         answer = words.get(attempt) or Answer(attempt, started=row.started, ended=time.time(), lost=True)
         end = judged(answer, task, files)

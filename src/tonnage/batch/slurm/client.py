@@ -3,11 +3,12 @@
 import os
 import re
 import selectors
+import signal
 import subprocess
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import IO
 
@@ -81,12 +82,21 @@ class Client:
         """Run a program that only asks, and return what it wrote on standard error."""
         return self._run(program, words, self._ours, stdin, seconds)[1]
 
-    def submit(self, *words: str, seconds: float = _SECONDS) -> str:
-        """Run sbatch in the user's own environment, which the job will have, and return what it printed."""
-        return self._run("sbatch", words, self._theirs, None, seconds)[0]
+    def submit(self, *words: str, held: Collection[int] = (), seconds: float = _SECONDS) -> str:
+        """Run sbatch in the user's own environment, which the job will have, and return what it printed.
+
+        It holds some descriptors open for as long as it runs, even if we do not.
+        """
+        return self._run("sbatch", words, self._theirs, None, seconds, held)[0]
 
     def _run(
-        self, program: str, words: Iterable[str], environment: Mapping[str, str], stdin: str | None, seconds: float
+        self,
+        program: str,
+        words: Iterable[str],
+        environment: Mapping[str, str],
+        stdin: str | None,
+        seconds: float,
+        held: Collection[int] = (),
     ) -> tuple[str, str]:
         self.calls[program] += 1
         began = time.monotonic()
@@ -102,6 +112,7 @@ class Client:
                     stderr=errors,
                     env=dict(environment),
                     process_group=0,
+                    pass_fds=tuple(held),
                 )
             except (FileNotFoundError, PermissionError):
                 raise _absent(program) from None
@@ -111,7 +122,7 @@ class Client:
                     output = _output(process, process.stdout, errors, seconds) if process.stdout else b""
                 finally:
                     if output is None:
-                        process.kill()
+                        _kill(process.pid)
             said = _said(errors)
         if output is None:
             raise UnreachableError(
@@ -122,6 +133,12 @@ class Client:
                 raise UnreachableError(f"Slurm does not answer: {said}")
             raise RefusalError(program, said or f"it ended with status {process.returncode}")
         return output.decode(errors="replace"), said
+
+
+def _kill(group: int) -> None:
+    """Kill a program and what it has started: at some sites sbatch is a script."""
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
 
 
 def _output(process: subprocess.Popen[bytes], stream: IO[bytes], errors: IO[bytes], seconds: float) -> bytes | None:

@@ -82,13 +82,13 @@ class Slurm:
         self._check_size(request)
         return self._start(script(request, self.options), request.name)
 
-    def submit(self, request: Request, script: Path) -> str:
+    def submit(self, request: Request, script: Path, held: Collection[int] = ()) -> str:
         """Submit a job whose script is in a file, and return its number; elements are called ``NUMBER_ELEMENT``.
 
         After an UnreachableError nobody knows whether it was: `find` does.
         """
         try:
-            printed = self._client.submit("--parsable", str(script.absolute()), seconds=_SUBMIT_SECONDS)
+            printed = self._client.submit("--parsable", str(script.absolute()), held=held, seconds=_SUBMIT_SECONDS)
         except RefusalError as refusal:
             self._check_size(request)  # a job that is too large is no reason to try again
             raise refused(request.name, refusal.said) from None
