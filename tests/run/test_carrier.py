@@ -179,10 +179,10 @@ def test_a_batch_job_that_is_ended(job: BatchJob) -> None:
 
 def test_a_killed_agent_takes_its_node_with_it(job: BatchJob) -> None:
     for number in range(30):
-        job.add(f"{number}", "sleep 0.3")
+        job.add(f"{number}", "sleep 0.5")
     job.write()
     with job.begin() as carrier:
-        wait_until(lambda: len(marked(job.token)) >= 10)
+        wait_until(lambda: len(marked(job.token)) >= 3)
         kill(agent_of(carrier, "n1"))
         job.finish(carrier)
     (lost,) = (entry for entry in job.entries() if isinstance(entry, MachineLost))

@@ -65,6 +65,8 @@ class Arrays:
         self._of: dict[int, _Array] = {}  # by attempts
         self._held: dict[int, Answer] = {}
         """Answers of attempts that somebody else has ended: the cluster knows why."""
+        self._unseen: set[int] = set()
+        """Attempts of an earlier engine that were not in the queue since."""
         self._spent: list[int] = []
         """Attempts whose words are not needed any more as soon as the journal is safe."""
         self._groups: deque[list[Start]] = deque()
@@ -170,6 +172,7 @@ class Arrays:
             request = request_of(running[min(left)], job.name, desk.files.folder, folder)
             elements = len(attempts) if len(attempts) > 1 else 0
             desk.take_up(job, replace(request, elements=elements), _Sending(self, array))
+        self._unseen |= left
         return left
 
     def hear(self) -> bool:
@@ -203,6 +206,8 @@ class Arrays:
         """Take note of what runs by now."""
         for number, attempt in self.numbers().items():
             look = present.get(number)
+            if look is not None:
+                self._unseen.discard(attempt)
             if look is not None and look.phase is Phase.RUNNING:
                 self._desk.show(self._desk.engine.start_of(attempt), look.started or time.time())
 
@@ -216,6 +221,9 @@ class Arrays:
             return
         if answer is None:
             answer = Answer(attempt, started=verdict.started, ended=verdict.ended or time.time(), lost=True)
+        if attempt in self._unseen and verdict.outcome is Outcome.CANCELLED:
+            # Whoever stops a run and then begins it again wants all of it.
+            verdict = replace(verdict, outcome=Outcome.LOST, note="its batch job was cancelled while nobody was here")
         self._settle(explained(self._judged(answer), verdict))
 
     def output(self, attempt: int) -> Path:

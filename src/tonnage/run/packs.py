@@ -23,6 +23,7 @@ from tonnage.run.machines import Machine
 from tonnage.run.minders import Answer
 from tonnage.run.packing import Packing, Way
 from tonnage.run.programs import program
+from tonnage.units import format_seconds
 
 __all__ = ["CannotPackError", "Packs", "packed_request", "seconds_of"]
 
@@ -137,6 +138,10 @@ class Packs:
             estimated_wait=chosen.wait,
             submitted=time.time(),
         )
+        told = self._told(job)
+        if told is None:
+            return
+        job = replace(job, reason=f"{reason}; {told}")
         self._cargo(job, tasks, awaited).write(folder)
         desk.jobs.add(job)
         desk.journal.commit()
@@ -144,7 +149,23 @@ class Packs:
         desk.engine.send(tasks)
         desk.send(job, self._request(job), _Sending(self, pack))
         plural = "s" if chosen.nodes > 1 else ""
-        desk.say(f"batch job {number} carries {len(tasks):,} tasks on {chosen.nodes} node{plural}: {reason}")
+        desk.say(f"batch job {number} carries {len(tasks):,} tasks on {chosen.nodes} node{plural}: {job.reason}")
+
+    def _told(self, job: BatchJob) -> str | None:
+        """Return when the cluster itself says that a batch job would start; None where it does not answer.
+
+        Raises CannotPackError where it never would: a cluster takes such jobs all the same, and they wait for ever.
+        """
+        try:
+            wait = self._desk.scheduler.check(self._request(job))
+        except UnreachableError:
+            self._ask_at = time.monotonic() + _RETRY
+            return None
+        except RejectedError as error:
+            raise CannotPackError(str(error), hint=error.hint) from None
+        if wait is None:
+            return "the cluster does not say when it starts"
+        return f"it starts in {format_seconds(round(wait))} by the cluster's estimate"
 
     def _note(self, job: BatchJob, tasks: frozenset[int], run: int) -> _Pack:
         reader = LedgerReader(self._desk.place(job.id) / LEDGER)

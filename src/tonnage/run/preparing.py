@@ -78,6 +78,8 @@ class Sizes:
     learner: Learner
     known: Mapping[int, Carried]
     """Tasks about which more is known than their category."""
+    strategy: str
+    """By which tasks are sized; where requests were made for them, it is declared."""
 
 
 def sizes_of(workflow: Workflow, strategy: str, world: World, archive: Archive) -> Sizes:
@@ -91,7 +93,7 @@ def sizes_of(workflow: Workflow, strategy: str, world: World, archive: Archive) 
     for place, memory in own.items():
         task = workflow.tasks[place]
         known[place] = Carried(0, as_before(learner.decide(task.category, task.request), memory, parts=world.coarse))
-    return Sizes(workflow, learner, known)
+    return Sizes(workflow, learner, known, strategy)
 
 
 def world_of(home: Path, options: Options, say: Callable[[str], None]) -> World:

@@ -125,7 +125,7 @@ class Prepared:
             lock=self.lock,
             token=self.token,
             places=self._places,
-            strategy=self.options.strategy,
+            strategy=self._sizes.strategy,
             rules=self.options.rules,
             sandbox=self.options.sandbox,
             seconds=peaks_of_tasks(self.archive, self.workflow, Resource.WALL_TIME) if self.options.cluster else {},
