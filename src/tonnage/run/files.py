@@ -219,7 +219,8 @@ def _written(path: Path, since: float) -> bool:
 def _listed(path: str) -> bool:
     """Whether a file is in its folder: a network file system may remember for a while that it was not there."""
     try:
-        return basename(path) in os.listdir(dirname(path) or ".")
+        with os.scandir(dirname(path) or ".") as found:
+            return any(one.name == basename(path) for one in found)
     except OSError:
         return False
 
