@@ -26,6 +26,7 @@ from tonnage.workflow.wfformat import render
 WORKFLOW = "flow.json"
 CORES, MEMORY_MIB = 4, 2000  # of each node of the shared cluster
 MIB = 1 << 20
+_JOB = "${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}"  # as scancel takes it
 _NO_LIMIT = "365-00:00:00"  # what Slurm makes of it where a partition has none
 # Programs of Slurm, each of which says that it was called before it is: an oracle that shares nothing with the engine.
 _COUNTED = ("sbatch", "squeue", "scancel", "scontrol", "sacct", "sacctmgr", "sinfo")
@@ -44,7 +45,7 @@ class Does:
     def task(self, name: str, parents: Sequence[str]) -> Task:
         """Return a task that fails unless what it depends on is there, and tells a witness when it runs."""
         steps = [f"test -s out/{parent}" for parent in parents]
-        steps.append(f"echo begin {name} $(date +%s.%N) ${{SLURMD_NODENAME:-here}} $SLURM_JOB_ID >> witness")
+        steps.append(f"echo begin {name} $(date +%s.%N) ${{SLURMD_NODENAME:-here}} {_JOB} >> witness")
         if self.megabytes:
             size = self.megabytes * 10**6
             steps.append(f"head -c {size} /dev/zero | tail -c {size} > /dev/null")
@@ -61,9 +62,10 @@ class Does:
         )
 
 
-def gate(name: str) -> tuple[str, list[str], Does]:
+def gate(name: str, request: Amounts = NOTHING_KNOWN) -> tuple[str, list[str], Does]:
     """Return a task that waits until it is let go."""
-    return name, [], Does(0.1, more=f"until [ -e go-{name} ]; do sleep 0.05; done", category="gate")
+    waits = f"until [ -e go-{name} ]; do sleep 0.05; done"
+    return name, [], Does(0.1, more=waits, category="gate", request=request)
 
 
 def layered(widths: Sequence[int], kinds: Sequence[Does], seed: int = 1) -> list[tuple[str, list[str], Does]]:

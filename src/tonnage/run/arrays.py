@@ -219,12 +219,15 @@ class Arrays:
         telling = verdict.outcome not in (None, Outcome.DONE) or (answer is not None and verdict.outcome is not None)
         if not telling and not certain:
             return
-        if answer is None:
-            answer = Answer(attempt, started=verdict.started, ended=verdict.ended or time.time(), lost=True)
         if attempt in self._unseen and verdict.outcome is Outcome.CANCELLED:
             # Whoever stops a run and then begins it again wants all of it.
             verdict = replace(verdict, outcome=Outcome.LOST, note="its batch job was cancelled while nobody was here")
-        self._settle(explained(self._judged(answer), verdict))
+        if answer is not None:
+            end = self._judged(answer)
+        else:
+            lost = Answer(attempt, started=verdict.started, ended=verdict.ended or time.time(), lost=True)
+            end = replace(self._judged(lost), note="")  # nobody but the cluster can tell why
+        self._settle(explained(end, verdict))
 
     def output(self, attempt: int) -> Path:
         """Return where the batch job of an attempt prints."""

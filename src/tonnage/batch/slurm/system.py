@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 
-from tonnage.batch.scheduler import Limits, Look, Node, RejectedError, Request, UnreachableError, Verdict
+from tonnage.batch.scheduler import Limits, Look, Node, Phase, RejectedError, Request, UnreachableError, Verdict
 from tonnage.batch.slurm import accounts, jobs, live
 from tonnage.batch.slurm.answers import has_ended, is_busy, is_full, refused, wait_of
 from tonnage.batch.slurm.client import Client, RefusalError
@@ -42,6 +42,8 @@ class Slurm:
     def __init__(self, options: SlurmOptions = _PLAIN) -> None:
         self.options = options
         self._client = Client()
+        self._waited: set[str] = set()
+        """What waited when it was seen last."""
 
     @property
     def calls(self) -> Counter[str]:
@@ -114,13 +116,17 @@ class Slurm:
 
     def look(self) -> dict[str, Look]:
         """Return all of this user's jobs and elements that wait or run, by their numbers."""
-        return jobs.looks(self._squeue(jobs.FIELDS))
+        present = jobs.looks(self._squeue(jobs.FIELDS))
+        waiting = {number for number, look in present.items() if look.phase is Phase.WAITING}
+        self._waited = (self._waited - present.keys()) | waiting
+        return present
 
     def verdicts(self, numbers: Collection[str]) -> dict[str, Verdict]:
         """Return what became of jobs and elements that have ended, as far as the system still knows.
 
         The controller is asked first; the accounting only of what it forgot, and of what may have lacked memory. An
-        element that was cancelled alone before it started leaves no trace with the controller.
+        element that was cancelled alone before it started leaves no trace with the controller: what is gone, and waited
+        when it was looked at last, was cancelled.
         """
         wanted = set(numbers)
         known: dict[str, Verdict] = {}
@@ -133,7 +139,18 @@ class Slurm:
         if (forgotten or failed) and self._accounted:
             for chunk in chunks(jobs.asked(forgotten | failed), _LETTERS):
                 known = jobs.joined(known, jobs.accounted(self._sacct(chunk, needed=bool(forgotten))))
+        known |= self._vanished(wanted - known.keys())
         return {number: known[number] for number in wanted if number in known}
+
+    def _vanished(self, numbers: set[str]) -> dict[str, Verdict]:
+        """Return the elements that were cancelled while they waited, where their arrays are still known."""
+        waited = {number: number.partition("_")[0] for number in numbers & self._waited if "_" in number}
+        if not waited:
+            return {}
+        known = jobs.rows(self._remembered(sorted(set(waited.values()))), jobs.FIELDS)
+        arrays = {row["JobArrayID"].partition("_")[0] for row in known}
+        gone = Verdict(Outcome.CANCELLED, note="it was cancelled before it started")
+        return {number: gone for number, array in waited.items() if array in arrays}
 
     def read(self, printed: str) -> Verdict | None:
         """Return what Slurm itself wrote into a job's output about its end; None where it did not."""
