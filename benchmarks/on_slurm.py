@@ -2,10 +2,10 @@
 
     python benchmarks/on_slurm.py [--quick] [deep] [bag] [calls] [packed]
 
-deep    A deep workflow among others' jobs. Each strategy has a cluster of its own, all at the same time, and on each
-        the same stream of others' jobs arrives: random widths, lengths and limits, as much as the nodes can take, and a
-        queue from the beginning. The archive knows the run times from one run on an idle cluster. Once with a scheduler
-        that looks every second, and once with Slurm's defaults (it backfills every 30 s).
+deep    A deep workflow among others' jobs. Each strategy and seed has a cluster of its own, all at the same time; on
+        those of a seed the same stream of others' jobs arrives: random widths, lengths and limits, about as much as the
+        nodes can take, and a queue from the beginning. The archive knows the run times from a run on an idle cluster.
+        Once with a scheduler that looks every second, and once with Slurm's defaults (it backfills every 30 s).
 bag     Tasks that fill memory, right-sized and with a node for each.
 calls   How often Slurm's programs are called for many short tasks, and how fast they are done, next to a loop of sbatch
         and to one job array written by hand, which nothing can be faster than.
@@ -39,7 +39,7 @@ from slurm.cluster import SlurmCluster, missing  # they are not installed
 
 PROGRAMS = ("sbatch", "squeue", "scontrol", "sacct", "scancel", "sinfo", "sacctmgr", "srun")
 EVERY_SECOND: dict[str, str] = {}
-AS_DELIVERED = {"SchedulerParameters": ""}
+AS_DELIVERED = {"SchedulerParameters": "bf_interval=30,sched_interval=60,batch_sched_delay=3"}
 SCHEDULERS = {"looks every second": EVERY_SECOND, "Slurm's defaults": AS_DELIVERED}
 MIB = 1 << 20
 
@@ -205,7 +205,7 @@ def others(shape: Shape, seed: int, horizon: float) -> list[Job]:
     work, now = 0.0, 0.0
     while now < horizon:
         small = draw.random() < 0.5
-        nodes, cores = (1, draw.choice((1, 2, 4))) if small else (draw.choice((1, 1, 2, 2, 4)), 0)
+        nodes, cores = (1, draw.choice((1, 2, 4))) if small else (draw.choice((1, 1, 2, 2, 3)), 0)
         seconds = draw.uniform(shape.longest / 6, shape.longest)
         limit = max(1, round(seconds * draw.choice((1, 2, 5)) / 60 + 0.5))
         size = seconds * (cores / 4 if cores else nodes) / shape.nodes  # seconds of the whole machine
@@ -247,8 +247,10 @@ class Feeder(threading.Thread):
         self.join()
 
 
-def crossing(shape: Shape, seed: int, strategy: str, archive: Path, options: Mapping[str, str]) -> tuple[Span, float]:
-    """Run a workflow among others' jobs; return also how many of those wait on average."""
+def crossing(
+    shape: Shape, seed: int, strategy: str, archive: Path, options: Mapping[str, str]
+) -> tuple[Span, list[int]]:
+    """Run a workflow among others' jobs; return also how many of those wait, every two seconds."""
     with cluster(shape.nodes, options=options) as slurm:
         own = slurm.folder / "archive.db"
         shutil.copy(archive, own)
@@ -260,7 +262,7 @@ def crossing(shape: Shape, seed: int, strategy: str, archive: Path, options: Map
         done = threading.Event()
 
         def look() -> None:
-            while not done.wait(5):
+            while not done.wait(2):
                 waiting.append(len(slurm.command("squeue", "-h", "-r", "-t", "PD", "-n", "wrap").split("\n")) - 1)
 
         with ThreadPoolExecutor(1) as pool:
@@ -271,7 +273,7 @@ def crossing(shape: Shape, seed: int, strategy: str, archive: Path, options: Map
                 done.set()
             looking.result()
         feeder.stop()
-        return found, statistics.mean(waiting or [0])
+        return found, waiting or [0]
 
 
 def deep_among_others(shape: Shape, strategies: Sequence[str], seeds: Sequence[int], schedulers: Sequence[str]) -> None:
@@ -280,29 +282,43 @@ def deep_among_others(shape: Shape, strategies: Sequence[str], seeds: Sequence[i
         archive = Path(place, "archive.db")
         with cluster(shape.nodes) as slurm:
             learnt = tonnage(slurm, deep(shape, 0), "deep.mf", archive)
-        tasks = shape.levels * shape.width
+            other = Path(place, "other.db")
+            shutil.copy(archive, other)
+            tonnage(slurm, deep(shape, 0), "deep.mf", other, "--pack", "glume")  # the first one compiles packers
+            alone = tonnage(slurm, deep(shape, 0), "deep.mf", other, "--pack", "glume")
         print(
             f"\nA workflow of {shape.levels} levels with {shape.width} tasks of 1 to 3 s each, on {shape.nodes} nodes."
         )
-        print(f"Alone on an idle cluster, {tasks} batch jobs take {learnt.whole:.1f} s.", flush=True)
+        print(f"Alone on an idle cluster: {learnt.whole:.1f} s per-task, {alone.whole:.1f} s with glume.", flush=True)
         for scheduler in schedulers:
             every: dict[str, list[float]] = {name: [] for name in strategies}
             rows = []
-            for seed in seeds:
-                with ThreadPoolExecutor(len(strategies)) as pool:
-                    args = [(shape, seed, name, archive, SCHEDULERS[scheduler]) for name in strategies]
-                    found = dict(zip(strategies, pool.map(lambda one: crossing(*one), args), strict=True))
-                base = found["per-task"][0].whole
-                for name, (span, waiting) in found.items():
-                    every[name].append(span.whole / base)
-                    cells = [f"{span.whole:.1f} s", f"{span.first - span.submitted:.1f} s", str(span.jobs)]
-                    rows.append([f"seed {seed}: {name}", *cells, f"{waiting:.0f}", f"{base / span.whole:.2f}"])
+            pairs = [(seed, name) for seed in seeds for name in strategies]
+            with ThreadPoolExecutor(len(pairs)) as pool:
+                running = [pool.submit(crossing, shape, *pair, archive, SCHEDULERS[scheduler]) for pair in pairs]
+                found = {pair: one.result() for pair, one in zip(pairs, running, strict=True)}
+            for (seed, name), (span, waiting) in found.items():
+                base = found[seed, "per-task"][0].whole
+                every[name].append(span.whole / base)
+                cells = [f"{span.whole:.1f} s", f"{span.first - span.submitted:.1f} s", str(span.jobs)]
+                rows.append([f"seed {seed}: {name}", *cells, _waited(waiting), f"{base / span.whole:.2f}"])
             for name in strategies:
                 mean = statistics.geometric_mean(every[name])
                 rows.append([f"all seeds: {name}", "", "", "", "", f"{1 / mean:.2f}"])
             title = f"A deep workflow among others' jobs, scheduler {scheduler}: from the submission to the last end"
-            header = ["", "makespan", "first task after", "batch jobs", "others waiting", "per-task to it"]
+            header = [
+                "",
+                "makespan",
+                "first task after",
+                "batch jobs",
+                "others waiting: first, mean, last",
+                "per-task to it",
+            ]
             table(title, header, rows)
+
+
+def _waited(waiting: Sequence[int]) -> str:
+    return f"{waiting[0]}  {statistics.mean(waiting):.0f}  {waiting[-1]}"
 
 
 # A bag of tasks that fill memory
@@ -413,16 +429,17 @@ def main() -> None:
     if reason := missing():
         print(f"No cluster can be started, and nothing is measured: {reason}")
         return
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each task would compile the program that minds it
     quick, what = given.quick, given.what or ["deep", "bag", "calls", "packed"]
     if "deep" in what:
         if quick:
-            shape = Shape(levels=4, width=4, nodes=4, backlog=3, load=0.7, longest=3)
+            shape = Shape(levels=3, width=3, nodes=4, backlog=2, load=0.5, longest=3)
             deep_among_others(shape, ("per-task", "glume"), (1,), list(SCHEDULERS)[:1])
         else:
-            shape = Shape(levels=10, width=6, nodes=8, backlog=12, load=1.0, longest=12)
-            deep_among_others(shape, ("per-task", "glume", "auto", "one-job"), (1, 2), list(SCHEDULERS))
+            shape = Shape(levels=10, width=5, nodes=8, backlog=12, load=0.75, longest=10)
+            deep_among_others(shape, ("per-task", "glume", "auto"), (1, 2, 3), list(SCHEDULERS))
     if "bag" in what:
-        right_sized(*((16, 2) if quick else (96, 4)))
+        right_sized(*((8, 2) if quick else (96, 4)))
     if "calls" in what:
         calls(*((60, 4) if quick else (2_000, 8)))
     if "packed" in what:

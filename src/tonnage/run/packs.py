@@ -92,6 +92,9 @@ class Packs:
         if self._ask_at is None or time.monotonic() < self._ask_at or len(self._open) >= self._most:
             return
         desk = self._desk
+        if not self._packing.has_left(desk.engine):
+            self._ask_at = None  # the cluster need not be asked what its queue is like
+            return
         try:
             queue = _within(desk.scheduler.queue(run_fraction), desk.limits.job_nodes)
         except UnreachableError as error:
