@@ -62,7 +62,7 @@ reproduce: $(VENV)/installed
 	@$(BIN)/python benchmarks/reproduce running
 
 soak: $(VENV)/installed-test
-	@TONNAGE_HYPOTHESIS=soak TONNAGE_SOAK=1000 $(BIN)/python -m pytest -n auto -q tests/workflow tests/logs tests/archive tests/size tests/rank tests/watch/test_robust.py tests/run/test_chaos.py tests/test_units.py
+	@TONNAGE_HYPOTHESIS=soak TONNAGE_SOAK=1000 $(BIN)/python -m pytest -n auto -q tests/workflow tests/logs tests/archive tests/size tests/rank tests/watch/test_robust.py tests/run/test_chaos.py tests/slurm tests/test_units.py
 
 # make slurm SLURM="--nodes 2 --accounting"
 slurm: $(VENV)/installed

@@ -22,6 +22,7 @@ def gates(place: SlurmPlace, names: list[str]) -> None:
 
 
 NAMES = [f"g{number}" for number in range(10)]
+soak = pytest.mark.skipif(not os.environ.get("TONNAGE_SOAK"), reason="takes minutes: make soak")
 
 
 @pytest.fixture
@@ -53,7 +54,9 @@ def test_ctrl_c_once_cancels_what_waits_and_lets_finish_what_runs(place: SlurmPl
     place.check_all()
 
 
-@pytest.mark.parametrize("how", ["twice", "terminated", "stop --now"])
+@pytest.mark.parametrize(
+    "how", [pytest.param("twice", marks=soak), "terminated", pytest.param("stop --now", marks=soak)]
+)
 def test_ctrl_c_twice_and_sigterm_cancel_all(how: str, place: SlurmPlace) -> None:
     gates(place, NAMES[:9])
     with place.begin("run") as engine:
@@ -74,7 +77,7 @@ def test_ctrl_c_twice_and_sigterm_cancel_all(how: str, place: SlurmPlace) -> Non
     place.check_all()
 
 
-@pytest.mark.parametrize("pack", ["per-task", "one-job"])
+@pytest.mark.parametrize("pack", ["per-task", pytest.param("one-job", marks=soak)])
 def test_a_closed_terminal_leaves_batch_jobs_alone(pack: str, place: SlurmPlace) -> None:
     gates(place, NAMES[:3])
     with place.begin("run", "--pack", pack) as engine:
@@ -88,7 +91,7 @@ def test_a_closed_terminal_leaves_batch_jobs_alone(pack: str, place: SlurmPlace)
         place.let_go(*NAMES)
         place.ends(engine)
     place.check_all()
-    assert set(place.outcomes().values().__iter__().__next__()) == {"done"}
+    assert {row.outcome for row in place.rows()} == {Outcome.DONE}
 
 
 def slow_sbatch(folder: Path, *, before: float, after: float) -> Path:
@@ -105,8 +108,15 @@ def slow_sbatch(folder: Path, *, before: float, after: float) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("pack", ["per-task", "one-job"])
-@pytest.mark.parametrize("moment", ["called", "submitted"])
+@pytest.mark.parametrize(
+    ("pack", "moment"),
+    [
+        ("per-task", "submitted"),
+        ("one-job", "called"),
+        pytest.param("per-task", "called", marks=soak),
+        pytest.param("one-job", "submitted", marks=soak),
+    ],
+)
 def test_an_engine_killed_while_sbatch_answers_submits_nothing_twice(
     pack: str, moment: str, place: SlurmPlace, tmp_path: Path
 ) -> None:
@@ -123,6 +133,7 @@ def test_an_engine_killed_while_sbatch_answers_submits_nothing_twice(
     assert {row.outcome for row in place.rows()} == {Outcome.DONE}
 
 
+@soak
 def test_a_controller_that_is_down_while_submitting_is_waited_for(place: SlurmPlace) -> None:
     place.flow([*map(gate, NAMES[:1]), ("a", NAMES[:1], Does(0.1)), ("b", ["a"], Does(0.1))])
     with place.begin("run") as engine:
@@ -130,14 +141,43 @@ def test_a_controller_that_is_down_while_submitting_is_waited_for(place: SlurmPl
         place.cluster.stop_controller()
         place.let_go(NAMES[0])
         place.when(lambda: len(place.jobs()) == 2, "the second is written down", engine)
-        kill(engine.pid)
-    with place.begin("run") as engine:
-        time.sleep(1)
         place.cluster.start_controller()
-        place.cluster.wait_until_up()
-        status = engine.wait(60)
-    if status == 2:  # it found no cluster, and said so
-        assert place.call("run").status == 0
+        place.ends(engine)
+    place.check_all()
+    assert {row.outcome for row in place.rows()} == {Outcome.DONE}
+
+
+@soak
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_ends_when_it_is_told_to_while_the_controller_is_down(number: signal.Signals, place: SlurmPlace) -> None:
+    """It ends as soon as the controller is back, and what was never submitted is not submitted then."""
+    place.flow([gate("first"), gate("other"), ("a", ["first"], Does(0.1))])
+    with place.begin("run") as engine:
+        place.when(lambda: all(map(place.node_of, ("first", "other"))), "two run", engine)
+        place.cluster.stop_controller()
+        place.let_go("first")
+        place.when(lambda: len(place.jobs()) == 2, "a third is written down", engine)
+        engine.send_signal(number)
+        time.sleep(3)
+        place.cluster.start_controller()
+        if number == signal.SIGINT:
+            place.when(lambda: place.jobs()[-1].ended is not None, "the third is withdrawn", engine)
+            place.let_go("other")
+        place.ends(engine, 128 + number)
+    assert place.queued() == {}
+    assert place.outcomes()["a"] == ["cancelled"]
+    place.let_go("other")
+    assert place.call("run").status == 0
+    place.check_all()
+
+
+def test_a_controller_that_has_just_started_is_no_reason_to_give_up(place: SlurmPlace) -> None:
+    place.flow([("a", [], Does())])
+    place.cluster.stop_controller()
+    place.cluster.start_controller()
+    assert "unknown" in place.cluster.states().values()
+    said = place.call("run")
+    assert said.status == 0, said
     place.check_all()
 
 

@@ -45,6 +45,8 @@ class _Array:
     left: set[int]
     """Attempts whose end is not known yet."""
     native: str | None = None
+    note: str = ""
+    """What became of it, where that was nothing."""
 
     def numbers(self) -> Iterator[tuple[str, int]]:
         """Yield what the cluster calls the elements that are left, and their attempts."""
@@ -147,6 +149,7 @@ class Arrays:
 
     def settle_all(self, array: _Array, outcome: Outcome, note: str) -> None:
         """Settle the attempts of a batch job that never came to be."""
+        array.note = note
         for attempt in list(array.left):
             hopeless = outcome is Outcome.FAILED
             self._settle(Ended(attempt=attempt, outcome=outcome, hopeless=hopeless, ended=time.time(), note=note))
@@ -251,7 +254,7 @@ class Arrays:
         if not array.left:
             self._open.pop(array.job.id, None)
             self._desk.drop(array.job.id)
-            self._desk.ended(array.job.id, "")
+            self._desk.ended(array.job.id, array.note)
 
 
 @dataclass(frozen=True, slots=True)

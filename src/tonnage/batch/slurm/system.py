@@ -82,7 +82,13 @@ class Slurm:
         Raises RejectedError where it never would.
         """
         self._check_size(request)
-        return self._start(script(request, self.options), request.name)
+        try:
+            return self._start(script(request, self.options), request.name)
+        except RejectedError:
+            # For some seconds after it was started, a controller knows of no node that it has a job for.
+            if any(node.usable for node in self.limits().nodes):
+                raise
+            return None
 
     def submit(self, request: Request, script: Path, held: Collection[int] = ()) -> str:
         """Submit a job whose script is in a file, and return its number; elements are called ``NUMBER_ELEMENT``.
