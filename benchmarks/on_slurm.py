@@ -405,6 +405,7 @@ def packed(tasks: int, nodes: int) -> None:
     with cluster(nodes) as slurm:
         archive = slurm.folder / "archive.db"
         tonnage(slurm, f"{command}\n" * 4, "some.txt", archive)
+        tonnage(slurm, f"{command}\n" * 4, "some.txt", archive, "--pack", "one-job")  # the first one compiles packers
         found = {
             "tonnage run --pack one-job": tonnage(
                 slurm, f"{command}\n" * tasks, "tasks.txt", archive, "--pack", "one-job"
