@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from run.batching import running, wait_until
-from tonnage.run.agents import Agents, here, srun, undelivered
+from tonnage.run.inside.agents import Agents, here, srun, undelivered
 from tonnage.run.minders import Answer, Order, Seen
 
 Make = Callable[..., Order]
@@ -176,7 +176,7 @@ def test_an_agent_that_cannot_be_started_is_lost(tmp_path: Path, order: Make) ->
 CARRIER = """
 import sys, time
 from pathlib import Path
-from tonnage.run.agents import Agents, here
+from tonnage.run.inside.agents import Agents, here
 from tonnage.run.minders import Order
 folder = Path(sys.argv[1])
 agents = Agents(folder, ["n1"], "token", launcher=here)

@@ -7,9 +7,9 @@ import pytest
 from tonnage.batch.scheduler import Verdict
 from tonnage.batch.slurm.markers import told
 from tonnage.jobs import Outcome, Resource
+from tonnage.run.cluster.verdicts import explained, needs_verdict
 from tonnage.run.events import Ended
 from tonnage.run.minders import Answer
-from tonnage.run.verdicts import explained, needs_verdict
 from tonnage.watch.order import MONITOR_KILLED, TERMINATED
 
 LOST = Ended(attempt=1, outcome=Outcome.LOST, killed=True, note="its minder was killed")

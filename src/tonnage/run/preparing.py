@@ -100,7 +100,7 @@ def world_of(home: Path, options: Options, say: Callable[[str], None]) -> World:
     """Return where a run takes place; raises InputError where nothing can run there."""
     if options.cluster is None:
         return LocalWorld(home, options.machine)
-    from tonnage.run.cluster import ClusterWorld  # packers are heavy to import
+    from tonnage.run.cluster.world import ClusterWorld  # packers are heavy to import
 
     chosen = options.cluster
     world = ClusterWorld(

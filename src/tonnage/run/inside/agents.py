@@ -1,7 +1,7 @@
 """The carrier's side of the agents of a packed batch job: orders go to nodes, answers come, lost nodes are noticed.
 
 All pipes are looked after by the one thread that calls `Agents.wait`; another only pings, so that agents know of us
-while we wait for a slow disk. What is said is described in `tonnage.run.agent`.
+while we wait for a slow disk. What is said is described in `tonnage.run.inside.agent`.
 """
 
 import json
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tonnage.errors import TonnageError
-from tonnage.run.agent import AGENTS, agent_folder
+from tonnage.run.inside.agent import AGENTS, agent_folder
 from tonnage.run.minders import Answer, Order, Seen, last_words, words_of
 from tonnage.watch.order import MACHINE_LOST, TERMINATED
 
@@ -201,7 +201,17 @@ class Agents:
 
     def _begin(self, number: int, name: str, token: str, launcher: Launcher) -> _Node:
         silence = self._patience * _SILENCE
-        agent = (sys.executable, "-P", "-u", "-m", "tonnage.run.agent", str(self._folder), name, token, str(silence))
+        agent = (
+            sys.executable,
+            "-P",
+            "-u",
+            "-m",
+            "tonnage.run.inside.agent",
+            str(self._folder),
+            name,
+            token,
+            str(silence),
+        )
         words, ours = [*launcher(name), *agent], _environment(os.environ)
         pipe = subprocess.PIPE
         try:

@@ -1,8 +1,8 @@
 """The carrier: the head of a packed batch job, which runs the tasks of its cargo on the nodes of the job.
 
-``python -P -m tonnage.run.carrier BATCHFOLDER`` is what the job's script executes: the engine of one machine, with an
-agent on each node for its hands and the ledger for its book. ``BATCHFOLDER --here NODE ...`` is without Slurm: agents
-of nodes with these names are started on this machine.
+``python -P -m tonnage.run.inside.carrier BATCHFOLDER`` is what the job's script executes: the engine of one machine,
+with an agent on each node for its hands and the ledger for its book. ``BATCHFOLDER --here NODE ...`` is without Slurm:
+agents of nodes with these names are started on this machine.
 """
 
 import os
@@ -16,16 +16,16 @@ from pathlib import Path
 
 from tonnage.errors import TonnageError
 from tonnage.jobs import Outcome
-from tonnage.run.agents import Agents, Launcher, here, srun, undelivered
-from tonnage.run.awaiting import Awaiting
-from tonnage.run.cargo import LEDGER, Cargo
-from tonnage.run.ending import Ending
 from tonnage.run.engine import Engine
 from tonnage.run.events import Carried, Ended, Settled, Start, State
 from tonnage.run.files import Files
 from tonnage.run.folders import RunFolder
+from tonnage.run.inside.agents import Agents, Launcher, here, srun, undelivered
+from tonnage.run.inside.awaiting import Awaiting
+from tonnage.run.inside.cargo import LEDGER, Cargo
+from tonnage.run.inside.ending import Ending
+from tonnage.run.inside.ledger import AttemptEnded, AttemptStarted, Entry, Ledger, LedgerReader, TaskRefused
 from tonnage.run.judging import judged
-from tonnage.run.ledger import AttemptEnded, AttemptStarted, Entry, Ledger, LedgerReader, TaskRefused
 from tonnage.run.local import Local
 from tonnage.run.machines import SHARED, Room, largest
 from tonnage.run.minders import Answer, Seen
