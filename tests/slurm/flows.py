@@ -19,7 +19,8 @@ from tonnage.errors import TonnageError
 from tonnage.jobs import NOTHING_KNOWN, Amounts, Outcome
 from tonnage.run.batch_jobs import BatchJob, batch_jobs
 from tonnage.run.cluster.arrays import MONITOR
-from tonnage.run.journal import Reader, Row
+from tonnage.run.journal import Reader
+from tonnage.run.rows import Row
 from tonnage.workflow import Task, Workflow
 from tonnage.workflow.wfformat import render
 

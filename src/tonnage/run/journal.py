@@ -17,13 +17,13 @@ from typing import Any
 from urllib.parse import quote
 
 from tonnage.errors import InputError, TonnageError
-from tonnage.jobs import Amounts, Decision, Outcome, Resource
+from tonnage.jobs import Decision, Outcome, Resource
 from tonnage.run.events import Ended, Settled, Start, State
+from tonnage.run.rows import GIVEN, ROWS, Decisions, Row, row_of
 
-__all__ = ["Before", "Journal", "JournalError", "Reader", "Row"]
+__all__ = ["Before", "Journal", "JournalError", "Reader"]
 
 _VERSION = "2"  # changes with the tables below
-_GIVEN = (Resource.CORES, Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
 _SCHEMA = f"""
 CREATE TABLE run (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 INSERT INTO run VALUES ('version', '{_VERSION}');
@@ -43,7 +43,7 @@ CREATE TABLE attempts (
     machine INTEGER NOT NULL,  -- on a cluster, its batch job
     host TEXT,                 -- where it ran, if not here
     started REAL NOT NULL, input_bytes REAL,
-    {", ".join(f"{one} REAL, {one}_decision INTEGER REFERENCES decisions" for one in _GIVEN)},
+    {", ".join(f"{one} REAL, {one}_decision INTEGER REFERENCES decisions" for one in GIVEN)},
     ended REAL, outcome TEXT, exhausted TEXT, exit_status INTEGER, signal INTEGER,
     {", ".join(f"used_{one} REAL" for one in Resource)},
     memory_method TEXT, lower_bounds TEXT, stdout TEXT, stderr TEXT,
@@ -61,7 +61,7 @@ CREATE TABLE batch_jobs (
 );
 """  # noqa: S608 (our own names)
 _START_COLUMNS = ["id", "task", "number", "machine", "started", "input_bytes"] + [
-    name for one in _GIVEN for name in (str(one), f"{one}_decision")
+    name for one in GIVEN for name in (str(one), f"{one}_decision")
 ]
 _END_COLUMNS = [
     *("started", "host", "ended", "outcome", "exhausted", "exit_status", "signal"),
@@ -91,33 +91,6 @@ class Before:
     """Tasks that are new, or whose command or outside inputs are not what they were."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One attempt as the journal has it."""
-
-    attempt: int
-    task: str
-    category: str
-    number: int
-    machine: int
-    host: str | None
-    started: float
-    input_bytes: float | None
-    allocated: Amounts
-    decisions: tuple[Decision, ...]
-    ended: float | None
-    outcome: Outcome | None
-    exhausted: Resource | None
-    exit_status: int | None
-    signal: int | None
-    used: Amounts
-    memory_method: str | None
-    lower_bounds: tuple[str, ...]
-    stdout: str | None
-    stderr: str | None
-    note: str
-
-
 class Reader:
     """Reads a journal, also while somebody writes it."""
 
@@ -140,11 +113,11 @@ class Reader:
 
     def running(self) -> dict[int, Row]:
         """Return the attempts whose end nobody has written down, by their numbers."""
-        return {row.attempt: row for _, row in self._select(f"{_ROWS} WHERE a.ended IS NULL ORDER BY a.id")}
+        return {row.attempt: row for _, row in self._select(f"{ROWS} WHERE a.ended IS NULL ORDER BY a.id")}
 
     def rows(self, after: int = 0) -> Iterator[Row]:
         """Yield every attempt with a higher number than `after`, oldest first."""
-        for _, row in self._select(f"{_ROWS} WHERE a.id > ? ORDER BY a.id", after):
+        for _, row in self._select(f"{ROWS} WHERE a.id > ? ORDER BY a.id", after):
             yield row
 
     def counts(self) -> tuple[int, int]:
@@ -159,10 +132,10 @@ class Reader:
 
     def _select(self, statement: str, *values: int) -> Iterator[tuple[int, Row]]:
         """Yield rows of attempts, each with the number that its task has here."""
-        decisions = _Decisions(self._connection)
+        decisions = Decisions(self._connection)
         with closing(self._connection.cursor()) as cursor:
             for cells in cursor.execute(statement, values):
-                yield cells[2], _row(cells, decisions)
+                yield cells[2], row_of(cells, decisions)
 
     def _largest(self, table: str) -> int:
         return int(self._connection.execute(f"SELECT coalesce(max(id), 0) FROM {table}").fetchone()[0])  # noqa: S608
@@ -177,7 +150,7 @@ class Reader:
         bad = (Outcome.FAILED, Outcome.EXHAUSTED)
         return [
             row
-            for _, row in self._select(f"{_ROWS} WHERE t.done IS NULL AND NOT t.dropped AND {last}")
+            for _, row in self._select(f"{ROWS} WHERE t.done IS NULL AND NOT t.dropped AND {last}")
             if row.outcome in bad
         ]
 
@@ -349,7 +322,7 @@ class Journal(Reader):
             return known[1]
         given = {one.resource: one for one in decisions}
         cells: list[object] = []
-        for resource in _GIVEN:
+        for resource in GIVEN:
             one = given.get(resource)
             cells += (None, None) if one is None else (one.amount, self._decision(one))
         if len(self._given) >= _REMEMBERED:
@@ -383,7 +356,7 @@ class Journal(Reader):
     def unfinished(self) -> dict[int, Row]:
         """Return the last attempt of each task that was tried and is not done, by its place in the workflow."""
         place_of = {number: place for place, number in enumerate(self._ids)}
-        chosen = f"{_ROWS} WHERE t.done IS NULL ORDER BY a.id"
+        chosen = f"{ROWS} WHERE t.done IS NULL ORDER BY a.id"
         return {place_of[number]: row for number, row in self._select(chosen) if number in place_of}
 
     def settled(self) -> int:
@@ -412,94 +385,3 @@ def _read_only(path: Path) -> sqlite3.Connection:
     name = f"file:{quote(os.fsencode(path))}?mode=ro"
     alone = not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
     return sqlite3.connect(f"{name}&immutable=1" if alone else name, uri=True, isolation_level=None)
-
-
-_ROW = (
-    *(
-        "task",
-        "id",
-        "number",
-        "machine",
-        "host",
-        "started",
-        "input_bytes",
-        "ended",
-        "outcome",
-        "exhausted",
-        "exit_status",
-    ),
-    *("signal", "memory_method", "lower_bounds", "stdout", "stderr", "note"),
-    *(f"{one}_decision" for one in _GIVEN),
-    *_GIVEN,
-    *(f"used_{one}" for one in Resource),
-)
-_ROWS = (
-    f"SELECT t.name, t.category, {', '.join(f'a.{name}' for name in _ROW)} "  # noqa: S608 (our own names)
-    "FROM attempts a JOIN tasks t ON t.id = a.task"
-)
-_OUTCOMES = {str(one): one for one in Outcome}
-
-
-class _Decisions(dict[int, Decision]):
-    """The decisions by their numbers; looked up, because somebody may add some while we read."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        super().__init__()
-        self._connection = connection
-
-    def __missing__(self, number: int) -> Decision:
-        row = self._connection.execute("SELECT * FROM decisions WHERE id = ?", (number,)).fetchone()
-        return self.setdefault(number, _decision(row))
-
-
-def _decision(row: tuple[Any, ...]) -> Decision:
-    _, resource, strategy, samples, ladder, rung, reason, waste, retries = row
-    return Decision(
-        resource=Resource(resource),
-        ladder=tuple(json.loads(ladder)),
-        strategy=strategy,
-        samples=samples,
-        reason=reason,
-        rung=rung,
-        expected_waste=waste,
-        expected_retries=retries,
-    )
-
-
-def _row(cells: Sequence[Any], decisions: Mapping[int, Decision]) -> Row:
-    """Return an attempt from the cells of a row, which are name, category and _ROW."""
-    name, category, _, attempt, number, machine, host, started, size, ended, outcome, exhausted, status = cells[:13]
-    signal, method, lower_bounds, stdout, stderr, note = cells[13:19]
-    made, rest = cells[19 : 19 + len(_GIVEN)], cells[19 + len(_GIVEN) :]
-    cores, memory, disk, wall_time = rest[: len(_GIVEN)]
-    used_cores, used_memory, used_disk, used_wall_time, used_cpu_time, processes = rest[len(_GIVEN) :]
-    return Row(
-        attempt=attempt,
-        task=name,
-        category=category,
-        number=number,
-        machine=machine,
-        host=host,
-        started=started,
-        input_bytes=size,
-        allocated=Amounts.of(cores=cores, memory=memory, disk=disk, wall_time=wall_time),
-        decisions=tuple([decisions[one] for one in made if one is not None]),
-        ended=ended,
-        outcome=None if outcome is None else _OUTCOMES[outcome],
-        exhausted=None if exhausted is None else Resource(exhausted),
-        exit_status=status,
-        signal=signal,
-        used=Amounts.of(
-            cores=used_cores,
-            memory=used_memory,
-            disk=used_disk,
-            wall_time=used_wall_time,
-            cpu_time=used_cpu_time,
-            processes=None if processes is None else int(processes),
-        ),
-        memory_method=method,
-        lower_bounds=tuple(lower_bounds.split()) if lower_bounds else (),
-        stdout=stdout,
-        stderr=stderr,
-        note=note or "",
-    )

@@ -9,11 +9,12 @@ from tonnage.archive import Archive, run_fraction
 from tonnage.errors import InputError
 from tonnage.jobs import Resource
 from tonnage.rank import rank
-from tonnage.run.engine import Engine, places_of
+from tonnage.run.engine import Engine
 from tonnage.run.files import Files
 from tonnage.run.folders import RUNS, RunFolder
 from tonnage.run.past import peaks_of_tasks
 from tonnage.run.preparing import Explained, Options, Sizes, check_commands, explained, path_of, sizes_of, world_of
+from tonnage.run.queue import places_of
 from tonnage.run.worlds import World
 from tonnage.workflow import Workflow
 

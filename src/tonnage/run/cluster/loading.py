@@ -1,6 +1,6 @@
 """What goes into a batch job that carries many tasks: its cargo, and what it asks for."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -49,7 +49,7 @@ class Loading:
                 found[number] = tuple(others)
         return found
 
-    def cargo(self, job: BatchJob, tasks: Sequence[int], awaited: Mapping[int, object], engine: Engine) -> Cargo:
+    def cargo(self, job: BatchJob, tasks: Sequence[int], awaited: Awaited, engine: Engine) -> Cargo:
         """Return what a batch job carries."""
         number = {task: place for place, task in enumerate(tasks)}
         dependencies = tuple(

@@ -19,10 +19,11 @@ from tonnage.run.cluster.packs import Packs
 from tonnage.run.events import Ended, Settled, Start, State
 from tonnage.run.folders import RunFolder
 from tonnage.run.inside.cargo import Cargo
-from tonnage.run.journal import Journal, Row
+from tonnage.run.journal import Journal
 from tonnage.run.local import Watcher
 from tonnage.run.machines import SHARED, Machine, QueueRoom, Space
 from tonnage.run.resuming import NO_SUCH_TASK
+from tonnage.run.rows import Row
 from tonnage.run.worlds import Away, Driver, Parts
 from tonnage.size.learning import fits
 from tonnage.workflow import Workflow
