@@ -56,6 +56,9 @@ class Resource(StrEnum):
         return format_seconds(amount) if self.unit == "seconds" else format_cores(amount)
 
 
+_RESOURCES = tuple(Resource)  # to go through an enumeration takes several times as long
+
+
 @dataclass(frozen=True, slots=True)
 class Amounts:
     """How much of each resource, in cores, bytes and seconds; None is unknown."""
@@ -90,7 +93,7 @@ class Amounts:
 
     def known(self) -> Iterator[tuple[Resource, float]]:
         """Yield the resources whose amount is known, in the order of `Resource`."""
-        for resource in Resource:
+        for resource in _RESOURCES:
             amount: float | None = getattr(self, resource)
             if amount is not None:
                 yield resource, amount

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from run.helping import marked
 from tonnage.jobs import Amounts, Outcome, Resource
-from tonnage.run.cargo import LEDGER, Cargo
-from tonnage.run.errands import write_orders
+from tonnage.run.cluster.errands import write_orders
 from tonnage.run.events import State
-from tonnage.run.ledger import AttemptEnded, AttemptStarted, Bye, Entry, LedgerReader
+from tonnage.run.inside.cargo import LEDGER, Cargo
+from tonnage.run.inside.ledger import AttemptEnded, AttemptStarted, Bye, Entry, LedgerReader
 from tonnage.run.machines import Machine
 from tonnage.run.minders import Answer, Order, words_of
 from tonnage.workflow import Task
@@ -107,7 +107,7 @@ class BatchJob:
         Cargo(**{**facts, **options}).write(self.path)  # type: ignore[arg-type]
 
     def begin(self) -> "subprocess.Popen[str]":
-        words = [sys.executable, "-P", "-m", "tonnage.run.carrier", str(self.path), "--here", *self.nodes]
+        words = [sys.executable, "-P", "-m", "tonnage.run.inside.carrier", str(self.path), "--here", *self.nodes]
         return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def go(self, status: int = 0, **options: object) -> list[Entry]:

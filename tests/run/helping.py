@@ -16,7 +16,8 @@ from typing import Any
 from tonnage.archive import Archive, Search, find
 from tonnage.jobs import Outcome, Resource
 from tonnage.run.folders import RunFolder, runs_of
-from tonnage.run.journal import Reader, Row
+from tonnage.run.journal import Reader
+from tonnage.run.rows import Row
 from tonnage.workflow import read
 from tonnage.workflow.model import Workflow
 

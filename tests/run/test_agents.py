@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from run.batching import running, wait_until
-from tonnage.run.agents import Agents, here, srun, undelivered
+from tonnage.run.inside.agents import Agents, here, srun, undelivered
 from tonnage.run.minders import Answer, Order, Seen
 
 Make = Callable[..., Order]
@@ -126,6 +126,15 @@ def test_a_silent_agent_is_a_lost_machine(order: Make, tmp_path: Path) -> None:
         wait_until(lambda: not running(f"{tmp_path}"))
 
 
+def test_agents_are_patient_with_a_slow_carrier(order: Make, tmp_path: Path) -> None:
+    """Who waits for a disk does not listen for a while."""
+    with Agents(tmp_path, ["n1"], "token", launcher=here, patience=1.0) as agents:
+        agents.start([order(1, "sleep 2.5")])
+        time.sleep(2.5)
+        assert finish(agents)[1].status == 0
+        assert agents.lost_machines() == []
+
+
 def test_an_agent_that_is_told_to_end_by_others(agents: Agents, order: Make, tmp_path: Path) -> None:
     """As a cluster does with all processes of a batch job, those of tasks included."""
     agents.start([order(1, "sleep 50"), order(2, "trap 'exit 0' TERM; sleep 50 & wait")])
@@ -167,7 +176,7 @@ def test_an_agent_that_cannot_be_started_is_lost(tmp_path: Path, order: Make) ->
 CARRIER = """
 import sys, time
 from pathlib import Path
-from tonnage.run.agents import Agents, here
+from tonnage.run.inside.agents import Agents, here
 from tonnage.run.minders import Order
 folder = Path(sys.argv[1])
 agents = Agents(folder, ["n1"], "token", launcher=here)

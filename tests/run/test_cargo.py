@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from strategies import decisions, edges, workflows
 from tonnage.errors import InputError
-from tonnage.run.cargo import CARGO, Cargo
 from tonnage.run.events import Carried, Rules
+from tonnage.run.inside.cargo import CARGO, Cargo
 from tonnage.run.machines import Machine
 
 names = st.text(max_size=8)

@@ -13,9 +13,9 @@ import pytest
 from run.batching import MACHINES, BatchJob, wait_until
 from run.helping import kill, marked
 from tonnage.jobs import Amounts, Outcome
-from tonnage.run.cargo import LEDGER
 from tonnage.run.events import Carried, Rules, State
-from tonnage.run.ledger import (
+from tonnage.run.inside.cargo import LEDGER
+from tonnage.run.inside.ledger import (
     AttemptStarted,
     Ledger,
     MachineLost,
@@ -160,6 +160,7 @@ def test_nothing_more_starts_after_a_failure_where_that_is_the_rule(job: BatchJo
         job.add(f"{number}", "sleep 0.3")
     job.go(rules=Rules(fail_fast=True))
     assert len(job.done()) < 6
+    assert job.bye() == "a task failed, after which nothing more was to start"
 
 
 def test_a_batch_job_that_is_ended(job: BatchJob) -> None:
@@ -178,10 +179,10 @@ def test_a_batch_job_that_is_ended(job: BatchJob) -> None:
 
 def test_a_killed_agent_takes_its_node_with_it(job: BatchJob) -> None:
     for number in range(30):
-        job.add(f"{number}", "sleep 0.3")
+        job.add(f"{number}", "sleep 0.5")
     job.write()
     with job.begin() as carrier:
-        wait_until(lambda: len(marked(job.token)) >= 10)
+        wait_until(lambda: len(marked(job.token)) >= 3)
         kill(agent_of(carrier, "n1"))
         job.finish(carrier)
     (lost,) = (entry for entry in job.entries() if isinstance(entry, MachineLost))
@@ -189,6 +190,20 @@ def test_a_killed_agent_takes_its_node_with_it(job: BatchJob) -> None:
     place = job.entries().index(lost)
     assert all(entry.node != "n1" for entry in job.entries()[place:] if isinstance(entry, AttemptStarted))
     job.check()
+
+
+def test_what_has_no_room_on_the_nodes_that_are_left_is_left(job: BatchJob) -> None:
+    job.nodes = ["n1", "n2"]
+    job.add("small", "sleep 1")
+    for number in range(3):
+        job.add(f"{number}", "sleep 50", category="large", request=Amounts.of(cores=1, memory=1.5e9))
+    job.write()
+    with job.begin() as carrier:
+        wait_until(lambda: len(marked(job.token)) >= 2)
+        kill(agent_of(carrier, "n2"))
+        job.finish(carrier)
+    assert job.done() == {"small": 1}
+    assert job.bye() == "no node is left that has room for the rest"
 
 
 def test_all_agents_are_lost(job: BatchJob) -> None:
@@ -230,6 +245,19 @@ def test_a_killed_carrier_is_started_again(job: BatchJob) -> None:
     assert job.bye() == "nothing is left to do"
 
 
+def test_a_carrier_without_srun_says_so_in_the_ledger(job: BatchJob, tmp_path: Path) -> None:
+    job.add("one", "true")
+    job.write()
+    (tmp_path / "scontrol").write_text("#!/bin/sh\necho n1\n")
+    (tmp_path / "scontrol").chmod(0o755)
+    environment = {**os.environ, "PATH": str(tmp_path), "SLURM_JOB_NODELIST": "n1"}
+    carrier = [sys.executable, "-P", "-m", "tonnage.run.inside.carrier", str(job.path)]
+    ended = subprocess.run(carrier, capture_output=True, text=True, env=environment, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr == ""
+    assert job.bye() == "n1: no agent can be started: srun: No such file or directory"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [(["--here", "n9"], "none of the nodes is known: n9"), ([], "this is no batch job of Slurm")],
@@ -237,7 +265,7 @@ def test_a_killed_carrier_is_started_again(job: BatchJob) -> None:
 def test_a_carrier_that_cannot_work_says_why(job: BatchJob, arguments: list[str], message: str) -> None:
     job.add("one", "true")
     job.write()
-    words = [sys.executable, "-P", "-m", "tonnage.run.carrier", str(job.path), *arguments]
+    words = [sys.executable, "-P", "-m", "tonnage.run.inside.carrier", str(job.path), *arguments]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SLURM")}
     ended = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
     assert ended.returncode == 1

@@ -17,9 +17,10 @@ from slurm.cluster import SlurmCluster
 from slurm.daemons import wait_for
 from tonnage.errors import TonnageError
 from tonnage.jobs import NOTHING_KNOWN, Amounts, Outcome
-from tonnage.run.arrays import MONITOR
 from tonnage.run.batch_jobs import BatchJob, batch_jobs
-from tonnage.run.journal import Reader, Row
+from tonnage.run.cluster.arrays import MONITOR
+from tonnage.run.journal import Reader
+from tonnage.run.rows import Row
 from tonnage.workflow import Task, Workflow
 from tonnage.workflow.wfformat import render
 

@@ -13,7 +13,7 @@ from run.batching import BatchJob, Errands, wait_until
 from run.helping import kill, marked
 from slurm.cluster import SlurmCluster
 from tonnage.jobs import Amounts, Outcome
-from tonnage.run.ledger import AttemptStarted, Bye, MachineLost
+from tonnage.run.inside.ledger import AttemptStarted, Bye, MachineLost
 from tonnage.run.machines import Machine
 from tonnage.run.minders import words_of
 
@@ -28,7 +28,7 @@ class Packed(BatchJob):
         """Submit it, and return what Slurm calls it."""
         self.write(nodes=MACHINES, **options)
         script = self.path / "script"
-        script.write_text(f"#!/bin/sh\nexec {sys.executable} -P -m tonnage.run.carrier {self.path}\n")
+        script.write_text(f"#!/bin/sh\nexec {sys.executable} -P -m tonnage.run.inside.carrier {self.path}\n")
         whole = ("--exclusive", "--mem=0", f"--nodes={nodes}", "--no-kill", "--no-requeue")
         files = (f"--output={self.path}/out", f"--chdir={self.folder}")
         return cluster.command("sbatch", "--parsable", *whole, *files, str(script)).strip()
@@ -92,7 +92,7 @@ def test_killed_agents_and_carriers(clear_slurm: SlurmCluster, job: Packed) -> N
     number = job.submit(clear_slurm, 3)
     job.wait_for_tasks(12)
     second = job.nodes_in_use()[1]
-    kill(process(f"^{sys.executable} .*tonnage.run.agent {job.path} {second} "))
+    kill(process(f"^{sys.executable} .*tonnage.run.inside.agent {job.path} {second} "))
     job.wait()
     job.check(MACHINES)
     assert [entry.node for entry in job.entries() if isinstance(entry, MachineLost)] == [second]
@@ -101,7 +101,7 @@ def test_killed_agents_and_carriers(clear_slurm: SlurmCluster, job: Packed) -> N
     sleepers(other, 24, 1)
     number = other.submit(clear_slurm, 2)
     wait_until(lambda: len(other.done()) >= 4, 40)
-    kill(process(f"tonnage.run.carrier {other.path}"))
+    kill(process(f"tonnage.run.inside.carrier {other.path}"))
     wait_until(lambda: not clear_slurm.command("squeue", "--noheader", f"--jobs={number}", "--states=R,CG"))
     wait_until(lambda: not marked(other.token))
     assert 4 <= len(other.done()) < 24

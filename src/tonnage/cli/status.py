@@ -12,7 +12,7 @@ from tonnage.units import format_bytes, format_cores, format_seconds
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tonnage.run.journal import Row
+    from tonnage.run.rows import Row
     from tonnage.run.state import RunState
 
 __all__ = ["status"]

@@ -3,14 +3,19 @@
 import os
 import signal
 import time
+from typing import TYPE_CHECKING
 
 import click
 
 from tonnage.errors import InputError, TonnageError
 
+if TYPE_CHECKING:
+    from tonnage.run.folders import RunFolder
+
 __all__ = ["stop"]
 
 _PAUSE = 0.05
+_GOES_ON = "; running its workflow again goes on with it"
 
 
 @click.command()
@@ -19,6 +24,8 @@ _PAUSE = 0.05
 @click.option("--wait/--no-wait", default=True, help="Wait until the run has stopped.  [default: wait]")
 def stop(text: str, now: bool, wait: bool) -> None:
     """Stop RUN: nothing more is started; running tasks finish first. Running the workflow again goes on.
+
+    On a cluster, batch jobs that wait are cancelled, with --now all; so are those of a run that nobody executes.
 
     \b
     Example: tonnage stop last
@@ -30,7 +37,8 @@ def stop(text: str, now: bool, wait: bool) -> None:
     folder = find_run(text)
     holder = folder.holder()
     if holder is None:
-        raise InputError(f"the run {folder.id} is not under way: there is nothing to stop")
+        _cancel(folder)
+        return
     process = holder.process
     if process and not holder.is_here:
         raise TonnageError(f"the run {folder.id} is executed on {holder.host} (process {process}): stop it there")
@@ -43,5 +51,18 @@ def stop(text: str, now: bool, wait: bool) -> None:
         raise TonnageError(f"the run {folder.id} belongs to another user (process {process})") from None
     while wait and folder.process() == process:
         time.sleep(_PAUSE)
-    goes_on = "; running its workflow again goes on with it" if "workflow" in facts_of(folder) else ""
+    goes_on = _GOES_ON if "workflow" in facts_of(folder) else ""
     click.echo(f"{folder.id}: {'stopped' if wait else 'is being stopped'}{goes_on}")
+
+
+def _cancel(folder: "RunFolder") -> None:
+    """Cancel what a run that nobody executes has left in the queue of a cluster."""
+    from tonnage.batch.slurm import Slurm
+    from tonnage.cli.tables import counted
+    from tonnage.run.cluster.cancelling import cancel_batch_jobs
+    from tonnage.run.state import facts_of
+
+    cancelled = cancel_batch_jobs(folder, Slurm()) if facts_of(folder).get("on") == "slurm" else 0
+    if not cancelled:
+        raise InputError(f"the run {folder.id} is not under way: there is nothing to stop")
+    click.echo(f"{folder.id}: {counted(cancelled, 'batch job')} cancelled{_GOES_ON}")

@@ -8,12 +8,12 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import floor, inf, isnan, log2, nan
+from math import inf, isnan, log2, nan
 from typing import TYPE_CHECKING
 
 from tonnage.jobs import NOTHING_KNOWN, Amounts, Decision, Outcome, Resource
 from tonnage.run.events import Carried, Ended, Rules, Settled, Start, State
-from tonnage.run.machines import Need, Space, largest
+from tonnage.run.machines import Need, Space, largest, need_of
 from tonnage.run.queue import Decided, Kind, Queue, key_of, task_of
 from tonnage.size.learning import Learner, climbed, fits
 from tonnage.workflow import Task, Workflow
@@ -21,7 +21,7 @@ from tonnage.workflow import Task, Workflow
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Engine", "places_of"]
+__all__ = ["Engine"]
 
 _PATIENCE = 32  # times that later tasks start before it, until a machine is kept free for a task
 _MOST_KILLED = 5
@@ -196,7 +196,7 @@ class Engine:
 
     def adopt(self, start: Start, *, in_our_room: bool = False) -> None:
         """Take note that a task which was sent has started, or is still running since an earlier engine in our room."""
-        need = _need(start.decisions) if in_our_room else None
+        need = need_of(start.decisions) if in_our_room else None
         if in_our_room:
             self._sent.discard(start.task)
         if need is not None:
@@ -357,7 +357,7 @@ class Engine:
                 self._refused.append(self._give_up(task, f"it asks for {amount} of {too_much}, and there is {most}"))
                 return None
             decisions = self.learner.decide(self.tasks[task].category, asked, self._inputs.get(task, nan))
-        need = _need(decisions)
+        need = need_of(decisions)
         if not self._room.fits_an_empty_machine(need):
             self._refused.append(self._give_up(task, "no machine has what it is given"))
             return None
@@ -385,7 +385,7 @@ class Engine:
         one, again, size = self.tasks[task], self._again.get(task), self._inputs.get(task, nan)
         # Where the size of the inputs counts, tasks of a kind are given nearly the same.
         about = int(log2(size)) if size > 0 else None
-        return self._key(task), one.category, (one.request, about) if again is None else _need(again)
+        return self._key(task), one.category, (one.request, about) if again is None else need_of(again)
 
     def _key(self, task: int) -> int:
         return key_of(self._places[task], task)
@@ -398,7 +398,7 @@ class Engine:
     def _carry(self, task: int, known: Carried) -> None:
         """Take over what is known about a task; a size that no machine has any more is decided anew."""
         self._attempts[task] = known.attempts
-        if known.decisions is not None and self._room.fits_an_empty_machine(_need(known.decisions)):
+        if known.decisions is not None and self._room.fits_an_empty_machine(need_of(known.decisions)):
             self._again[task] = known.decisions
 
     def _restore(self, done: Iterable[int], sent: Iterable[int], carried: Mapping[int, Carried]) -> None:
@@ -428,23 +428,3 @@ def _links(workflow: Workflow | None, size: int) -> "tuple[array[int], array[int
     start.frombytes(graph.child_start.astype("i8").tobytes())
     missing.frombytes(graph.indegree.astype("i8").tobytes())
     return children, start, missing
-
-
-def _need(decisions: tuple[Decision, ...]) -> Need:
-    """Return how much decisions are, in whole bytes: sums of these are exact, and machines are empty in the end."""
-    given = {one.resource: float(floor(one.amount)) for one in decisions}
-    return given.get(Resource.CORES, 0.0), given.get(Resource.MEMORY, 0.0), given.get(Resource.DISK, 0.0)
-
-
-def places_of(workflow: Workflow, order: "Sequence[int] | np.ndarray") -> list[int]:
-    """Return the place of each task: by the priority that the user gave it, then by the order of a ranking."""
-    ranked = [0] * len(workflow)
-    for place, task in enumerate(order):
-        ranked[task] = place
-    if all(task.priority is None for task in workflow.tasks):
-        return ranked
-    by_priority = sorted(range(len(workflow)), key=lambda task: (-(workflow.tasks[task].priority or 0), ranked[task]))
-    places = [0] * len(workflow)
-    for place, task in enumerate(by_priority):
-        places[task] = place
-    return places

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from math import nan
 from pathlib import Path
-from posixpath import isabs, join, normpath
+from posixpath import basename, dirname, isabs, join, normpath
 
 from tonnage.errors import TonnageError
 from tonnage.run.folders import RunFolder
@@ -132,7 +132,7 @@ class Files:
         for name in task.outputs:
             # Out of a sandbox, an engine that was killed a moment later may have moved it already.
             moved = self._sandbox and _written(Path(home, name), started)
-            if not moved and not os.path.lexists(join(folder, name)):
+            if not moved and not os.path.lexists(join(folder, name)) and not _listed(join(folder, name)):
                 return name
         return None
 
@@ -165,6 +165,8 @@ class Files:
 
     def disk_of_outputs(self, task: Task, attempt: int) -> int | None:
         """Return how much disk the outputs of an attempt take: the least that it used."""
+        if not task.outputs:
+            return None
         folder = self._folder_of(task, attempt)
         sizes = []
         for name in task.outputs:
@@ -210,6 +212,15 @@ def _written(path: Path, since: float) -> bool:
     """Whether somebody has written a file since then; its own times may be copies of another file's, this is not."""
     try:
         return path.lstat().st_ctime >= since - _SLACK
+    except OSError:
+        return False
+
+
+def _listed(path: str) -> bool:
+    """Whether a file is in its folder: a network file system may remember for a while that it was not there."""
+    try:
+        with os.scandir(dirname(path) or ".") as found:
+            return any(one.name == basename(path) for one in found)
     except OSError:
         return False
 

@@ -17,13 +17,13 @@ from typing import Any
 from urllib.parse import quote
 
 from tonnage.errors import InputError, TonnageError
-from tonnage.jobs import Amounts, Decision, Outcome, Resource
+from tonnage.jobs import Decision, Outcome, Resource
 from tonnage.run.events import Ended, Settled, Start, State
+from tonnage.run.rows import GIVEN, ROWS, Decisions, Row, row_of
 
-__all__ = ["Before", "Journal", "JournalError", "Reader", "Row"]
+__all__ = ["Before", "Journal", "JournalError", "Reader"]
 
 _VERSION = "2"  # changes with the tables below
-_GIVEN = (Resource.CORES, Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
 _SCHEMA = f"""
 CREATE TABLE run (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 INSERT INTO run VALUES ('version', '{_VERSION}');
@@ -43,7 +43,7 @@ CREATE TABLE attempts (
     machine INTEGER NOT NULL,  -- on a cluster, its batch job
     host TEXT,                 -- where it ran, if not here
     started REAL NOT NULL, input_bytes REAL,
-    {", ".join(f"{one} REAL, {one}_decision INTEGER REFERENCES decisions" for one in _GIVEN)},
+    {", ".join(f"{one} REAL, {one}_decision INTEGER REFERENCES decisions" for one in GIVEN)},
     ended REAL, outcome TEXT, exhausted TEXT, exit_status INTEGER, signal INTEGER,
     {", ".join(f"used_{one} REAL" for one in Resource)},
     memory_method TEXT, lower_bounds TEXT, stdout TEXT, stderr TEXT,
@@ -61,7 +61,7 @@ CREATE TABLE batch_jobs (
 );
 """  # noqa: S608 (our own names)
 _START_COLUMNS = ["id", "task", "number", "machine", "started", "input_bytes"] + [
-    name for one in _GIVEN for name in (str(one), f"{one}_decision")
+    name for one in GIVEN for name in (str(one), f"{one}_decision")
 ]
 _END_COLUMNS = [
     *("started", "host", "ended", "outcome", "exhausted", "exit_status", "signal"),
@@ -91,33 +91,6 @@ class Before:
     """Tasks that are new, or whose command or outside inputs are not what they were."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One attempt as the journal has it."""
-
-    attempt: int
-    task: str
-    category: str
-    number: int
-    machine: int
-    host: str | None
-    started: float
-    input_bytes: float | None
-    allocated: Amounts
-    decisions: tuple[Decision, ...]
-    ended: float | None
-    outcome: Outcome | None
-    exhausted: Resource | None
-    exit_status: int | None
-    signal: int | None
-    used: Amounts
-    memory_method: str | None
-    lower_bounds: tuple[str, ...]
-    stdout: str | None
-    stderr: str | None
-    note: str
-
-
 class Reader:
     """Reads a journal, also while somebody writes it."""
 
@@ -140,11 +113,11 @@ class Reader:
 
     def running(self) -> dict[int, Row]:
         """Return the attempts whose end nobody has written down, by their numbers."""
-        return {row.attempt: row for _, row in self._select(f"{_ROWS} WHERE a.ended IS NULL ORDER BY a.id")}
+        return {row.attempt: row for _, row in self._select(f"{ROWS} WHERE a.ended IS NULL ORDER BY a.id")}
 
     def rows(self, after: int = 0) -> Iterator[Row]:
         """Yield every attempt with a higher number than `after`, oldest first."""
-        for _, row in self._select(f"{_ROWS} WHERE a.id > ? ORDER BY a.id", after):
+        for _, row in self._select(f"{ROWS} WHERE a.id > ? ORDER BY a.id", after):
             yield row
 
     def counts(self) -> tuple[int, int]:
@@ -159,10 +132,10 @@ class Reader:
 
     def _select(self, statement: str, *values: int) -> Iterator[tuple[int, Row]]:
         """Yield rows of attempts, each with the number that its task has here."""
-        decisions = _Decisions(self._connection)
+        decisions = Decisions(self._connection)
         with closing(self._connection.cursor()) as cursor:
             for cells in cursor.execute(statement, values):
-                yield cells[2], _row(cells, decisions)
+                yield cells[2], row_of(cells, decisions)
 
     def _largest(self, table: str) -> int:
         return int(self._connection.execute(f"SELECT coalesce(max(id), 0) FROM {table}").fetchone()[0])  # noqa: S608
@@ -177,7 +150,7 @@ class Reader:
         bad = (Outcome.FAILED, Outcome.EXHAUSTED)
         return [
             row
-            for _, row in self._select(f"{_ROWS} WHERE t.done IS NULL AND NOT t.dropped AND {last}")
+            for _, row in self._select(f"{ROWS} WHERE t.done IS NULL AND NOT t.dropped AND {last}")
             if row.outcome in bad
         ]
 
@@ -201,8 +174,12 @@ class Journal(Reader):
         except sqlite3.Error as error:
             raise JournalError(f"{path}: the journal cannot be opened: {error}") from None
         self._writing = False
+        # Ends that are not written yet, and the tasks that are done by them: together they are written far faster.
+        self._ends: list[tuple[object, ...]] = []
+        self._done: list[tuple[int, int]] = []
         self._ids: Sequence[int] = range(1, self._largest("tasks") + 1)
         self._decisions: dict[int, tuple[Decision, int]] = {}
+        self._given: dict[int, tuple[tuple[Decision, ...], tuple[object, ...]]] = {}
         self._next_decision = self._largest("decisions") + 1
 
     def note(self, facts: Mapping[str, str]) -> None:
@@ -269,7 +246,6 @@ class Journal(Reader):
 
     def ended(self, end: Ended, settled: Settled) -> None:
         """Note the end of an attempt, and what becomes of its task."""
-        self._begin()
         note = "; ".join(part for part in (end.note, settled.reason) if part)
         row = (
             end.started,
@@ -287,9 +263,9 @@ class Journal(Reader):
             note or None,
             end.attempt,
         )
-        self._execute_many(_UPDATE_END, [row])
+        self._ends.append(row)
         if settled.state is State.DONE:
-            self._execute_many("UPDATE tasks SET done = ? WHERE id = ?", [(end.attempt, self._ids[settled.task])])
+            self._done.append((end.attempt, self._ids[settled.task]))
 
     def refused(self, settled: Settled) -> None:
         """Note a task that was given up without an attempt."""
@@ -299,6 +275,8 @@ class Journal(Reader):
 
     def commit(self) -> None:
         """Make certain what was written since the last time."""
+        if self._ends:
+            self._begin()
         if not self._writing:
             return
         try:
@@ -308,13 +286,17 @@ class Journal(Reader):
         self._writing = False
 
     def _begin(self) -> None:
-        if self._writing:
-            return
-        try:
-            self._connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.Error as error:
-            raise self._cannot_write(error) from None
-        self._writing = True
+        """See to it that rows can be written, after those that wait for it."""
+        if not self._writing:
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.Error as error:
+                raise self._cannot_write(error) from None
+            self._writing = True
+        if self._ends:
+            self._execute_many(_UPDATE_END, self._ends)
+            self._execute_many("UPDATE tasks SET done = ? WHERE id = ?", self._done)
+            self._ends, self._done = [], []
 
     def _execute_many(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
         try:
@@ -329,13 +311,24 @@ class Journal(Reader):
         )
 
     def _start_row(self, start: Start, now: float) -> tuple[object, ...]:
-        given = {one.resource: one for one in start.decisions}
+        size = None if isnan(start.input_bytes) else start.input_bytes
+        row = (start.attempt, self._ids[start.task], start.number, start.machine, now, size)
+        return row + self._cells(start.decisions)
+
+    def _cells(self, decisions: tuple[Decision, ...]) -> tuple[object, ...]:
+        """Return the part of a row that says what was given; many tasks in a row are given the same."""
+        known = self._given.get(id(decisions))
+        if known is not None:
+            return known[1]
+        given = {one.resource: one for one in decisions}
         cells: list[object] = []
-        for resource in _GIVEN:
+        for resource in GIVEN:
             one = given.get(resource)
             cells += (None, None) if one is None else (one.amount, self._decision(one))
-        size = None if isnan(start.input_bytes) else start.input_bytes
-        return (start.attempt, self._ids[start.task], start.number, start.machine, now, size, *cells)
+        if len(self._given) >= _REMEMBERED:
+            self._given.clear()
+        self._given[id(decisions)] = decisions, tuple(cells)  # kept, so that nothing else gets its id
+        return tuple(cells)
 
     def _decision(self, decision: Decision) -> int:
         """Return the number of a decision, which is written down the first time that it is seen."""
@@ -363,7 +356,7 @@ class Journal(Reader):
     def unfinished(self) -> dict[int, Row]:
         """Return the last attempt of each task that was tried and is not done, by its place in the workflow."""
         place_of = {number: place for place, number in enumerate(self._ids)}
-        chosen = f"{_ROWS} WHERE t.done IS NULL ORDER BY a.id"
+        chosen = f"{ROWS} WHERE t.done IS NULL ORDER BY a.id"
         return {place_of[number]: row for number, row in self._select(chosen) if number in place_of}
 
     def settled(self) -> int:
@@ -392,94 +385,3 @@ def _read_only(path: Path) -> sqlite3.Connection:
     name = f"file:{quote(os.fsencode(path))}?mode=ro"
     alone = not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
     return sqlite3.connect(f"{name}&immutable=1" if alone else name, uri=True, isolation_level=None)
-
-
-_ROW = (
-    *(
-        "task",
-        "id",
-        "number",
-        "machine",
-        "host",
-        "started",
-        "input_bytes",
-        "ended",
-        "outcome",
-        "exhausted",
-        "exit_status",
-    ),
-    *("signal", "memory_method", "lower_bounds", "stdout", "stderr", "note"),
-    *(f"{one}_decision" for one in _GIVEN),
-    *_GIVEN,
-    *(f"used_{one}" for one in Resource),
-)
-_ROWS = (
-    f"SELECT t.name, t.category, {', '.join(f'a.{name}' for name in _ROW)} "  # noqa: S608 (our own names)
-    "FROM attempts a JOIN tasks t ON t.id = a.task"
-)
-_OUTCOMES = {str(one): one for one in Outcome}
-
-
-class _Decisions(dict[int, Decision]):
-    """The decisions by their numbers; looked up, because somebody may add some while we read."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        super().__init__()
-        self._connection = connection
-
-    def __missing__(self, number: int) -> Decision:
-        row = self._connection.execute("SELECT * FROM decisions WHERE id = ?", (number,)).fetchone()
-        return self.setdefault(number, _decision(row))
-
-
-def _decision(row: tuple[Any, ...]) -> Decision:
-    _, resource, strategy, samples, ladder, rung, reason, waste, retries = row
-    return Decision(
-        resource=Resource(resource),
-        ladder=tuple(json.loads(ladder)),
-        strategy=strategy,
-        samples=samples,
-        reason=reason,
-        rung=rung,
-        expected_waste=waste,
-        expected_retries=retries,
-    )
-
-
-def _row(cells: Sequence[Any], decisions: Mapping[int, Decision]) -> Row:
-    """Return an attempt from the cells of a row, which are name, category and _ROW."""
-    name, category, _, attempt, number, machine, host, started, size, ended, outcome, exhausted, status = cells[:13]
-    signal, method, lower_bounds, stdout, stderr, note = cells[13:19]
-    made, rest = cells[19 : 19 + len(_GIVEN)], cells[19 + len(_GIVEN) :]
-    cores, memory, disk, wall_time = rest[: len(_GIVEN)]
-    used_cores, used_memory, used_disk, used_wall_time, used_cpu_time, processes = rest[len(_GIVEN) :]
-    return Row(
-        attempt=attempt,
-        task=name,
-        category=category,
-        number=number,
-        machine=machine,
-        host=host,
-        started=started,
-        input_bytes=size,
-        allocated=Amounts.of(cores=cores, memory=memory, disk=disk, wall_time=wall_time),
-        decisions=tuple([decisions[one] for one in made if one is not None]),
-        ended=ended,
-        outcome=None if outcome is None else _OUTCOMES[outcome],
-        exhausted=None if exhausted is None else Resource(exhausted),
-        exit_status=status,
-        signal=signal,
-        used=Amounts.of(
-            cores=used_cores,
-            memory=used_memory,
-            disk=used_disk,
-            wall_time=used_wall_time,
-            cpu_time=used_cpu_time,
-            processes=None if processes is None else int(processes),
-        ),
-        memory_method=method,
-        lower_bounds=tuple(lower_bounds.split()) if lower_bounds else (),
-        stdout=stdout,
-        stderr=stderr,
-        note=note or "",
-    )

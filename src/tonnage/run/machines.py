@@ -5,15 +5,26 @@ import re
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import floor, inf
 from pathlib import Path
 from typing import Protocol
 
 from tonnage.errors import InputError
-from tonnage.jobs import Resource
+from tonnage.jobs import Decision, Resource
 from tonnage.units import parse_bytes
 
-__all__ = ["SHARED", "Machine", "Need", "QueueRoom", "Room", "Space", "largest", "parse_machines", "this_machine"]
+__all__ = [
+    "SHARED",
+    "Machine",
+    "Need",
+    "QueueRoom",
+    "Room",
+    "Space",
+    "largest",
+    "need_of",
+    "parse_machines",
+    "this_machine",
+]
 
 SHARED = (Resource.CORES, Resource.MEMORY, Resource.DISK)
 """What tasks that run at the same time share."""
@@ -57,6 +68,12 @@ def largest(machines: Iterable[Machine]) -> dict[Resource, float]:
 
 Need = tuple[float, float, float]
 """Cores, memory and disk that an attempt is given."""
+
+
+def need_of(decisions: tuple[Decision, ...]) -> Need:
+    """Return how much decisions are, in whole bytes: sums of these are exact, and machines are empty in the end."""
+    given = {one.resource: float(floor(one.amount)) for one in decisions}
+    return given.get(Resource.CORES, 0.0), given.get(Resource.MEMORY, 0.0), given.get(Resource.DISK, 0.0)
 
 
 class Space(Protocol):

@@ -243,11 +243,11 @@ class Minders:
                 deadline = 0.0
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             for descriptor, event in self._epoll.poll(0 if self._found else left):
-                woken = woken or descriptor in self._others
-                if self._keeper is not None and descriptor == self._keeper.control.fileno():
-                    self._hear_keeper(self._keeper)
-                elif descriptor in self._minders:
+                if descriptor in self._minders:
                     self._attend(self._minders[descriptor], event)
+                elif self._keeper is not None and descriptor == self._keeper.control.fileno():
+                    self._hear_keeper(self._keeper)
+                woken = woken or descriptor in self._others
             if self._found or woken or (deadline is not None and time.monotonic() >= deadline):
                 found, self._found = self._found, []
                 return found

@@ -3,13 +3,15 @@
 import re
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from posixpath import join
 
-from tonnage.jobs import Resource
+from tonnage.jobs import Decision, Resource
 from tonnage.run.events import Start
 from tonnage.run.files import Files
 from tonnage.run.folders import RunFolder
+from tonnage.run.machines import SHARED
 from tonnage.run.minders import Order
 from tonnage.run.orphans import MARK
 from tonnage.workflow import Task
@@ -18,7 +20,30 @@ from tonnage.workflow.shell import plain_words
 __all__ = ["Orders"]
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]")
+_REMEMBERED = 1000
 _LIMITED = (Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What decisions mean for a command: which limits are kept, and what it finds in its environment."""
+
+    decisions: tuple[Decision, ...]
+    """Kept, so that nothing else gets their id."""
+    limits: Mapping[str, float]
+    limits_with_disk: Mapping[str, float]
+    environment: Mapping[str, str]
+
+    @classmethod
+    def of(cls, decisions: tuple[Decision, ...]) -> "_Given":
+        """Return what some decisions mean."""
+        given = {one.resource: one.amount for one in decisions}
+        limits = {str(resource): given[resource] for resource in _LIMITED if resource in given}
+        without_disk = {name: limit for name, limit in limits.items() if name != Resource.DISK}
+        environment = {
+            f"TONNAGE_{resource.upper()}": f"{given[resource]:.0f}" for resource in SHARED if resource in given
+        }
+        return cls(decisions, without_disk, limits, environment)
 
 
 class Orders:
@@ -28,37 +53,36 @@ class Orders:
         self._files = files
         self._logs = str(folder.logs)
         self._token = token
+        self._known: dict[int, _Given] = {}
 
     def order(self, start: Start, task: Task) -> Order:
         """Make an attempt's files ready, and return its order; raises TonnageError or OSError where that cannot be."""
         folder = self._files.prepare(task, start.attempt)
         words, program = _program(task.command or "", folder)
         measured = self._files.measured(start.attempt)
-        given = {one.resource: one.amount for one in start.decisions}
-        limits = {str(resource): given[resource] for resource in _LIMITED if resource in given}
-        if measured is None:
-            limits.pop("disk", None)
+        given = self._given(start.decisions)
         log = f"{self._logs}/{start.attempt}-{_safe(task.name)}"
         return Order(
             attempt=start.attempt,
             words=words,
             executable=program,
             folder=folder,
-            environment=self._environment(start, given),
-            limits=limits,
+            environment={MARK: f"{self._token}:{start.attempt}", **given.environment},
+            limits=given.limits if measured is None else given.limits_with_disk,
             measured=measured,
             stdout=f"{log}.out",
             stderr=f"{log}.err",
             machine=start.machine,
         )
 
-    def _environment(self, start: Start, given: Mapping[Resource, float]) -> dict[str, str]:
-        """Return what a task finds in its environment: its mark, and what it was given."""
-        found = {MARK: f"{self._token}:{start.attempt}"}
-        for resource in (Resource.CORES, Resource.MEMORY, Resource.DISK):
-            if resource in given:
-                found[f"TONNAGE_{resource.upper()}"] = f"{given[resource]:.0f}"
-        return found
+    def _given(self, decisions: tuple[Decision, ...]) -> _Given:
+        """Return what decisions mean for a command; many tasks in a row are given the same."""
+        known = self._known.get(id(decisions))
+        if known is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            known = self._known[id(decisions)] = _Given.of(decisions)
+        return known
 
 
 @cache
@@ -71,6 +95,8 @@ def _program(command: str, folder: str) -> tuple[tuple[str, ...], str]:
     words = plain_words(command)
     if words is None:
         return ("sh", "-c", command), "/bin/sh"
+    if words[0].startswith("/"):
+        return tuple(words), words[0]
     if "/" in words[0]:
         return tuple(words), join(folder, words[0])
     return tuple(words), _found_program(words[0])

@@ -11,8 +11,9 @@ from tonnage.archive import Archive, Report, Search, find, histories, import_sou
 from tonnage.jobs import Attempt, Decision, History, Resource
 from tonnage.logs.sources import Source
 from tonnage.run.folders import RunFolder
-from tonnage.run.journal import Journal, Row
+from tonnage.run.journal import Journal
 from tonnage.run.plain import plain_decision
+from tonnage.run.rows import Row
 from tonnage.size.applying import apply
 from tonnage.size.discover import discover, merge
 from tonnage.units import Bytes

@@ -78,6 +78,8 @@ class Sizes:
     learner: Learner
     known: Mapping[int, Carried]
     """Tasks about which more is known than their category."""
+    strategy: str
+    """By which tasks are sized; where requests were made for them, it is declared."""
 
 
 def sizes_of(workflow: Workflow, strategy: str, world: World, archive: Archive) -> Sizes:
@@ -91,14 +93,14 @@ def sizes_of(workflow: Workflow, strategy: str, world: World, archive: Archive) 
     for place, memory in own.items():
         task = workflow.tasks[place]
         known[place] = Carried(0, as_before(learner.decide(task.category, task.request), memory, parts=world.coarse))
-    return Sizes(workflow, learner, known)
+    return Sizes(workflow, learner, known, strategy)
 
 
 def world_of(home: Path, options: Options, say: Callable[[str], None]) -> World:
     """Return where a run takes place; raises InputError where nothing can run there."""
     if options.cluster is None:
         return LocalWorld(home, options.machine)
-    from tonnage.run.cluster import ClusterWorld  # packers are heavy to import
+    from tonnage.run.cluster.world import ClusterWorld  # packers are heavy to import
 
     chosen = options.cluster
     world = ClusterWorld(

@@ -9,11 +9,12 @@ from tonnage.archive import Archive, run_fraction
 from tonnage.errors import InputError
 from tonnage.jobs import Resource
 from tonnage.rank import rank
-from tonnage.run.engine import Engine, places_of
+from tonnage.run.engine import Engine
 from tonnage.run.files import Files
 from tonnage.run.folders import RUNS, RunFolder
 from tonnage.run.past import peaks_of_tasks
 from tonnage.run.preparing import Explained, Options, Sizes, check_commands, explained, path_of, sizes_of, world_of
+from tonnage.run.queue import places_of
 from tonnage.run.worlds import World
 from tonnage.workflow import Workflow
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from tonnage.batch.scheduler import Request
     from tonnage.pack import Submission
     from tonnage.pack.trial import Trial
-    from tonnage.run.cluster import ClusterWorld
-    from tonnage.run.packing import Packing
+    from tonnage.run.cluster.packing import Packing
+    from tonnage.run.cluster.world import ClusterWorld
 
 __all__ = ["Outlook", "Preview", "outlook", "preview"]
 
@@ -113,7 +114,7 @@ class _Draft:
 
     def cluster(self) -> "ClusterWorld":
         """Return the cluster."""
-        from tonnage.run.cluster import ClusterWorld
+        from tonnage.run.cluster.world import ClusterWorld
 
         if not isinstance(self.world, ClusterWorld):
             raise InputError("this is for clusters")
@@ -121,7 +122,7 @@ class _Draft:
 
     def packing(self, strategy: str) -> "Packing":
         """Return who asks a packer."""
-        from tonnage.run.packing import Packing
+        from tonnage.run.cluster.packing import Packing
 
         return Packing(strategy, self.sizes.workflow, self._places, self.world.machine, self._seconds)
 
@@ -142,7 +143,7 @@ class _Draft:
 
     def array_scripts(self) -> list[str]:
         """Return the scripts of tasks that go alone."""
-        from tonnage.run.arrays import alike, request_of
+        from tonnage.run.cluster.arrays import alike, request_of
 
         world, found = self.cluster(), []
         groups = alike(self.engine.admit(), max(1, world.limits.array))
@@ -160,7 +161,7 @@ class _Draft:
         return [self.cluster().scheduler.check(request) for request in self._requests(jobs[:_FINALISTS])]
 
     def _requests(self, jobs: "Sequence[Submission]") -> "list[Request]":
-        from tonnage.run.packs import packed_request, seconds_of
+        from tonnage.run.cluster.loading import packed_request, seconds_of
 
         return [
             packed_request(

@@ -4,15 +4,19 @@ However many tasks and categories there are, there are only some dozens of shelv
 room is looked at again only when there is room that this task could use.
 """
 
-from collections.abc import Callable, Container, Hashable, Iterable
+from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 from heapq import heappop, heappush
 from math import inf, log2
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from tonnage.jobs import Decision
 from tonnage.run.machines import Need
+from tonnage.workflow import Workflow
 
-__all__ = ["Decided", "Kind", "Queue", "key_of", "task_of"]
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["Decided", "Kind", "Queue", "key_of", "places_of", "task_of"]
 
 Decided: TypeAlias = tuple[tuple[Decision, ...], Need]
 """What a task is given, and how much that is."""
@@ -29,6 +33,20 @@ def key_of(place: int, task: int) -> int:
 def task_of(key: int) -> int:
     """Return the task of a key."""
     return key % _PLACES
+
+
+def places_of(workflow: Workflow, order: "Sequence[int] | np.ndarray") -> list[int]:
+    """Return the place of each task: by the priority that the user gave it, then by the order of a ranking."""
+    ranked = [0] * len(workflow)
+    for place, task in enumerate(order):
+        ranked[task] = place
+    if all(task.priority is None for task in workflow.tasks):
+        return ranked
+    by_priority = sorted(range(len(workflow)), key=lambda task: (-(workflow.tasks[task].priority or 0), ranked[task]))
+    places = [0] * len(workflow)
+    for place, task in enumerate(by_priority):
+        places[task] = place
+    return places
 
 
 class Kind:
@@ -132,7 +150,7 @@ class Queue:
 
     def _place(self, kind: Kind, *, anew: bool = False) -> None:
         """Put a kind where its first task belongs."""
-        heap = kind.heap
+        heap, shelf = kind.heap, kind.shelf
         while heap:
             key = heap[0]
             if key in kind.gone:
@@ -143,8 +161,8 @@ class Queue:
                 if decided is None:
                     heappop(heap)
                     continue
-                kind.decided = decided
-            self._list(kind, key, _shelf_of(kind.decided[1]))
+                kind.decided, shelf = decided, _shelf_of(decided[1])
+            self._list(kind, key, shelf)
             return
         self._list(kind, _NONE, _NONE)
         del self._kinds[kind.category][kind.name]

@@ -8,10 +8,11 @@ from tonnage.jobs import Decision, Outcome, Resource
 from tonnage.run.events import Carried, Ended, Settled, State
 from tonnage.run.files import Files
 from tonnage.run.folders import RunFolder
-from tonnage.run.journal import Journal, Row
+from tonnage.run.journal import Journal
 from tonnage.run.judging import judged
 from tonnage.run.minders import Answer, forget_words, last_words
 from tonnage.run.orphans import end_orphans
+from tonnage.run.rows import Row
 from tonnage.run.worlds import Away
 from tonnage.size.learning import climbed
 from tonnage.workflow import Task, Workflow

@@ -10,7 +10,7 @@ from tonnage.archive.engine import on_network
 from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import Resource
 from tonnage.rank import rank
-from tonnage.run.engine import Engine, places_of
+from tonnage.run.engine import Engine
 from tonnage.run.events import Carried, Ended, Settled, State
 from tonnage.run.files import Files
 from tonnage.run.folders import Lock, RunFolder, choosing, new_run, runs_of
@@ -19,6 +19,7 @@ from tonnage.run.journal import Journal
 from tonnage.run.local import Watcher
 from tonnage.run.past import peaks_of_tasks, remember
 from tonnage.run.preparing import Explained, Options, check_commands, explained, is_piped, path_of, sizes_of, world_of
+from tonnage.run.queue import places_of
 from tonnage.run.resuming import finals, take_over
 from tonnage.run.state import facts_of, state_of
 from tonnage.run.summary import Summary, summarise
@@ -125,7 +126,7 @@ class Prepared:
             lock=self.lock,
             token=self.token,
             places=self._places,
-            strategy=self.options.strategy,
+            strategy=self._sizes.strategy,
             rules=self.options.rules,
             sandbox=self.options.sandbox,
             seconds=peaks_of_tasks(self.archive, self.workflow, Resource.WALL_TIME) if self.options.cluster else {},

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from tonnage.errors import InputError
 from tonnage.jobs import NOTHING_KNOWN, Amounts, Outcome, Resource
 from tonnage.rank import rank
-from tonnage.run.engine import Engine, places_of
+from tonnage.run.engine import Engine
 from tonnage.run.events import Ended, Rules, Start, State
 from tonnage.run.machines import SHARED, Machine, Room
+from tonnage.run.queue import places_of
 from tonnage.size import Plan, Records
 from tonnage.size.histograms import FloatArray
 from tonnage.size.learning import Learner

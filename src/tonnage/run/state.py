@@ -8,8 +8,9 @@ from tonnage.errors import TonnageError
 from tonnage.jobs import Resource
 from tonnage.run.batch_jobs import BatchJob, batch_jobs
 from tonnage.run.folders import RunFolder
-from tonnage.run.journal import Reader, Row
+from tonnage.run.journal import Reader
 from tonnage.run.machines import Machine
+from tonnage.run.rows import Row
 from tonnage.run.summary import Summary, summarise
 
 __all__ = ["RunState", "facts_of", "state_of"]

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tonnage.jobs import Outcome, Resource
-from tonnage.run.journal import Row
 from tonnage.run.machines import SHARED, Machine
+from tonnage.run.rows import Row
 
 __all__ = ["Account", "Summary", "summarise"]
 

@@ -83,7 +83,7 @@ def _mind(order: "dict[str, Any]", run: str, outputs: Outputs, mask: "set[int]",
     minder = _ErrandMinder(mask, keeper)
     outcome, problem = Outcome(time()), None
     try:
-        outcome = minder.mind(job_of(order, os.environb, outputs))
+        outcome = minder.mind(job_of(order, os.environ, outputs))
     except (CannotStartError, ValueError) as error:  # a value: a zero byte in a word, or "=" in a variable's name
         problem = str(error)
     if minder.was_told_to_end(outcome):

@@ -41,7 +41,7 @@ class Job:
         cores_window: float = 20.0,
         cgroup: "Cgroup | None" = None,
         start_in: "str | None" = None,
-        environment: "Mapping[bytes, bytes] | None" = None,
+        environment: "Mapping[str, str] | None" = None,
         streams: "tuple[int, ...]" = (),
         own_group: bool = False,
     ) -> None:

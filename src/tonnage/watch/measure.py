@@ -23,6 +23,7 @@ _SWAP_PAUSE = 1.0
 _NO_LIMIT = float("inf")
 _CLOSEST = 0.001
 _SCANNING = 0.15  # seconds between two pieces of a long scan of the disk
+_UNSEEN = Memory(None)  # of all commands that end before the first look
 _SPIKE = 0.1  # seconds: several processes' peak that was not seen for longer may have been higher between samples
 
 
@@ -36,7 +37,7 @@ class Measurement:
         self.exceeded: dict[str, Exceeded] = {}
         self.stopped_by_kernel = False
         self.sample: Sample | None = None
-        self.memory = Memory(job.limits.get("memory"))
+        self.memory = _UNSEEN
         self.disk = NoDisk() if job.folder is None else Disk(job.folder, at_once="disk" not in job.limits)
         self.cores = _Cores(job.cores_window)
         self.moved: dict[str, float] = {}  # bytes read and written until now, where samples are taken closely
@@ -48,8 +49,8 @@ class Measurement:
         self._cost = 0.0
         self._rate = 0.0
         self._peaks: dict[str, tuple[float, float | None]] = {}
-        self._swap_next = 0.0 if own.swap_exists() else None
-        self._io = own.moved_by_descendants()
+        self._swap_next = 0.0 if own.swap_exists else None
+        self._io = own.moved  # nobody was waited for since the last command
         if births is not None:
             births.restart()
 
@@ -64,6 +65,8 @@ class Measurement:
         begin = process_time()
         before, sample = self.sample, self.tree.look()
         self.sample = sample
+        if before is None:
+            self.memory = Memory(self._job.limits.get("memory"))
         if not closely:
             self._count_cost(begin)  # close looks and scans of the disk have accounts of their own
         self.memory.see(sample, closely=closely)
@@ -126,24 +129,24 @@ class Measurement:
     def finish(self) -> "dict[str, float]":
         """Return what was used, after the last process has ended, in bytes, seconds, cores and numbers."""
         wall = monotonic() - self.start
-        cpu = self.tree.cpu_in_all()
+        cpu, switches = self.tree.in_all()
         self.disk.see_the_end(wall)
         self.cores.finish(wall, cpu)
         used = {name: value for name, (value, _) in self._peaks.items()}
         used |= {"wall_time": wall, "cpu_time": cpu, "cores_avg": cpu / wall if wall else 0.0}
         if self.cores.peak is not None:
             used["cores"] = self.cores.peak
-        if self._memory():
-            used["memory"] = self._memory()
+        if memory := self._memory():
+            used["memory"] = memory
         if self._swap_next is None:
             used["swap_memory"] = 0  # there is nothing to swap to
         used |= {name: value for name, value, _ in self._disk_facts() if value is not None}
         if self.disk.at_start is not None:
             used["disk_at_start"] = self.disk.at_start
-        used |= self._counts()
+        used |= self._counts(switches)
         self._check_cgroup()
         for resource, value in (
-            ("memory", self._memory()),
+            ("memory", memory),
             ("disk", used.get("disk") if self.disk.exact else None),
             ("cpu_time", cpu),
         ):
@@ -217,9 +220,9 @@ class Measurement:
             ("open_files", disk.open_files, disk.open_files_at),
         ]
 
-    def _counts(self) -> "dict[str, float]":
+    def _counts(self, switches: int) -> "dict[str, float]":
         """Return what is counted exactly once every process was waited for."""
-        counts: dict[str, float] = {"context_switches": self.tree.context_switches()}
+        counts: dict[str, float] = {"context_switches": switches}
         counts |= self._moved_bytes([])
         total, at_once = max(1, self.tree.seen), max(1, self.tree.most)
         if self._births is not None:

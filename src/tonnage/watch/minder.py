@@ -84,6 +84,7 @@ class Observer:
     """Is told what happens to a command; made to be overridden."""
 
     closely = False  # whether every sample should look closely at memory
+    asks_when = True  # whether it matters when each peak was
 
     def started(self) -> None:
         """The command was started."""
@@ -340,7 +341,8 @@ class _Minding:
             outcome.stopped_because = "limit"
         outcome.end = outcome.start + outcome.used["wall_time"]
         outcome.exceeded = measurement.exceeded
-        outcome.peak_times = measurement.peak_times()
+        if self._observer.asks_when:
+            outcome.peak_times = measurement.peak_times()
         outcome.processes_method = "perf" if self._minder.births else "poll"
         outcome.lower_bounds = measurement.lower_bounds()
         outcome.upper_bounds = measurement.upper_bounds()

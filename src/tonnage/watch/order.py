@@ -34,17 +34,16 @@ WORDS, UNPLACED = "words", "unplaced"  # folders below the engine's
 _APPENDED = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
 
 
-def job_of(order: "dict[str, Any]", environment: "Mapping[bytes, bytes]", outputs: "Outputs") -> Job:
+def job_of(order: "dict[str, Any]", environment: "Mapping[str, str]", outputs: "Outputs") -> Job:
     """Return the command that is ordered; what the order says about the environment is added to this one."""
-    added = {os.fsencode(name): os.fsencode(value) for name, value in order["environment"].items()}
     return Job(
         order["words"],
         executable=order["executable"],
         folder=order["measured"],
         limits=order["limits"],
         start_in=order["folder"],
-        environment={**environment, **added},
-        streams=outputs.streams(),
+        environment={**environment, **order["environment"]},
+        streams=outputs.streams,
         own_group=True,
     )
 
@@ -53,12 +52,10 @@ def answered(
     order: "dict[str, Any]", outcome: "Outcome", error: "str | None", outputs: "Outputs", folder: str
 ) -> "dict[str, Any]":
     """Return the answer to an order that was carried out, and put its output where it is wanted."""
-    placed, notes = outputs.place(order, os.path.join(folder, UNPLACED))
-    return {
+    answer: dict[str, Any] = {
         "attempt": order["attempt"],
         "status": outcome.status,
         "stopped_because": outcome.stopped_because,
-        "exceeded": {name: [one.limit, one.value] for name, one in outcome.exceeded.items()},
         "used": outcome.used,
         "memory_method": outcome.memory_method,
         "lower_bounds": outcome.lower_bounds,
@@ -66,10 +63,15 @@ def answered(
         "started": outcome.start,
         "ended": outcome.end,
         "unkilled": outcome.unkilled,
-        "error": error,
-        **placed,
-        "notes": notes,
+        "notes": [],
     }
+    # The rest goes without saying, most of the time.
+    if error is not None:
+        answer["error"] = error
+    if outcome.exceeded:
+        answer["exceeded"] = {name: [one.limit, one.value] for name, one in outcome.exceeded.items()}
+    outputs.place(order, os.path.join(folder, UNPLACED), answer)
+    return answer
 
 
 def leave_words(folder: str, answer: "dict[str, Any]") -> None:
@@ -83,21 +85,17 @@ class Outputs:
 
     def __init__(self, stdout: str, stderr: str) -> None:
         """Keep it in these files at first."""
-        self._nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self._files = {"stdout": _Output(stdout), "stderr": _Output(stderr)}
+        self.streams = (nothing, *(file.descriptor for file in self._files.values()))
+        """The descriptors of every command's standard streams."""
 
-    def streams(self) -> "tuple[int, ...]":
-        """Return the descriptors of the next command's standard streams."""
-        return (self._nothing, *(file.descriptor for file in self._files.values()))
-
-    def place(self, order: "dict[str, Any]", refuge: str) -> "tuple[dict[str, str | None], list[str]]":
-        """Move what a command wrote to where its order wants it; return where it is now, and what went wrong."""
-        placed: dict[str, str | None] = {}
-        notes = []
+    def place(self, order: "dict[str, Any]", refuge: str, answer: "dict[str, Any]") -> None:
+        """Move what a command wrote to where its order wants it, and say in the answer where it is."""
         for stream, file in self._files.items():
-            placed[stream], note = file.place(order[stream], os.path.join(refuge, f"{order['attempt']}.{stream}"))
-            notes += [note] if note else []
-        return placed, notes
+            if file.written():
+                answer[stream], note = file.place(order[stream], os.path.join(refuge, f"{order['attempt']}.{stream}"))
+                answer["notes"] += [note] if note else []
 
     def remove(self) -> None:
         """Leave no file behind."""
@@ -112,10 +110,12 @@ class _Output:
         self._path = path
         self.descriptor = os.open(path, _APPENDED, 0o666)
 
-    def place(self, target: str, refuge: str) -> "tuple[str | None, str | None]":
+    def written(self) -> bool:
+        """Whether a command has written anything."""
+        return os.lseek(self.descriptor, 0, os.SEEK_END) > 0
+
+    def place(self, target: str, refuge: str) -> "tuple[str, str | None]":
         """Move what a command wrote to where it is wanted; return where it is now, and what went wrong."""
-        if os.lseek(self.descriptor, 0, os.SEEK_END) == 0:
-            return None, None
         place, note = target, None
         try:
             os.rename(self._path, target)
@@ -123,8 +123,9 @@ class _Output:
             place, note = refuge, f"{target}: {error.strerror}"
             os.makedirs(os.path.dirname(refuge), exist_ok=True)
             os.rename(self._path, refuge)
-        os.close(self.descriptor)
-        self.descriptor = os.open(self._path, _APPENDED, 0o666)
+        new = os.open(self._path, _APPENDED, 0o666)
+        os.dup2(new, self.descriptor, inheritable=False)  # which stays the same for all commands
+        os.close(new)
         return place, note
 
     def remove(self) -> None:

@@ -2,7 +2,7 @@
 
 import os
 
-from tonnage.watch.proc import Gauge, io_bytes
+from tonnage.watch.proc import Gauge, io_bytes, read
 
 __all__ = ["Own"]
 
@@ -16,16 +16,16 @@ class Own:
         self._memory = Gauge("/proc/self/statm")
         self._moved = Gauge(f"/proc/self/task/{os.getpid()}/io")
         self._moved_by_all = Gauge("/proc/self/io")
-        self._swaps = Gauge("/proc/swaps")
+        self.swap_exists = (read("/proc/swaps") or b"").count(b"\n") > 1
+        """Whether there is anything to swap to."""
+        self.moved: tuple[int, int] | None = None
+        """What `moved_by_descendants` said last: it says the same until the next child is waited for."""
+        self.moved_by_descendants()
 
     def resident(self) -> int:
         """Return the bytes that this process has resident."""
         words = self._memory.read().split(None, 2)
         return int(words[1]) * _PAGE if words else 0
-
-    def swap_exists(self) -> bool:
-        """Whether there is anything to swap to."""
-        return self._swaps.read().count(b"\n") > 1
 
     def moved_by_descendants(self) -> "tuple[int, int] | None":
         """Return the bytes read and written by all processes that this one has waited for.
@@ -36,4 +36,5 @@ class Own:
         everything = io_bytes(self._moved_by_all.read())
         if own is None or everything is None:
             return None
-        return everything[0] - own[0], everything[1] - own[1]
+        self.moved = everything[0] - own[0], everything[1] - own[1]
+        return self.moved

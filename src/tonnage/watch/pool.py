@@ -218,6 +218,8 @@ class Inbox:
 class _PoolMinder(Minder, Observer):
     """A minder that gets its orders from a socket."""
 
+    asks_when = False
+
     def __init__(self, mask: "set[int]", keeper: int, orders: socket, folder: str, number: int) -> None:
         Minder.__init__(self, mask)  # no signals come through the keeper, and it must not stop when a command stops
         self._parent = keeper
@@ -229,7 +231,7 @@ class _PoolMinder(Minder, Observer):
         self._unconfirmed: dict[str, Any] | None = None  # the last answer, until the next order shows that it was heard
         self._attempt = 0
         self._next_seen = 0.0
-        self._environment = dict(os.environb)
+        self._environment = dict(os.environ)
         slot = os.path.join(folder, SLOTS, str(number))
         self._outputs = Outputs(f"{slot}.out", f"{slot}.err")
 
@@ -284,11 +286,11 @@ class _PoolMinder(Minder, Observer):
         """Run what is ordered to its end and return the answer."""
         self._attempt = order["attempt"]
         self._next_seen = monotonic() + _SEEN_PAUSE
-        outcome, error = Outcome(time()), None
+        begin, error = time(), None
         try:
             outcome = self.mind(job_of(order, self._environment, self._outputs), self)
         except (CannotStartError, ValueError) as problem:  # a value: a zero byte in a word, or "=" in a variable's name
-            error = str(problem)
+            outcome, error = Outcome(begin), str(problem)
         return answered(order, outcome, error, self._outputs, self._folder)
 
     def why_stop(self) -> "str | None":

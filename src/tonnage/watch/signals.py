@@ -33,6 +33,7 @@ KEEPER_DIED = 64  # the last real-time signal: nobody else uses it
 OWN_SIGNALS = frozenset((SIGCHLD, SIGIO, KEEPER_DIED))  # what tells this process something, and no command
 _HARMLESS = {SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH}  # nobody ends by these
 _SETTLED = 0.05
+_NEVER_AGAIN = float("inf")
 _REMEMBERED = 1.0  # the keeper may be late on a busy machine
 _HANDLED = (b"SigBlk", b"SigIgn", b"SigCgt")
 
@@ -82,7 +83,7 @@ class Heard:
     @property
     def next(self) -> float:
         """When `settle` will have something to return."""
-        return min((moment for moment, _ in self._unsettled), default=float("inf"))
+        return min([moment for moment, _ in self._unsettled]) if self._unsettled else _NEVER_AGAIN
 
 
 def would_have_ended(pid: int, number: int) -> bool:

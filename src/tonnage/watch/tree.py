@@ -1,7 +1,7 @@
 """The tree of processes below this one, looked at again and again."""
 
 import os
-from resource import RUSAGE_CHILDREN, getrusage
+from resource import RUSAGE_CHILDREN, getrusage, struct_rusage
 from time import monotonic, process_time
 
 from tonnage.watch.births import Births
@@ -83,19 +83,15 @@ class Tree:
         """Whether processes ended for which nobody waited, so that what they used is known in part only."""
         return self._lost_cpu > 0
 
-    def cpu(self) -> float:
+    def _cpu_of_ended(self, spent: struct_rusage) -> float:
         """Return the CPU seconds of all processes that ended and were waited for."""
-        spent = getrusage(RUSAGE_CHILDREN)
         return spent.ru_utime + spent.ru_stime - self._reaped.ru_utime - self._reaped.ru_stime
 
-    def cpu_in_all(self) -> float:
-        """Return the CPU seconds of the whole tree, after its end."""
-        return max(self._cpu, self.cpu() + self._lost_cpu)
-
-    def context_switches(self) -> int:
-        """Return how often processes that ended gave up a CPU or lost it."""
-        spent = getrusage(RUSAGE_CHILDREN)
-        return spent.ru_nvcsw + spent.ru_nivcsw - self._reaped.ru_nvcsw - self._reaped.ru_nivcsw
+    def in_all(self) -> "tuple[float, int]":
+        """Return the CPU seconds of the whole tree and its context switches, after its end."""
+        spent, before = getrusage(RUSAGE_CHILDREN), self._reaped
+        switches = spent.ru_nvcsw + spent.ru_nivcsw - before.ru_nvcsw - before.ru_nivcsw
+        return max(self._cpu, self._cpu_of_ended(spent) + self._lost_cpu), switches
 
     def _spent(self, processes: "list[Process]") -> "tuple[float, int]":
         """Add up CPU seconds and page faults: of those that live, of those that were waited for.
@@ -103,13 +99,15 @@ class Tree:
         Nobody waits for the children of a process that ignores SIGCHLD, and the kernel then forgets what they used.
         Their last known time is kept: a sum that fell, and that a second look confirms, shows how much was lost.
         """
-        cpu = sum(process.cpu for process in processes) + self.cpu() + self._lost_cpu
+        spent = getrusage(RUSAGE_CHILDREN)
+        cpu = sum(process.cpu for process in processes) + self._cpu_of_ended(spent) + self._lost_cpu
         if cpu < self._cpu - 0.005:
             again = [now for process in processes if (now := Process.of(process.pid))]
-            cpu = max(cpu, sum(process.cpu for process in again) + self.cpu() + self._lost_cpu)
+            spent = getrusage(RUSAGE_CHILDREN)
+            cpu = max(cpu, sum(process.cpu for process in again) + self._cpu_of_ended(spent) + self._lost_cpu)
             self._lost_cpu += max(0.0, self._cpu - cpu)
         self._cpu = max(self._cpu, cpu)
-        reaped = getrusage(RUSAGE_CHILDREN).ru_minflt - self._reaped.ru_minflt
+        reaped = spent.ru_minflt - self._reaped.ru_minflt
         return self._cpu, sum(process.faults for process in processes) + reaped
 
 

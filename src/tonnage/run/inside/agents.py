@@ -1,6 +1,7 @@
 """The carrier's side of the agents of a packed batch job: orders go to nodes, answers come, lost nodes are noticed.
 
-All pipes are looked after by the one thread that calls `Agents.wait`. What is said is described in `tonnage.run.agent`.
+All pipes are looked after by the one thread that calls `Agents.wait`; another only pings, so that agents know of us
+while we wait for a slow disk. What is said is described in `tonnage.run.inside.agent`.
 """
 
 import json
@@ -8,19 +9,23 @@ import os
 import select
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tonnage.run.agent import AGENTS, agent_folder
+from tonnage.errors import TonnageError
+from tonnage.run.inside.agent import AGENTS, agent_folder
 from tonnage.run.minders import Answer, Order, Seen, last_words, words_of
 from tonnage.watch.order import MACHINE_LOST, TERMINATED
 
 __all__ = ["Agents", "here", "srun", "undelivered"]
 
 _TICK = 1.0
+_CHECK = 0.25
 _PIECE = 1 << 16
 _BEATS = 12  # pings in the time after which a node that does not answer is lost
 _SILENCE = 2 / 3  # of that time, after which an agent that hears nothing ends: before it is taken for lost
@@ -77,10 +82,7 @@ class _Node:
         """Let go of the pipes."""
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
-                try:
-                    pipe.close()
-                except OSError:
-                    continue  # nobody reads what was not sent
+                pipe.close()
 
 
 class Agents:
@@ -100,11 +102,15 @@ class Agents:
         self._others: set[int] = set()
         self._found: list[Answer | Seen] = []
         self._lost: list[int] = []
-        self._next_beat = 0.0
+        self._next_check = 0.0
         self._end_by: float | None = None
+        self._closed = threading.Event()
+        self._sending = threading.Lock()
         self._where: dict[int, _Node] = {}  # by attempts
         self._nodes = [self._begin(number, name, token, launcher) for number, name in enumerate(nodes)]
         self._pipes = {node.stdout: node for node in self._nodes} | {node.stdin: node for node in self._nodes}
+        self._pinging = threading.Thread(target=self._ping, daemon=True)
+        self._pinging.start()
 
     def __enter__(self) -> "Agents":
         return self
@@ -156,15 +162,15 @@ class Agents:
         deadline = time.monotonic() + (_TICK if seconds is None else seconds)
         woken = False
         while True:
-            left = min(deadline, self._next_beat) - time.monotonic()
+            left = min(deadline, self._next_check) - time.monotonic()
             for descriptor, event in self._epoll.poll(0 if self._found else max(0.0, left)):
                 woken = woken or descriptor in self._others
                 node = self._pipes.get(descriptor)
                 if node is not None and node.there:
                     self._attend(node, descriptor, event)
             now = time.monotonic()
-            if now >= self._next_beat:
-                self._beat(now)
+            if now >= self._next_check:  # after listening, where we have not done so for a while
+                self._check(now)
             ended = self._end_by is not None and not self.there
             if self._found or self._lost or woken or ended or now >= deadline:
                 found, self._found = self._found, []
@@ -177,7 +183,6 @@ class Agents:
             for node in self._nodes:
                 if node.there:
                     self._say(node, {"bye": 0, "heard": node.safe})
-            self._next_beat = 0.0
 
     def close(self) -> None:
         """End all agents, with all that they run."""
@@ -186,6 +191,8 @@ class Agents:
         deadline = max(self._end_by or 0.0, time.monotonic() + _TICK)
         while self.there and time.monotonic() < deadline:
             self.wait(_TICK)
+        self._closed.set()
+        self._pinging.join()
         for node in self._nodes:
             node.process.kill()
             node.process.wait()
@@ -194,14 +201,23 @@ class Agents:
 
     def _begin(self, number: int, name: str, token: str, launcher: Launcher) -> _Node:
         silence = self._patience * _SILENCE
-        agent = (sys.executable, "-P", "-u", "-m", "tonnage.run.agent", str(self._folder), name, token, str(silence))
-        process = subprocess.Popen(  # noqa: S603 (our own program)
-            [*launcher(name), *agent],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-            env=_environment(os.environ),
+        agent = (
+            sys.executable,
+            "-P",
+            "-u",
+            "-m",
+            "tonnage.run.inside.agent",
+            str(self._folder),
+            name,
+            token,
+            str(silence),
         )
+        words, ours = [*launcher(name), *agent], _environment(os.environ)
+        pipe = subprocess.PIPE
+        try:
+            process = subprocess.Popen(words, bufsize=0, stdin=pipe, stdout=pipe, env=ours)  # noqa: S603 (our program)
+        except OSError as error:
+            raise TonnageError(f"{name}: no agent can be started: {error.filename}: {error.strerror}") from None
         node = _Node(number, name, process)
         self._epoll.register(node.stdout, select.EPOLLIN)
         return node
@@ -212,18 +228,27 @@ class Agents:
     def _send(self, node: _Node, data: bytes = b"") -> None:
         """Send something, and what could not be sent before; the rest when the pipe takes more."""
         waited = bool(node.unsent)
-        node.unsent += data
-        try:
-            while node.unsent:
-                node.unsent = node.unsent[os.write(node.stdin, node.unsent) :]
-        except BlockingIOError:
-            pass
-        except OSError:
-            node.unsent = b""  # its end will be noticed where we listen
+        with self._sending:
+            node.unsent += data
+            try:
+                while node.unsent:
+                    node.unsent = node.unsent[os.write(node.stdin, node.unsent) :]
+            except BlockingIOError:
+                pass
+            except OSError:
+                node.unsent = b""  # its end will be noticed where we listen
         if node.unsent and not waited:
             self._epoll.register(node.stdin, select.EPOLLOUT)
         elif waited and not node.unsent:
             self._epoll.unregister(node.stdin)
+
+    def _ping(self) -> None:
+        """Ask every node again and again whether it is there, between messages; a ping is sent as a whole or not."""
+        while not self._closed.wait(self._patience / _BEATS):
+            for node in self._nodes:
+                with self._sending, suppress(OSError):
+                    if node.there and not node.unsent:
+                        os.write(node.stdin, b'{"ping": 0, "heard": %d}\n' % node.safe)
 
     def _attend(self, node: _Node, descriptor: int, event: int) -> None:
         if descriptor == node.stdin:
@@ -242,6 +267,8 @@ class Agents:
         try:
             message = json.loads(line)
         except ValueError:
+            message = None
+        if not isinstance(message, dict):
             return  # something else that found its way into the output of srun
         if "answer" in message:
             self._take(node, Answer.of(message["answer"]))
@@ -256,18 +283,14 @@ class Agents:
         if self._where.pop(answer.attempt, None) is not None:
             self._found.append(answer)
 
-    def _beat(self, now: float) -> None:
-        """Ask every node whether it is there, and give up those that have not answered for too long."""
-        self._next_beat = now + self._patience / _BEATS
+    def _check(self, now: float) -> None:
+        """Give up nodes that have not answered for too long, and everything that runs when it is to have ended."""
+        self._next_check = now + _CHECK
         for node in self._nodes:
             if node.there and now - node.heard_at > self._patience:
                 self._lose(node)
-            elif node.there:
-                self._say(node, {"ping": 0, "heard": node.safe})
             if self._end_by is not None and now >= self._end_by:
                 self._answer_for(node)
-        if self._end_by is not None:
-            self._next_beat = max(now + 0.1, min(self._next_beat, self._end_by))
 
     def _lose(self, node: _Node) -> None:
         """Go on without a node."""
@@ -288,11 +311,11 @@ class Agents:
     def _answer_for(self, node: _Node) -> None:
         """Answer for attempts of a node that cannot do it itself any more; minders that outlived it may have words."""
         why = MACHINE_LOST if self._end_by is None else TERMINATED
-        lost = Answer(0, ended=time.time(), stopped_because=why, lost=why is MACHINE_LOST, host=node.name)
         for attempt in sorted(node.running):
-            words = words_of(agent_folder(self._folder, node.name), attempt)
-            told = words is not None and not words.lost
-            self._found.append(words if told and words else replace(lost, attempt=attempt))
+            answer = words_of(agent_folder(self._folder, node.name), attempt)
+            if answer is None or answer.lost:
+                answer = Answer(attempt, ended=time.time(), stopped_because=why, lost=why is MACHINE_LOST)
+            self._found.append(replace(answer, host=node.name))
             del self._where[attempt]
         node.running.clear()
 

@@ -1,8 +1,8 @@
 """The carrier: the head of a packed batch job, which runs the tasks of its cargo on the nodes of the job.
 
-``python -P -m tonnage.run.carrier BATCHFOLDER`` is what the job's script executes: the engine of one machine, with an
-agent on each node for its hands and the ledger for its book. ``BATCHFOLDER --here NODE ...`` is without Slurm: agents
-of nodes with these names are started on this machine.
+``python -P -m tonnage.run.inside.carrier BATCHFOLDER`` is what the job's script executes: the engine of one machine,
+with an agent on each node for its hands and the ledger for its book. ``BATCHFOLDER --here NODE ...`` is without Slurm:
+agents of nodes with these names are started on this machine.
 """
 
 import os
@@ -16,16 +16,16 @@ from pathlib import Path
 
 from tonnage.errors import TonnageError
 from tonnage.jobs import Outcome
-from tonnage.run.agents import Agents, Launcher, here, srun, undelivered
-from tonnage.run.awaiting import Awaiting
-from tonnage.run.cargo import LEDGER, Cargo
-from tonnage.run.ending import Ending
 from tonnage.run.engine import Engine
 from tonnage.run.events import Carried, Ended, Settled, Start, State
 from tonnage.run.files import Files
 from tonnage.run.folders import RunFolder
+from tonnage.run.inside.agents import Agents, Launcher, here, srun, undelivered
+from tonnage.run.inside.awaiting import Awaiting
+from tonnage.run.inside.cargo import LEDGER, Cargo
+from tonnage.run.inside.ending import Ending
+from tonnage.run.inside.ledger import AttemptEnded, AttemptStarted, Entry, Ledger, LedgerReader, TaskRefused
 from tonnage.run.judging import judged
-from tonnage.run.ledger import AttemptEnded, AttemptStarted, Entry, Ledger, LedgerReader, TaskRefused
 from tonnage.run.local import Local
 from tonnage.run.machines import SHARED, Room, largest
 from tonnage.run.minders import Answer, Seen
@@ -39,12 +39,13 @@ __all__ = ["Carrier", "main"]
 
 _TO_END = 2.0  # seconds: after a little more, a cluster may kill what does not end by itself
 _LOOK = 1.0
-_DONE, _LOST, _TERMINATED, _USED_UP = (
-    "nothing is left to do",
-    "all nodes were lost",
-    "the batch job was ended",
-    "the numbers for attempts are used up",
-)
+_DONE = "nothing is left to do"
+_FAILED = "a task failed, after which nothing more was to start"
+_NO_ROOM = "no node is left that has room for the rest"
+_USED_UP = "the numbers for attempts are used up"
+_LOST = "all nodes were lost"
+_TERMINATED = "the batch job was ended"
+_GOOD = (_DONE, _FAILED, _NO_ROOM, _USED_UP)
 
 
 def main(arguments: list[str]) -> int:
@@ -120,21 +121,30 @@ class Carrier:
         self._engine = self._new_engine(past)
         self._cancel(self._workflow.index[name] for name in past.failed)
         self._awaiting = Awaiting(self._folder, cargo.awaited)
-        self._next_look = 0.0
+        self._next_look, self._hope = 0.0, False
 
     def carry(self) -> int:
         """Run everything; return the exit status. Whatever happens is in the ledger."""
         _say(f"{len(self._cargo.tasks):,} tasks on {' '.join(self._nodes)}")
+        try:
+            reason = self._drive()
+        except TonnageError as error:
+            reason = f"{error}"
+            self._ledger.bye(reason, time.time())
+        counts = self._engine.counts
+        _say(f"{reason}; {counts[State.DONE]:,} tasks are done, {counts[State.FAILED]:,} failed")
+        return 0 if reason in _GOOD else 1
+
+    def _drive(self) -> str:
+        """Run everything, and return why it ended."""
         token, patience = self._cargo.token, self._cargo.patience
         with Agents(self._folder, self._nodes, token, launcher=self._launcher, patience=patience) as self._agents:
             self._agents.watch_also(self._ending.descriptor)
             local = Local(self._engine, self._ledger, self._files, self._run, token, self._agents)
             local.drive(_Log(self._cargo), self._more)
             reason = self._why_ended()
-            self._ledger.bye(reason, time.time())
-        counts = self._engine.counts
-        _say(f"{reason}; {counts[State.DONE]:,} tasks are done, {counts[State.FAILED]:,} failed")
-        return 1 if reason in (_LOST, _TERMINATED) else 0
+            self._ledger.bye(reason, time.time())  # before agents end, which may take longer than we have
+            return reason
 
     def _more(self) -> bool:
         """Take in what came from elsewhere: signals, lost nodes, other batch jobs; whether more may come."""
@@ -145,35 +155,33 @@ class Carrier:
             _say(f"{self._nodes[machine]} was lost")
             self._engine.lose(machine)
             self._ledger.machine_lost(machine, time.time())
-        if self._engine.closed or not self._agents.there or self._is_used_up():
+        if self._engine.closed or self._engine.used_up or not self._agents.there:
             return False
         now = time.monotonic()
         if now >= self._next_look:
             self._next_look = now + _LOOK
-            self._look()
-        return self._may_come()
+            self._hope = self._look()
+        return self._hope
 
-    def _look(self) -> None:
-        """See what has become of tasks in other batch jobs that ours wait for."""
+    def _look(self) -> bool:
+        """See what has become of tasks in other batch jobs; whether one of ours can still start because of them."""
         news = self._awaiting.look()
         for task in news.done:
             self._engine.awaited_is_done(task)
         self._cancel(news.failed)
-
-    def _may_come(self) -> bool:
-        """Whether a task of ours can still start because one of another batch job is done."""
-        waiting = [task for task in self._awaiting.tasks if self._engine.states[task] == State.WAITING]
-        return bool(waiting) and not set(waiting) <= set(self._engine.unreachable())
-
-    def _is_used_up(self) -> bool:
-        return self._engine.used_up and self._engine.counts[State.READY] > 0
+        waiting = {task for task in self._awaiting.tasks if self._engine.states[task] == State.WAITING}
+        return bool(waiting) and not waiting <= set(self._engine.unreachable())
 
     def _why_ended(self) -> str:
         if self._ending.told():
             return _TERMINATED
         if not self._agents.there:
             return _LOST
-        return _USED_UP if self._is_used_up() else _DONE
+        if not self._engine.counts[State.READY]:
+            return _DONE
+        if self._engine.closed:
+            return _FAILED
+        return _USED_UP if self._engine.used_up else _NO_ROOM
 
     def _cancel(self, tasks: Iterable[int]) -> None:
         """Let tasks not start any more, nor those that depend on them."""

@@ -9,19 +9,21 @@ from pathlib import Path
 from tonnage.batch.scheduler import Node, RejectedError, Request, Scheduler
 from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import Outcome, Resource
-from tonnage.run.arrays import MONITOR, Arrays
 from tonnage.run.batch_jobs import BatchJobs
-from tonnage.run.batched import Batched
-from tonnage.run.cargo import Cargo
-from tonnage.run.desk import Desk
+from tonnage.run.cluster.arrays import MONITOR, Arrays
+from tonnage.run.cluster.desk import Desk
+from tonnage.run.cluster.driver import Batched
+from tonnage.run.cluster.loading import Loading
+from tonnage.run.cluster.packing import Packing
+from tonnage.run.cluster.packs import Packs
 from tonnage.run.events import Ended, Settled, Start, State
 from tonnage.run.folders import RunFolder
-from tonnage.run.journal import Journal, Row
+from tonnage.run.inside.cargo import Cargo
+from tonnage.run.journal import Journal
 from tonnage.run.local import Watcher
 from tonnage.run.machines import SHARED, Machine, QueueRoom, Space
-from tonnage.run.packing import Packing
-from tonnage.run.packs import Packs
 from tonnage.run.resuming import NO_SUCH_TASK
+from tonnage.run.rows import Row
 from tonnage.run.worlds import Away, Driver, Parts
 from tonnage.size.learning import fits
 from tonnage.workflow import Workflow
@@ -157,12 +159,12 @@ class ClusterWorld:
             attempts=0,
             tasks=(),
             places=(),
-            nodes={},
+            nodes=self.nodes,
             strategy=parts.strategy,
             rules=parts.rules,
             sandbox=parts.sandbox,
         )
-        packs = Packs(desk, packing, self.nodes, common, self.most)
+        packs = Packs(desk, packing, Loading(parts.workflow, parts.places, common), self.most)
         packs.singly = self.pack == ALONE or self._cannot_pack(packing, parts)
         return packs
 

@@ -1,7 +1,7 @@
 """The agent of one node in a packed batch job: runs what the carrier orders, with minders of its own.
 
-``python -P -u -m tonnage.run.agent FOLDER NAME TOKEN PATIENCE`` reads lines of JSON from standard input and writes
-some to standard output, which srun carries between the nodes:
+``python -P -u -m tonnage.run.inside.agent FOLDER NAME TOKEN PATIENCE`` reads lines of JSON from standard input and
+writes some to standard output, which srun carries between the nodes:
 
     to the agent      {"order": ...}  {"stop": attempt}  {"ping": 0, "heard": answers}  {"bye": 0, "heard": answers}
     from the agent    {"answer": ...}  {"seen": ...}  {"pong": 0}  {"bye": 0}
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from tonnage.errors import TonnageError
-from tonnage.run.ending import Ending
+from tonnage.run.inside.ending import Ending
 from tonnage.run.minders import Answer, Minders, Order, Seen
 from tonnage.run.orphans import end_orphans
 from tonnage.watch.order import TERMINATED, leave_words

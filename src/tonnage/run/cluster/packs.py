@@ -8,25 +8,24 @@ from pathlib import Path
 import numpy as np
 
 from tonnage.batch import Snapshot
-from tonnage.batch.scheduler import Limits, Look, Phase, RejectedError, Request, UnreachableError, Verdict
+from tonnage.batch.scheduler import Look, Phase, RejectedError, Request, UnreachableError, Verdict
 from tonnage.errors import TonnageError
 from tonnage.jobs import Outcome, Resource
 from tonnage.pack import Submission
-from tonnage.run.agents import undelivered
 from tonnage.run.batch_jobs import BatchJob
-from tonnage.run.cargo import LEDGER, Cargo
-from tonnage.run.desk import OUTPUT, Desk
-from tonnage.run.events import Carried, Ended, Settled, Start, State
+from tonnage.run.cluster.desk import OUTPUT, Desk
+from tonnage.run.cluster.loading import Loading, packed_request, seconds_of
+from tonnage.run.cluster.packing import Packing, Way
+from tonnage.run.events import Ended, Settled, Start, State
+from tonnage.run.inside.agents import undelivered
+from tonnage.run.inside.cargo import LEDGER, Cargo
+from tonnage.run.inside.ledger import AttemptEnded, AttemptStarted, Bye, Entry, LedgerReader, MachineLost, TaskRefused
 from tonnage.run.judging import judged
-from tonnage.run.ledger import AttemptEnded, AttemptStarted, Bye, Entry, LedgerReader, MachineLost, TaskRefused
-from tonnage.run.machines import Machine
 from tonnage.run.minders import Answer
-from tonnage.run.packing import Packing, Way
-from tonnage.run.programs import program
+from tonnage.units import format_seconds
 
-__all__ = ["CannotPackError", "Packs", "packed_request", "seconds_of"]
+__all__ = ["CannotPackError", "Packs"]
 
-_STARTING = 60  # seconds that a batch job takes until its first task starts, and to end
 _NUMBERS = 20  # of attempts for each task: more than it can need
 _RETRY = 5.0
 
@@ -67,12 +66,11 @@ class _Pack:
 class Packs:
     """Sends tasks in batch jobs that carry many, and hears of their ends."""
 
-    def __init__(self, desk: Desk, packing: Packing, nodes: Mapping[str, Machine], cargo: Cargo, most: int) -> None:
-        """Prepare; `cargo` is what all cargoes have in common, `most` how many may wait or run at a time."""
+    def __init__(self, desk: Desk, packing: Packing, loading: Loading, most: int) -> None:
+        """Prepare; so many batch jobs may wait or run at a time."""
         self._desk = desk
         self._packing = packing
-        self._nodes = nodes
-        self._common = cargo
+        self._loading = loading
         self._most = most
         self._index = packing.workflow.index
         self._open: dict[int, _Pack] = {}
@@ -91,6 +89,9 @@ class Packs:
         if self._ask_at is None or time.monotonic() < self._ask_at or len(self._open) >= self._most:
             return
         desk = self._desk
+        if not self._packing.has_left(desk.engine):
+            self._ask_at = None  # the cluster need not be asked what its queue is like
+            return
         try:
             queue = _within(desk.scheduler.queue(run_fraction), desk.limits.job_nodes)
         except UnreachableError as error:
@@ -117,7 +118,7 @@ class Packs:
         """Send tasks as one batch job: written down before anything is done."""
         desk, number = self._desk, self._desk.jobs.next_id()
         tasks = [int(task) for task in chosen.tasks]
-        awaited = self._awaited(tasks)
+        awaited = self._loading.awaited(tasks, desk.engine, self._carrier_of)
         if awaited is None:
             self._ask_at = time.monotonic() + _RETRY  # what they wait for has just come back
             return
@@ -137,68 +138,45 @@ class Packs:
             estimated_wait=chosen.wait,
             submitted=time.time(),
         )
-        self._cargo(job, tasks, awaited).write(folder)
+        told = self._told(job)
+        if told is None:
+            return
+        job = replace(job, reason=f"{reason}; {told}")
+        self._loading.cargo(job, tasks, awaited, desk.engine).write(folder)
         desk.jobs.add(job)
         desk.journal.commit()
         pack = self._note(job, frozenset(tasks), chosen.run)
         desk.engine.send(tasks)
         desk.send(job, self._request(job), _Sending(self, pack))
         plural = "s" if chosen.nodes > 1 else ""
-        desk.say(f"batch job {number} carries {len(tasks):,} tasks on {chosen.nodes} node{plural}: {reason}")
+        desk.say(f"batch job {number} carries {len(tasks):,} tasks on {chosen.nodes} node{plural}: {job.reason}")
+
+    def _told(self, job: BatchJob) -> str | None:
+        """Return when the cluster itself says that a batch job would start; None where it does not answer.
+
+        Raises CannotPackError where it never would: a cluster takes such jobs all the same, and they wait for ever.
+        """
+        try:
+            wait = self._desk.scheduler.check(self._request(job))
+        except UnreachableError:
+            self._ask_at = time.monotonic() + _RETRY
+            return None
+        except RejectedError as error:
+            raise CannotPackError(str(error), hint=error.hint) from None
+        if wait is None:
+            return "the cluster does not say when it starts"
+        return f"it starts in {format_seconds(round(wait))} by the cluster's estimate"
 
     def _note(self, job: BatchJob, tasks: frozenset[int], run: int) -> _Pack:
         reader = LedgerReader(self._desk.place(job.id) / LEDGER)
         pack = self._open[job.id] = _Pack(job, tasks, reader, job.native, run=run)
         return pack
 
+    def _carrier_of(self, task: int) -> int | None:
+        return next((number for number, pack in self._open.items() if task in pack.tasks), None)
+
     def _request(self, job: BatchJob) -> Request:
         return packed_request(job.name, self._desk.files.folder, self._desk.place(job.id), job.nodes, job.seconds)
-
-    def _awaited(self, tasks: list[int]) -> dict[int, tuple[tuple[int, str], ...]] | None:
-        """Return for which tasks of other batch jobs some wait; None where one waits for a task that is in none."""
-        engine, workflow = self._desk.engine, self._packing.workflow
-        inside = set(tasks)
-        found: dict[int, tuple[tuple[int, str], ...]] = {}
-        for number, task in enumerate(tasks):
-            others = []
-            for parent in workflow.graph.parents_of(task).tolist():
-                if parent in inside or engine.states[parent] == State.DONE:
-                    continue
-                carrier = next((pack.job.id for pack in self._open.values() if parent in pack.tasks), None)
-                if carrier is None:
-                    return None
-                others.append((carrier, workflow.tasks[parent].name))
-            if others:
-                found[number] = tuple(others)
-        return found
-
-    def _cargo(self, job: BatchJob, tasks: list[int], awaited: dict[int, tuple[tuple[int, str], ...]]) -> Cargo:
-        workflow, places = self._packing.workflow, self._packing.places
-        number = {task: place for place, task in enumerate(tasks)}
-        dependencies = tuple(
-            (number[parent], number[task])
-            for task in tasks
-            for parent in workflow.graph.parents_of(task).tolist()
-            if parent in number
-        )
-        return replace(
-            self._common,
-            number=job.id,
-            first_attempt=job.first_attempt,
-            attempts=job.attempts,
-            tasks=tuple(workflow.tasks[task] for task in tasks),
-            places=tuple(places[task] for task in tasks),
-            dependencies=dependencies,
-            awaited=awaited,
-            carried={number[task]: self._carried(task) for task in tasks},
-            nodes=self._nodes,
-        )
-
-    def _carried(self, task: int) -> Carried:
-        """Return what a task is to be tried with; where nothing is known yet, the batch job learns by itself."""
-        known = self._desk.engine.next_try(task)
-        decided = [one for one in known.decisions or () if one.resource is Resource.MEMORY]
-        return known if known.attempts or any(one.samples for one in decided) else replace(known, decisions=None)
 
     # In
 
@@ -378,24 +356,6 @@ class _Sending:
     def withdrawn(self) -> None:
         """Take its tasks back."""
         self.packs.end(self.pack, Verdict(note="it was not submitted"))
-
-
-def packed_request(name: str, home: Path, folder: Path, nodes: int, seconds: float | None) -> Request:
-    """Return a batch job whose folder has a cargo."""
-    return Request(
-        name=name,
-        words=(*program("tonnage.run.carrier"), str(folder)),
-        folder=home,
-        output=folder / OUTPUT,
-        nodes=nodes,
-        whole_nodes=True,
-        seconds=seconds,
-    )
-
-
-def seconds_of(chosen: Submission, limits: Limits) -> float:
-    """Return the time limit of a batch job: what the packer asks for, and some to start its agents."""
-    return min(float(chosen.seconds + _STARTING), limits.seconds)
 
 
 def _within(queue: Snapshot, most: int | None) -> Snapshot:

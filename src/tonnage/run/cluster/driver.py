@@ -13,11 +13,11 @@ from typing import Protocol
 
 from tonnage.batch.scheduler import Look, Phase, UnreachableError, Verdict
 from tonnage.jobs import Outcome
-from tonnage.run.arrays import Arrays
 from tonnage.run.batch_jobs import BatchJob
-from tonnage.run.desk import Desk
+from tonnage.run.cluster.arrays import Arrays
+from tonnage.run.cluster.desk import Desk
+from tonnage.run.cluster.packs import Packs
 from tonnage.run.events import Ended, Start
-from tonnage.run.packs import Packs
 from tonnage.run.wishes import Wishes, heard
 
 __all__ = ["Batched"]

@@ -67,6 +67,10 @@ class Packing:
         )
         return PACKERS[self.strategy](situation, self.settings)
 
+    def has_left(self, engine: Engine) -> bool:
+        """Whether anything is left to be packed."""
+        return bool(self._left(engine).any())
+
     def unknown(self, engine: Engine) -> list[int]:
         """Return the tasks whose run times nobody knows."""
         return [

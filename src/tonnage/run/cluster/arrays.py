@@ -1,6 +1,5 @@
 """Each task a batch job of its own, right-sized; those that are given the same go together as one job array."""
 
-import json
 import os
 import time
 from collections import defaultdict, deque
@@ -13,17 +12,16 @@ from pathlib import Path
 
 from tonnage.batch.scheduler import Look, Phase, RejectedError, Request, Verdict
 from tonnage.errors import TonnageError
-from tonnage.files import write_whole
 from tonnage.jobs import Outcome, Resource
 from tonnage.run.batch_jobs import BatchJob
-from tonnage.run.desk import OUTPUT, Desk
+from tonnage.run.cluster.desk import OUTPUT, Desk
+from tonnage.run.cluster.errands import read_orders, write_orders
+from tonnage.run.cluster.programs import program
+from tonnage.run.cluster.verdicts import explained, needs_verdict
 from tonnage.run.events import Ended, Start
 from tonnage.run.judging import judged
 from tonnage.run.minders import Answer, Order, words_of
 from tonnage.run.orders import Orders
-from tonnage.run.programs import program
-from tonnage.run.verdicts import explained, needs_verdict
-from tonnage.watch.errand import ORDERS
 from tonnage.watch.order import WORDS
 
 __all__ = ["MONITOR", "Arrays", "alike", "request_of"]
@@ -67,6 +65,8 @@ class Arrays:
         self._of: dict[int, _Array] = {}  # by attempts
         self._held: dict[int, Answer] = {}
         """Answers of attempts that somebody else has ended: the cluster knows why."""
+        self._unseen: set[int] = set()
+        """Attempts of an earlier engine that were not in the queue since."""
         self._spent: list[int] = []
         """Attempts whose words are not needed any more as soon as the journal is safe."""
         self._groups: deque[list[Start]] = deque()
@@ -173,6 +173,7 @@ class Arrays:
             request = request_of(running[min(left)], job.name, desk.files.folder, folder)
             elements = len(attempts) if len(attempts) > 1 else 0
             desk.take_up(job, replace(request, elements=elements), _Sending(self, array))
+        self._unseen |= left
         return left
 
     def hear(self) -> bool:
@@ -206,6 +207,8 @@ class Arrays:
         """Take note of what runs by now."""
         for number, attempt in self.numbers().items():
             look = present.get(number)
+            if look is not None:
+                self._unseen.discard(attempt)
             if look is not None and look.phase is Phase.RUNNING:
                 self._desk.show(self._desk.engine.start_of(attempt), look.started or time.time())
 
@@ -217,6 +220,9 @@ class Arrays:
         telling = verdict.outcome not in (None, Outcome.DONE) or (answer is not None and verdict.outcome is not None)
         if not telling and not certain:
             return
+        if attempt in self._unseen and verdict.outcome is Outcome.CANCELLED:
+            # Whoever stops a run and then begins it again wants all of it.
+            verdict = replace(verdict, outcome=Outcome.LOST, note="its batch job was cancelled while nobody was here")
         if answer is not None:
             end = self._judged(answer)
         else:
@@ -283,19 +289,6 @@ def request_of(start: Start, name: str, home: Path, folder: Path) -> Request:
         disk=given.get(Resource.DISK),
         seconds=given.get(Resource.WALL_TIME),
     )
-
-
-def write_orders(folder: Path, orders: Sequence[Order]) -> None:
-    """Write the orders of a batch job, a line for each element."""
-    write_whole(folder / ORDERS, "".join(f"{json.dumps(order.message())}\n" for order in orders))
-
-
-def read_orders(folder: Path) -> tuple[int, ...]:
-    """Return the attempts of a batch job by their elements; none where its orders were never written."""
-    try:
-        return tuple(json.loads(line)["attempt"] for line in (folder / ORDERS).read_text().splitlines())
-    except (OSError, ValueError, KeyError):
-        return ()
 
 
 def alike(starts: Sequence[Start], most: int) -> Iterator[list[Start]]:

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tonnage.run.cargo import LEDGER
 from tonnage.run.events import State
-from tonnage.run.ledger import AttemptEnded, Bye, Entry, LedgerReader, TaskRefused
+from tonnage.run.inside.cargo import LEDGER
+from tonnage.run.inside.ledger import AttemptEnded, Bye, Entry, LedgerReader, TaskRefused
 
 __all__ = ["Awaiting", "News"]
 

@@ -1,0 +1,1 @@
+"""What runs inside of batch jobs that carry many tasks."""

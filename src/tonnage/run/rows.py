@@ -1,0 +1,132 @@
+"""Attempts as rows of the journal, read back as values."""
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tonnage.jobs import Amounts, Decision, Outcome, Resource
+
+__all__ = ["GIVEN", "ROWS", "Decisions", "Row", "row_of"]
+
+GIVEN = (Resource.CORES, Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
+"""What an attempt is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One attempt as the journal has it."""
+
+    attempt: int
+    task: str
+    category: str
+    number: int
+    machine: int
+    host: str | None
+    started: float
+    input_bytes: float | None
+    allocated: Amounts
+    decisions: tuple[Decision, ...]
+    ended: float | None
+    outcome: Outcome | None
+    exhausted: Resource | None
+    exit_status: int | None
+    signal: int | None
+    used: Amounts
+    memory_method: str | None
+    lower_bounds: tuple[str, ...]
+    stdout: str | None
+    stderr: str | None
+    note: str
+
+
+_ROW = (
+    *(
+        "task",
+        "id",
+        "number",
+        "machine",
+        "host",
+        "started",
+        "input_bytes",
+        "ended",
+        "outcome",
+        "exhausted",
+        "exit_status",
+    ),
+    *("signal", "memory_method", "lower_bounds", "stdout", "stderr", "note"),
+    *(f"{one}_decision" for one in GIVEN),
+    *GIVEN,
+    *(f"used_{one}" for one in Resource),
+)
+ROWS = (
+    f"SELECT t.name, t.category, {', '.join(f'a.{name}' for name in _ROW)} "  # noqa: S608 (our own names)
+    "FROM attempts a JOIN tasks t ON t.id = a.task"
+)
+_OUTCOMES = {str(one): one for one in Outcome}
+
+
+class Decisions(dict[int, Decision]):
+    """The decisions by their numbers; looked up, because somebody may add some while we read."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        super().__init__()
+        self._connection = connection
+
+    def __missing__(self, number: int) -> Decision:
+        row = self._connection.execute("SELECT * FROM decisions WHERE id = ?", (number,)).fetchone()
+        return self.setdefault(number, _decision(row))
+
+
+def _decision(row: tuple[Any, ...]) -> Decision:
+    _, resource, strategy, samples, ladder, rung, reason, waste, retries = row
+    return Decision(
+        resource=Resource(resource),
+        ladder=tuple(json.loads(ladder)),
+        strategy=strategy,
+        samples=samples,
+        reason=reason,
+        rung=rung,
+        expected_waste=waste,
+        expected_retries=retries,
+    )
+
+
+def row_of(cells: Sequence[Any], decisions: Mapping[int, Decision]) -> Row:
+    """Return an attempt from the cells of a row, which are name, category and _ROW."""
+    name, category, _, attempt, number, machine, host, started, size, ended, outcome, exhausted, status = cells[:13]
+    signal, method, lower_bounds, stdout, stderr, note = cells[13:19]
+    made, rest = cells[19 : 19 + len(GIVEN)], cells[19 + len(GIVEN) :]
+    cores, memory, disk, wall_time = rest[: len(GIVEN)]
+    used_cores, used_memory, used_disk, used_wall_time, used_cpu_time, processes = rest[len(GIVEN) :]
+    return Row(
+        attempt=attempt,
+        task=name,
+        category=category,
+        number=number,
+        machine=machine,
+        host=host,
+        started=started,
+        input_bytes=size,
+        allocated=Amounts.of(cores=cores, memory=memory, disk=disk, wall_time=wall_time),
+        decisions=tuple([decisions[one] for one in made if one is not None]),
+        ended=ended,
+        outcome=None if outcome is None else _OUTCOMES[outcome],
+        exhausted=None if exhausted is None else Resource(exhausted),
+        exit_status=status,
+        signal=signal,
+        used=Amounts.of(
+            cores=used_cores,
+            memory=used_memory,
+            disk=used_disk,
+            wall_time=used_wall_time,
+            cpu_time=used_cpu_time,
+            processes=None if processes is None else int(processes),
+        ),
+        memory_method=method,
+        lower_bounds=tuple(lower_bounds.split()) if lower_bounds else (),
+        stdout=stdout,
+        stderr=stderr,
+        note=note or "",
+    )
