@@ -91,30 +91,33 @@ def cluster(
             yield it
 
 
-def tonnage(
-    slurm: SlurmCluster, workflow: str, name: str, archive: Path, *options: str, first_on_path: Path | None = None
-) -> Span:
-    """Run a workflow in an empty folder."""
-    folder = Path(tempfile.mkdtemp(dir=slurm.folder))
-    file = folder / name
-    file.write_text(workflow)
-    path = f"{first_on_path}:{os.environ['PATH']}" if first_on_path else os.environ["PATH"]
-    words = [sys.executable, "-m", "tonnage", "run", name, "--on", "slurm", "--quiet", "--json", *options]
+def tonnage(slurm: SlurmCluster, workflow: str, name: str, archive: Path, *options: str, path: str = "") -> Span:
+    """Run a workflow in an empty folder; programs are looked for in `path` first."""
     submitted = time.time()
+    told = call(slurm, workflow, name, archive, *options, path=path)
+    with closing(Reader(Path(json.loads(told)["folder"], "journal.db"))) as journal:
+        first, last = journal.read("SELECT min(started), max(ended) FROM attempts")[0]
+        jobs = journal.read("SELECT count(*) FROM batch_jobs")[0][0]
+    return Span(submitted, first, last, jobs)
+
+
+def call(slurm: SlurmCluster, workflow: str, name: str, archive: Path, *options: str, path: str = "") -> str:
+    """Call tonnage run, and return what it prints."""
+    folder = Path(tempfile.mkdtemp(dir=slurm.folder))
+    (folder / name).write_text(workflow)
+    variables = {"PATH": f"{path}:{os.environ['PATH']}".lstrip(":"), "TONNAGE_ARCHIVE": str(archive)}
+    words = [sys.executable, "-m", "tonnage", "run", name, "--on", "slurm", "--quiet", "--json", *options]
     ended = subprocess.run(
         words,
         cwd=folder,
-        env={**os.environ, **slurm.environment, "PATH": path, "TONNAGE_ARCHIVE": str(archive)},
+        env={**os.environ, **slurm.environment, **variables},
         capture_output=True,
         text=True,
         check=False,
     )
     if ended.returncode:
         sys.exit(f"{' '.join(words)} failed: {ended.stdout[-1000:]}{ended.stderr[-2000:]}")
-    with closing(Reader(Path(json.loads(ended.stdout)["folder"], "journal.db"))) as journal:
-        first, last = journal.read("SELECT min(started), max(ended) FROM attempts")[0]
-        jobs = journal.read("SELECT count(*) FROM batch_jobs")[0][0]
-    return Span(submitted, first, last, jobs)
+    return ended.stdout
 
 
 # Scripts that a user might write: each task notes when it started and ended
@@ -284,7 +287,7 @@ def deep_among_others(shape: Shape, strategies: Sequence[str], seeds: Sequence[i
             learnt = tonnage(slurm, deep(shape, 0), "deep.mf", archive)
             other = Path(place, "other.db")
             shutil.copy(archive, other)
-            tonnage(slurm, deep(shape, 0), "deep.mf", other, "--pack", "glume")  # the first one compiles packers
+            call(slurm, deep(shape, 0), "deep.mf", other, "--pack", "glume", "--dry-run")  # compiles packers once
             alone = tonnage(slurm, deep(shape, 0), "deep.mf", other, "--pack", "glume")
         print(
             f"\nA workflow of {shape.levels} levels with {shape.width} tasks of 1 to 3 s each, on {shape.nodes} nodes."
@@ -372,7 +375,8 @@ def calls(tasks: int, nodes: int) -> None:
     with cluster(nodes) as slurm:
         programs, log = counting(slurm.folder)
         command = "/bin/true"
-        ours = tonnage(slurm, f"{command}\n" * tasks, "tasks.txt", slurm.folder / "archive.db", first_on_path=programs)
+        archive = slurm.folder / "archive.db"
+        ours = tonnage(slurm, f"{command}\n" * tasks, "tasks.txt", archive, path=str(programs))
         lines = [line.split() for line in log.read_text().splitlines()]
         slurm.clear()
         array = by_array(slurm, command, tasks)
@@ -405,7 +409,7 @@ def packed(tasks: int, nodes: int) -> None:
     with cluster(nodes) as slurm:
         archive = slurm.folder / "archive.db"
         tonnage(slurm, f"{command}\n" * 4, "some.txt", archive)
-        tonnage(slurm, f"{command}\n" * 4, "some.txt", archive, "--pack", "one-job")  # the first one compiles packers
+        call(slurm, f"{command}\n" * tasks, "tasks.txt", archive, "--pack", "one-job", "--dry-run")  # compiles packers
         found = {
             "tonnage run --pack one-job": tonnage(
                 slurm, f"{command}\n" * tasks, "tasks.txt", archive, "--pack", "one-job"
@@ -437,14 +441,14 @@ def main() -> None:
             shape = Shape(levels=3, width=3, nodes=4, backlog=2, load=0.5, longest=3)
             deep_among_others(shape, ("per-task", "glume"), (1,), list(SCHEDULERS)[:1])
         else:
-            shape = Shape(levels=10, width=5, nodes=8, backlog=12, load=0.75, longest=10)
+            shape = Shape(levels=10, width=5, nodes=8, backlog=10, load=0.7, longest=10)
             deep_among_others(shape, ("per-task", "glume", "auto"), (1, 2, 3), list(SCHEDULERS))
     if "bag" in what:
-        right_sized(*((8, 2) if quick else (96, 4)))
+        right_sized(*((6, 2) if quick else (96, 4)))
     if "calls" in what:
-        calls(*((60, 4) if quick else (2_000, 8)))
+        calls(*((40, 4) if quick else (2_000, 8)))
     if "packed" in what:
-        packed(*((60, 3) if quick else (300, 6)))
+        packed(*((48, 3) if quick else (300, 6)))
 
 
 if __name__ == "__main__":
