@@ -29,7 +29,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tonnage.run.journal import Reader
@@ -40,8 +40,8 @@ from slurm.cluster import SlurmCluster, missing  # they are not installed
 PROGRAMS = ("sbatch", "squeue", "scontrol", "sacct", "scancel", "sinfo", "sacctmgr", "srun")
 EVERY_SECOND: dict[str, str] = {}
 AS_DELIVERED = {"SchedulerParameters": "bf_interval=30,sched_interval=60,batch_sched_delay=3"}
-SCHEDULERS = {"looks every second": EVERY_SECOND, "Slurm's defaults": AS_DELIVERED}
-MIB = 1 << 20
+SCHEDULERS = {"looks every second": (EVERY_SECOND, 1.0), "Slurm's defaults": (AS_DELIVERED, 0.7)}
+"""Options, and how much work arrives: where Slurm looks seldom, nodes are idle meanwhile, and the queue would grow."""
 
 
 def table(title: str, header: list[str], rows: list[list[str]]) -> None:
@@ -178,6 +178,8 @@ class Shape:
 
     levels: int
     width: int
+    task: float
+    """How long a task takes on average, in seconds: half as much to half as much again."""
     nodes: int
     backlog: float
     """How many seconds all nodes have to do when the workflow is submitted."""
@@ -197,7 +199,7 @@ def deep(shape: Shape, seed: int) -> str:
             parents = draw.sample(range(shape.width), min(2, shape.width)) if level else []
             inputs = " ".join(f"t{level - 1}.{parent}" for parent in parents)
             name = f"t{level}.{number}"
-            lines.append(f"{name}: {inputs}\n\tsleep {draw.uniform(1, 3):.1f}; touch {name}")
+            lines.append(f"{name}: {inputs}\n\tsleep {shape.task * draw.uniform(0.5, 1.5):.1f}; touch {name}")
     return "\n".join(lines) + "\n"
 
 
@@ -289,16 +291,17 @@ def deep_among_others(shape: Shape, strategies: Sequence[str], seeds: Sequence[i
             shutil.copy(archive, other)
             call(slurm, deep(shape, 0), "deep.mf", other, "--pack", "glume", "--dry-run")  # compiles packers once
             alone = tonnage(slurm, deep(shape, 0), "deep.mf", other, "--pack", "glume")
-        print(
-            f"\nA workflow of {shape.levels} levels with {shape.width} tasks of 1 to 3 s each, on {shape.nodes} nodes."
-        )
+        size = f"{shape.levels} levels with {shape.width} tasks of about {shape.task:g} s"
+        print(f"\nA workflow of {size}, on {shape.nodes} nodes of 4 cores.")
         print(f"Alone on an idle cluster: {learnt.whole:.1f} s per-task, {alone.whole:.1f} s with glume.", flush=True)
         for scheduler in schedulers:
             every: dict[str, list[float]] = {name: [] for name in strategies}
             rows = []
+            options, part = SCHEDULERS[scheduler]
+            own = replace(shape, load=part * shape.load)
             pairs = [(seed, name) for seed in seeds for name in strategies]
             with ThreadPoolExecutor(len(pairs)) as pool:
-                running = [pool.submit(crossing, shape, *pair, archive, SCHEDULERS[scheduler]) for pair in pairs]
+                running = [pool.submit(crossing, own, *pair, archive, options) for pair in pairs]
                 found = {pair: one.result() for pair, one in zip(pairs, running, strict=True)}
             for (seed, name), (span, waiting) in found.items():
                 base = found[seed, "per-task"][0].whole
@@ -438,10 +441,10 @@ def main() -> None:
     quick, what = given.quick, given.what or ["deep", "bag", "calls", "packed"]
     if "deep" in what:
         if quick:
-            shape = Shape(levels=3, width=3, nodes=4, backlog=2, load=0.5, longest=3)
+            shape = Shape(levels=3, width=3, task=0.6, nodes=4, backlog=2, load=0.5, longest=3)
             deep_among_others(shape, ("per-task", "glume"), (1,), list(SCHEDULERS)[:1])
         else:
-            shape = Shape(levels=10, width=5, nodes=8, backlog=10, load=0.7, longest=10)
+            shape = Shape(levels=10, width=5, task=2, nodes=8, backlog=10, load=0.7, longest=10)
             deep_among_others(shape, ("per-task", "glume", "auto"), (1, 2, 3), list(SCHEDULERS))
     if "bag" in what:
         right_sized(*((6, 2) if quick else (96, 4)))
