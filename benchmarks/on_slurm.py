@@ -29,7 +29,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tonnage.run.journal import Reader
@@ -40,8 +40,8 @@ from slurm.cluster import SlurmCluster, missing  # they are not installed
 PROGRAMS = ("sbatch", "squeue", "scontrol", "sacct", "scancel", "sinfo", "sacctmgr", "srun")
 EVERY_SECOND: dict[str, str] = {}
 AS_DELIVERED = {"SchedulerParameters": "bf_interval=30,sched_interval=60,batch_sched_delay=3"}
-SCHEDULERS = {"looks every second": EVERY_SECOND, "Slurm's defaults": AS_DELIVERED}
-MIB = 1 << 20
+SCHEDULERS = {"looks every second": (EVERY_SECOND, 1.0), "Slurm's defaults": (AS_DELIVERED, 0.7)}
+"""Options, and how much work arrives: where Slurm looks seldom, nodes are idle meanwhile, and the queue would grow."""
 
 
 def table(title: str, header: list[str], rows: list[list[str]]) -> None:
@@ -91,30 +91,33 @@ def cluster(
             yield it
 
 
-def tonnage(
-    slurm: SlurmCluster, workflow: str, name: str, archive: Path, *options: str, first_on_path: Path | None = None
-) -> Span:
-    """Run a workflow in an empty folder."""
-    folder = Path(tempfile.mkdtemp(dir=slurm.folder))
-    file = folder / name
-    file.write_text(workflow)
-    path = f"{first_on_path}:{os.environ['PATH']}" if first_on_path else os.environ["PATH"]
-    words = [sys.executable, "-m", "tonnage", "run", name, "--on", "slurm", "--quiet", "--json", *options]
+def tonnage(slurm: SlurmCluster, workflow: str, name: str, archive: Path, *options: str, path: str = "") -> Span:
+    """Run a workflow in an empty folder; programs are looked for in `path` first."""
     submitted = time.time()
+    told = call(slurm, workflow, name, archive, *options, path=path)
+    with closing(Reader(Path(json.loads(told)["folder"], "journal.db"))) as journal:
+        first, last = journal.read("SELECT min(started), max(ended) FROM attempts")[0]
+        jobs = journal.read("SELECT count(*) FROM batch_jobs")[0][0]
+    return Span(submitted, first, last, jobs)
+
+
+def call(slurm: SlurmCluster, workflow: str, name: str, archive: Path, *options: str, path: str = "") -> str:
+    """Call tonnage run, and return what it prints."""
+    folder = Path(tempfile.mkdtemp(dir=slurm.folder))
+    (folder / name).write_text(workflow)
+    variables = {"PATH": f"{path}:{os.environ['PATH']}".lstrip(":"), "TONNAGE_ARCHIVE": str(archive)}
+    words = [sys.executable, "-m", "tonnage", "run", name, "--on", "slurm", "--quiet", "--json", *options]
     ended = subprocess.run(
         words,
         cwd=folder,
-        env={**os.environ, **slurm.environment, "PATH": path, "TONNAGE_ARCHIVE": str(archive)},
+        env={**os.environ, **slurm.environment, **variables},
         capture_output=True,
         text=True,
         check=False,
     )
     if ended.returncode:
         sys.exit(f"{' '.join(words)} failed: {ended.stdout[-1000:]}{ended.stderr[-2000:]}")
-    with closing(Reader(Path(json.loads(ended.stdout)["folder"], "journal.db"))) as journal:
-        first, last = journal.read("SELECT min(started), max(ended) FROM attempts")[0]
-        jobs = journal.read("SELECT count(*) FROM batch_jobs")[0][0]
-    return Span(submitted, first, last, jobs)
+    return ended.stdout
 
 
 # Scripts that a user might write: each task notes when it started and ended
@@ -175,6 +178,8 @@ class Shape:
 
     levels: int
     width: int
+    task: float
+    """How long a task takes on average, in seconds: half as much to half as much again."""
     nodes: int
     backlog: float
     """How many seconds all nodes have to do when the workflow is submitted."""
@@ -194,7 +199,7 @@ def deep(shape: Shape, seed: int) -> str:
             parents = draw.sample(range(shape.width), min(2, shape.width)) if level else []
             inputs = " ".join(f"t{level - 1}.{parent}" for parent in parents)
             name = f"t{level}.{number}"
-            lines.append(f"{name}: {inputs}\n\tsleep {draw.uniform(1, 3):.1f}; touch {name}")
+            lines.append(f"{name}: {inputs}\n\tsleep {shape.task * draw.uniform(0.5, 1.5):.1f}; touch {name}")
     return "\n".join(lines) + "\n"
 
 
@@ -284,18 +289,19 @@ def deep_among_others(shape: Shape, strategies: Sequence[str], seeds: Sequence[i
             learnt = tonnage(slurm, deep(shape, 0), "deep.mf", archive)
             other = Path(place, "other.db")
             shutil.copy(archive, other)
-            tonnage(slurm, deep(shape, 0), "deep.mf", other, "--pack", "glume")  # the first one compiles packers
+            call(slurm, deep(shape, 0), "deep.mf", other, "--pack", "glume", "--dry-run")  # compiles packers once
             alone = tonnage(slurm, deep(shape, 0), "deep.mf", other, "--pack", "glume")
-        print(
-            f"\nA workflow of {shape.levels} levels with {shape.width} tasks of 1 to 3 s each, on {shape.nodes} nodes."
-        )
+        size = f"{shape.levels} levels with {shape.width} tasks of about {shape.task:g} s"
+        print(f"\nA workflow of {size}, on {shape.nodes} nodes of 4 cores.")
         print(f"Alone on an idle cluster: {learnt.whole:.1f} s per-task, {alone.whole:.1f} s with glume.", flush=True)
         for scheduler in schedulers:
             every: dict[str, list[float]] = {name: [] for name in strategies}
             rows = []
+            options, part = SCHEDULERS[scheduler]
+            own = replace(shape, load=part * shape.load)
             pairs = [(seed, name) for seed in seeds for name in strategies]
             with ThreadPoolExecutor(len(pairs)) as pool:
-                running = [pool.submit(crossing, shape, *pair, archive, SCHEDULERS[scheduler]) for pair in pairs]
+                running = [pool.submit(crossing, own, *pair, archive, options) for pair in pairs]
                 found = {pair: one.result() for pair, one in zip(pairs, running, strict=True)}
             for (seed, name), (span, waiting) in found.items():
                 base = found[seed, "per-task"][0].whole
@@ -372,7 +378,8 @@ def calls(tasks: int, nodes: int) -> None:
     with cluster(nodes) as slurm:
         programs, log = counting(slurm.folder)
         command = "/bin/true"
-        ours = tonnage(slurm, f"{command}\n" * tasks, "tasks.txt", slurm.folder / "archive.db", first_on_path=programs)
+        archive = slurm.folder / "archive.db"
+        ours = tonnage(slurm, f"{command}\n" * tasks, "tasks.txt", archive, path=str(programs))
         lines = [line.split() for line in log.read_text().splitlines()]
         slurm.clear()
         array = by_array(slurm, command, tasks)
@@ -405,7 +412,7 @@ def packed(tasks: int, nodes: int) -> None:
     with cluster(nodes) as slurm:
         archive = slurm.folder / "archive.db"
         tonnage(slurm, f"{command}\n" * 4, "some.txt", archive)
-        tonnage(slurm, f"{command}\n" * 4, "some.txt", archive, "--pack", "one-job")  # the first one compiles packers
+        call(slurm, f"{command}\n" * tasks, "tasks.txt", archive, "--pack", "one-job", "--dry-run")  # compiles packers
         found = {
             "tonnage run --pack one-job": tonnage(
                 slurm, f"{command}\n" * tasks, "tasks.txt", archive, "--pack", "one-job"
@@ -434,17 +441,17 @@ def main() -> None:
     quick, what = given.quick, given.what or ["deep", "bag", "calls", "packed"]
     if "deep" in what:
         if quick:
-            shape = Shape(levels=3, width=3, nodes=4, backlog=2, load=0.5, longest=3)
+            shape = Shape(levels=3, width=3, task=0.6, nodes=4, backlog=2, load=0.5, longest=3)
             deep_among_others(shape, ("per-task", "glume"), (1,), list(SCHEDULERS)[:1])
         else:
-            shape = Shape(levels=10, width=5, nodes=8, backlog=12, load=0.75, longest=10)
+            shape = Shape(levels=10, width=5, task=2, nodes=8, backlog=10, load=0.7, longest=10)
             deep_among_others(shape, ("per-task", "glume", "auto"), (1, 2, 3), list(SCHEDULERS))
     if "bag" in what:
-        right_sized(*((8, 2) if quick else (96, 4)))
+        right_sized(*((6, 2) if quick else (96, 4)))
     if "calls" in what:
-        calls(*((60, 4) if quick else (2_000, 8)))
+        calls(*((40, 4) if quick else (2_000, 8)))
     if "packed" in what:
-        packed(*((60, 3) if quick else (300, 6)))
+        packed(*((48, 3) if quick else (300, 6)))
 
 
 if __name__ == "__main__":
