@@ -276,7 +276,8 @@ class Packs:
         if pack is None:
             return
         self._hear(pack)
-        if certain or pack.bye or verdict.outcome not in (None, Outcome.DONE):
+        never_ran = pack.started is None and verdict.outcome not in (None, Outcome.DONE)
+        if certain or pack.bye or never_ran:
             self.end(pack, verdict)
 
     def output(self, job: int) -> Path:
