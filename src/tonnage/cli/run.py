@@ -24,6 +24,7 @@ __all__ = ["run"]
 
 _FAILURES = 20
 _RUNGS = 4
+_WAITS = 1.5  # times as long as something ran: then it is worth a word
 _GROUPS = 3  # of tasks of one category that are tried with the same
 
 
@@ -193,8 +194,9 @@ def _print(result: "Result") -> None:
         click.echo(f"not started, because of these: {counted(result.unreachable, 'task')}")
     for warning in result.warnings:
         _say(warning)
+    waits = f" ({format_seconds(result.seconds)} with its waits)" if result.seconds > _WAITS * summary.seconds else ""
     click.echo(
-        f"{result.done:,} of {counted(result.tasks, 'task')} done in {format_seconds(summary.seconds)}, "
+        f"{result.done:,} of {counted(result.tasks, 'task')} done in {format_seconds(summary.seconds)}{waits}, "
         f"{counted(summary.attempts, 'attempt')}, {summary.retried:,} retried"
     )
     rows = [_row(resource, account) for resource, account in summary.accounts.items()]
@@ -257,6 +259,7 @@ def _facts(result: "Result") -> dict[str, object]:
         "outcomes": {str(outcome): count for outcome, count in summary.outcomes.items()},
         "retried": summary.retried,
         "makespan_seconds": summary.seconds,
+        "elapsed_seconds": result.seconds,
         "waste_fraction": {str(resource): one.waste_fraction for resource, one in summary.accounts.items()},
         "given": {str(resource): one.given for resource, one in summary.accounts.items()},
         "used": {str(resource): one.used for resource, one in summary.accounts.items()},

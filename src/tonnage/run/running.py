@@ -44,6 +44,8 @@ class Result:
     """The signal that ended it before everything was done."""
     summary: Summary
     warnings: tuple[str, ...]
+    seconds: float
+    """How long this command took, its waits in a queue included."""
     before: Summary | None = None
     """What the last run of the same workflow that was finished added up to."""
 
@@ -92,6 +94,7 @@ class Prepared:
     def go(self, watcher: Watcher) -> Result:
         """Run what is left; whatever happens, what was achieved is remembered."""
         watch = _Failures(watcher, self.failed)
+        begin = time.monotonic()
         try:
             with self.world.driving(self._parts(), watch) as driver:
                 signal = driver.go()
@@ -113,6 +116,7 @@ class Prepared:
             stopped_by=signal,
             summary=summarise(self.journal.rows(), self.machine),
             warnings=warnings,
+            seconds=time.monotonic() - begin,
             before=self._before(),
         )
 

@@ -43,6 +43,8 @@ class _Array:
     left: set[int]
     """Attempts whose end is not known yet."""
     native: str | None = None
+    runs: bool = False
+    """Whether one of them was seen to run."""
     note: str = ""
     """What became of it, where that was nothing."""
 
@@ -210,7 +212,14 @@ class Arrays:
             if look is not None:
                 self._unseen.discard(attempt)
             if look is not None and look.phase is Phase.RUNNING:
-                self._desk.show(self._desk.engine.start_of(attempt), look.started or time.time())
+                self._runs(attempt, look.started or time.time())
+
+    def _runs(self, attempt: int, since: float) -> None:
+        self._desk.show(self._desk.engine.start_of(attempt), since)
+        array = self._of[attempt]
+        if not array.runs:
+            array.runs = True
+            self._desk.jobs.started(array.job.id, since)
 
     def gone(self, attempt: int, verdict: Verdict, *, certain: bool) -> None:
         """Settle an attempt whose batch job is not there any more; without `certain`, words may still arrive."""
