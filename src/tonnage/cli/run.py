@@ -24,7 +24,6 @@ __all__ = ["run"]
 
 _FAILURES = 20
 _RUNGS = 4
-_WAITS = 1.5  # times as long as something ran: then it is worth a word
 _GROUPS = 3  # of tasks of one category that are tried with the same
 
 
@@ -194,7 +193,7 @@ def _print(result: "Result") -> None:
         click.echo(f"not started, because of these: {counted(result.unreachable, 'task')}")
     for warning in result.warnings:
         _say(warning)
-    waits = f" ({format_seconds(result.seconds)} with its waits)" if result.seconds > _WAITS * summary.seconds else ""
+    waits = "" if result.with_waits is None else f" ({format_seconds(result.with_waits)} with waits in the queue)"
     click.echo(
         f"{result.done:,} of {counted(result.tasks, 'task')} done in {format_seconds(summary.seconds)}{waits}, "
         f"{counted(summary.attempts, 'attempt')}, {summary.retried:,} retried"
@@ -259,7 +258,7 @@ def _facts(result: "Result") -> dict[str, object]:
         "outcomes": {str(outcome): count for outcome, count in summary.outcomes.items()},
         "retried": summary.retried,
         "makespan_seconds": summary.seconds,
-        "elapsed_seconds": result.seconds,
+        "seconds_with_waits": result.with_waits,
         "waste_fraction": {str(resource): one.waste_fraction for resource, one in summary.accounts.items()},
         "given": {str(resource): one.given for resource, one in summary.accounts.items()},
         "used": {str(resource): one.used for resource, one in summary.accounts.items()},

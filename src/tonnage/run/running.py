@@ -44,8 +44,8 @@ class Result:
     """The signal that ended it before everything was done."""
     summary: Summary
     warnings: tuple[str, ...]
-    seconds: float
-    """How long this command took, its waits in a queue included."""
+    with_waits: float | None
+    """For how many seconds this command drove it, on a cluster: with its waits in the queue."""
     before: Summary | None = None
     """What the last run of the same workflow that was finished added up to."""
 
@@ -116,7 +116,7 @@ class Prepared:
             stopped_by=signal,
             summary=summarise(self.journal.rows(), self.machine),
             warnings=warnings,
-            seconds=time.monotonic() - begin,
+            with_waits=time.monotonic() - begin if self.options.cluster else None,
             before=self._before(),
         )
 
