@@ -32,7 +32,6 @@ from tonnage.run.machines import Room
 from tonnage.run.preparing import Options
 from tonnage.run.resuming import take_over
 from tonnage.run.running import Prepared
-from tonnage.run.worlds import NOTHING_AWAY
 from tonnage.workflow import Workflow, read
 
 IDEAL = 0.1  # seconds that a task of the second table sleeps
@@ -314,7 +313,7 @@ def resume_journal(file: Path) -> None:
     watch.lap()
     journal = Journal(prepared.folder.journal)
     took["journal"] = watch.lap()
-    left = take_over(journal, prepared.files, prepared.folder, workflow, NOTHING_AWAY, print)
+    left = take_over(journal, prepared.files, prepared.folder, workflow, prepared.world, print)
     took["left"] = watch.lap()
     Engine(workflow.tasks, prepared.engine.learner, Room([prepared.machine]), workflow=workflow, done=left.done)
     took["engine"] = watch.lap()

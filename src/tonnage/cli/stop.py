@@ -59,7 +59,7 @@ def _cancel(folder: "RunFolder") -> None:
     """Cancel what a run that nobody executes has left in the queue of a cluster."""
     from tonnage.batch.slurm import Slurm
     from tonnage.cli.tables import counted
-    from tonnage.run.cluster.cancelling import cancel_batch_jobs
+    from tonnage.run.cluster.queued import cancel_batch_jobs
     from tonnage.run.state import facts_of
 
     cancelled = cancel_batch_jobs(folder, Slurm()) if facts_of(folder).get("on") == "slurm" else 0

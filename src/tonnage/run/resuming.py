@@ -13,7 +13,7 @@ from tonnage.run.judging import judged
 from tonnage.run.minders import Answer, forget_words, last_words
 from tonnage.run.orphans import end_orphans
 from tonnage.run.rows import Row
-from tonnage.run.worlds import Away
+from tonnage.run.worlds import Away, World
 from tonnage.size.learning import climbed
 from tonnage.workflow import Task, Workflow
 
@@ -28,14 +28,18 @@ class Left:
 
     done: set[int]
     carried: dict[int, Carried]
+    away: Away
+    stale: frozenset[str]
+    """Tasks that have changed, or follow one that has: what was started before does not count."""
 
 
 def take_over(
-    journal: Journal, files: Files, folder: RunFolder, workflow: Workflow, away: Away, say: Callable[[str], None]
+    journal: Journal, files: Files, folder: RunFolder, workflow: Workflow, world: World, say: Callable[[str], None]
 ) -> Left:
     """Settle what a killed engine left open, and return what is done and what is known about the rest.
 
-    Whoever calls this holds the run's lock, so that nobody else works for it any more, but for what is `away`.
+    Whoever calls this holds the run's lock, so that nobody else works for it any more, but for what is away in its
+    world.
     """
     token = journal.facts()["token"]
     fingerprints = files.fingerprints(workflow)
@@ -44,14 +48,18 @@ def take_over(
     before = journal.take_tasks(listed + [(task.name, task.category, b"") for task in last])
     journal.undo(range(len(workflow), len(listed) + len(last)))  # they run at the end of each try
     done = set(before.done) & set(range(len(workflow)))
+    changed = [place for place in before.changed if place < len(workflow)]
+    outdated = _following(workflow, changed)
+    stale = frozenset(workflow.tasks[place].name for place in outdated)
+    away = world.away(journal, folder, stale)
     running = {attempt: row for attempt, row in journal.running().items() if attempt not in away.attempts}
     if running:
-        orphans = end_orphans(token)
+        # What is away may have processes on this very machine.
+        orphans = sum(end_orphans(token, attempt) for attempt in running) if away.attempts else end_orphans(token)
         if orphans:
             say(f"ended {orphans} processes that a killed engine had left behind")
         done |= _settle(running, journal, files, folder, workflow)
-    changed = [place for place in before.changed if place < len(workflow)]
-    undone = _changed(workflow, changed, done)
+    undone = outdated & done
     gone = files.gone(workflow, sorted(done - undone))
     if changed:
         say(f"tasks that are new or have changed since the run began: {len(changed):,}; what follows them runs again")
@@ -67,7 +75,7 @@ def take_over(
         place: Carried(row.number, None) if place in undone else _carried(row)
         for place, row in journal.unfinished().items()
     }
-    return Left(done, carried)
+    return Left(done, carried, away, stale)
 
 
 def finals(workflow: Workflow) -> list[Task]:
@@ -106,8 +114,8 @@ def _as_lost(end: Ended) -> Ended:
     return replace(end, outcome=Outcome.LOST, note="the engine was killed")
 
 
-def _changed(workflow: Workflow, changed: Iterable[int], done: set[int]) -> set[int]:
-    """Return the tasks that were done and depend on one that has changed."""
+def _following(workflow: Workflow, changed: Iterable[int]) -> set[int]:
+    """Return some tasks, and all that depend on them."""
     stack = list(changed)
     seen = set(stack)
     while stack:
@@ -115,7 +123,7 @@ def _changed(workflow: Workflow, changed: Iterable[int], done: set[int]) -> set[
             if child not in seen:
                 seen.add(child)
                 stack.append(child)
-    return seen & done
+    return seen
 
 
 def _carried(row: Row) -> Carried:

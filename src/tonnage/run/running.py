@@ -135,6 +135,7 @@ class Prepared:
             sandbox=self.options.sandbox,
             seconds=peaks_of_tasks(self.archive, self.workflow, Resource.WALL_TIME) if self.options.cluster else {},
             run_fraction=(run_fraction(self.archive) or 1.0) if self.options.cluster else 1.0,
+            stale=self._stale,
             shared_disk=self._shared_disk,
             say=self._say,
         )
@@ -177,6 +178,11 @@ class Prepared:
             if ours and chosen is None and "finished" not in facts and not self.options.new:
                 self._check_place(folder, facts)
                 chosen = folder
+            elif ours and "finished" not in facts and self.world.still_out(folder):
+                hint = f"tonnage stop {folder.id} cancels them; without --new that run goes on"
+                raise InputError(
+                    f"the run {folder.id} has batch jobs in the queue that write the same files", hint=hint
+                )
             elif folder.process() is not None and ours:
                 Lock(folder).release()  # says who executes it, or waits until nothing is left of it
             elif folder.process() is not None:
@@ -187,7 +193,7 @@ class Prepared:
         """Raise InputError where a run was begun elsewhere: what it has sent there may still run."""
         place = facts.get("on", self.world.name)
         if place != self.world.name:
-            hint = f"go on with --on {place}, or begin another run with --new"
+            hint = f"go on with --on {place}; or tonnage stop {folder.id}, and then --new"
             raise InputError(f"the run {folder.id} was begun on {place}, not on {self.world.name}", hint=hint)
 
     def _is_ours(self, facts: Mapping[str, str]) -> bool:
@@ -218,8 +224,8 @@ class Prepared:
         return token
 
     def _engine(self) -> Engine:
-        away = self.world.away(self.journal, self.folder)
-        left = take_over(self.journal, self.files, self.folder, self.workflow, away, self._say)
+        left = take_over(self.journal, self.files, self.folder, self.workflow, self.world, self._say)
+        self._stale = left.stale
         for warning in self._remember() if self.resumed else ():
             self._say(warning)
         sizes = sizes_of(self.workflow, self.options.strategy, self.world, self.archive)
@@ -236,7 +242,7 @@ class Prepared:
             rules=self.options.rules,
             input_bytes=lambda number: self.files.input_bytes(tasks[number]),
             done=left.done,
-            sent={workflow.index[name] for name in away.tasks if name in workflow.index} - left.done,
+            sent={workflow.index[name] for name in left.away.tasks if name in workflow.index} - left.done,
             carried={place: known for place, known in self._sizes.known.items() if place < len(workflow)},
             first_attempt=self.journal.next_attempt(),
         )

@@ -61,6 +61,8 @@ class Parts:
     """How long tasks took in earlier runs."""
     run_fraction: float = 1.0
     """For which part of their time limits jobs run, as far as the archive knows."""
+    stale: frozenset[str] = frozenset()
+    """Tasks of which what was started before does not count."""
     shared_disk: bool = False
     """Whether the run's folder is on a network file system."""
     say: Callable[[str], None]
@@ -84,8 +86,14 @@ class World(Protocol):
     def check(self, workflow: Workflow) -> None:
         """Raise InputError where a workflow can never run here."""
 
-    def away(self, journal: Journal, folder: RunFolder) -> Away:
-        """Return what an earlier engine has sent away."""
+    def away(self, journal: Journal, folder: RunFolder, stale: frozenset[str]) -> Away:
+        """Return what an earlier engine has sent away; tasks that are `stale` do not count.
+
+        Raises InputError where such a task may still run.
+        """
+
+    def still_out(self, folder: RunFolder) -> int:
+        """Return how many batch jobs a run has in the queue of this world."""
 
     def driving(self, parts: Parts, watcher: Watcher) -> AbstractContextManager[Driver]:
         """Return who drives an engine here, while the context lasts."""
@@ -112,9 +120,13 @@ class LocalWorld:
     def check(self, workflow: Workflow) -> None:
         """Do nothing: a task that asks for too much is told when its turn comes, and others run."""
 
-    def away(self, journal: Journal, folder: RunFolder) -> Away:  # noqa: ARG002 (as World has it)
+    def away(self, journal: Journal, folder: RunFolder, stale: frozenset[str]) -> Away:  # noqa: ARG002 (as World)
         """Return that nothing is: what an engine has started here ends with it."""
         return NOTHING_AWAY
+
+    def still_out(self, folder: RunFolder) -> int:  # noqa: ARG002
+        """Return that nothing is."""
+        return 0
 
     @contextmanager
     def driving(self, parts: Parts, watcher: Watcher) -> Iterator[Driver]:

@@ -66,13 +66,13 @@ class _Pack:
 class Packs:
     """Sends tasks in batch jobs that carry many, and hears of their ends."""
 
-    def __init__(self, desk: Desk, packing: Packing, loading: Loading, most: int) -> None:
-        """Prepare; so many batch jobs may wait or run at a time."""
+    def __init__(self, desk: Desk, packing: Packing, loading: Loading, most: int, stale: Collection[str] = ()) -> None:
+        """Prepare; so many batch jobs may wait or run at a time, and what was done of `stale` tasks does not count."""
         self._desk = desk
         self._packing = packing
         self._loading = loading
         self._most = most
-        self._index = packing.workflow.index
+        self._index = {name: task for name, task in packing.workflow.index.items() if name not in stale}
         self._open: dict[int, _Pack] = {}
         self._ask_at: float | None = 0.0
         """When the packer is to be asked; None: when something has happened."""

@@ -16,6 +16,7 @@ from tonnage.run.cluster.driver import Batched
 from tonnage.run.cluster.loading import Loading
 from tonnage.run.cluster.packing import Packing
 from tonnage.run.cluster.packs import Packs
+from tonnage.run.cluster.queued import in_queue, open_jobs
 from tonnage.run.events import Ended, Settled, Start, State
 from tonnage.run.folders import RunFolder
 from tonnage.run.inside.cargo import Cargo
@@ -116,16 +117,28 @@ class ClusterWorld:
                     path=workflow.source.path if workflow.source else None,
                 )
 
-    def away(self, journal: Journal, folder: RunFolder) -> Away:
-        """Return the attempts and tasks of batch jobs that have not ended, as far as the journal knows."""
-        jobs = BatchJobs(journal).open()
-        numbers = {job.id for job in jobs}
-        running = [row for row in journal.running().values() if row.machine in numbers]
-        tasks = {row.task for row in running}
-        for job in jobs:
-            if job.packed:
-                tasks |= _carried(folder.batches / str(job.id))
-        return Away(frozenset(row.attempt for row in running), frozenset(tasks))
+    def away(self, journal: Journal, folder: RunFolder, stale: frozenset[str]) -> Away:
+        """Return the attempts and tasks of batch jobs that have not ended, as far as the journal knows.
+
+        Raises InputError where one with a task that is `stale` is still in the queue.
+        """
+        jobs = {job.id: job for job in BatchJobs(journal).open()}
+        running = [row for row in journal.running().values() if row.machine in jobs]
+        tasks = {job.id: _carried(folder.batches / str(job.id)) if job.packed else set() for job in jobs.values()}
+        for row in running:
+            tasks[row.machine].add(row.task)
+        outdated = in_queue([jobs[number] for number, names in tasks.items() if names & stale], self.scheduler)
+        if outdated:
+            raise InputError(
+                f"tasks have changed, or what they follow, that are in batch jobs: {', '.join(sorted(outdated))}",
+                hint=f"tonnage stop {folder.id} cancels those; then the same command goes on",
+            )
+        attempts = frozenset(row.attempt for row in running if row.task not in stale)
+        return Away(attempts, frozenset().union(*tasks.values()) - stale)
+
+    def still_out(self, folder: RunFolder) -> int:
+        """Return how many batch jobs a run has in the queue."""
+        return len(in_queue(open_jobs(folder), self.scheduler))
 
     @contextmanager
     def driving(self, parts: Parts, watcher: Watcher) -> Iterator[Driver]:
@@ -164,7 +177,7 @@ class ClusterWorld:
             rules=parts.rules,
             sandbox=parts.sandbox,
         )
-        packs = Packs(desk, packing, Loading(parts.workflow, parts.places, common), self.most)
+        packs = Packs(desk, packing, Loading(parts.workflow, parts.places, common), self.most, parts.stale)
         packs.singly = self.pack == ALONE or self._cannot_pack(packing, parts)
         return packs
 
