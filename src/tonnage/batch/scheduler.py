@@ -80,7 +80,9 @@ class Request:
     memory: float | None = None
     disk: float | None = None
     seconds: float | None = None
-    """None: as long as the cluster gives to jobs that do not say."""
+    """None: as long as the cluster gives to jobs that do not say; infinite: without a limit."""
+    avoided: tuple[str, ...] = ()
+    """Nodes that it must not get."""
     elements: int = 0
     """How many elements the array has, numbered from 0; 0: it is no array."""
 

@@ -193,9 +193,8 @@ def _print(result: "Result") -> None:
         click.echo(f"not started, because of these: {counted(result.unreachable, 'task')}")
     for warning in result.warnings:
         _say(warning)
-    waits = "" if result.with_waits is None else f" ({format_seconds(result.with_waits)} with waits in the queue)"
     click.echo(
-        f"{result.done:,} of {counted(result.tasks, 'task')} done in {format_seconds(summary.seconds)}{waits}, "
+        f"{result.done:,} of {counted(result.tasks, 'task')} done in {format_seconds(summary.seconds)}, "
         f"{counted(summary.attempts, 'attempt')}, {summary.retried:,} retried"
     )
     rows = [_row(resource, account) for resource, account in summary.accounts.items()]
@@ -258,7 +257,6 @@ def _facts(result: "Result") -> dict[str, object]:
         "outcomes": {str(outcome): count for outcome, count in summary.outcomes.items()},
         "retried": summary.retried,
         "makespan_seconds": summary.seconds,
-        "seconds_with_waits": result.with_waits,
         "waste_fraction": {str(resource): one.waste_fraction for resource, one in summary.accounts.items()},
         "given": {str(resource): one.given for resource, one in summary.accounts.items()},
         "used": {str(resource): one.used for resource, one in summary.accounts.items()},

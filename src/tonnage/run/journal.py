@@ -42,6 +42,7 @@ CREATE TABLE attempts (
     id INTEGER PRIMARY KEY, task INTEGER NOT NULL REFERENCES tasks, number INTEGER NOT NULL,
     machine INTEGER NOT NULL,  -- on a cluster, its batch job
     host TEXT,                 -- where it ran, if not here
+    submitted REAL,            -- on a cluster, when it was: until it is known when it started, that stands below, too
     started REAL NOT NULL, input_bytes REAL,
     {", ".join(f"{one} REAL, {one}_decision INTEGER REFERENCES decisions" for one in GIVEN)},
     ended REAL, outcome TEXT, exhausted TEXT, exit_status INTEGER, signal INTEGER,
@@ -60,7 +61,7 @@ CREATE TABLE batch_jobs (
     note TEXT                  -- what became of it
 );
 """  # noqa: S608 (our own names)
-_START_COLUMNS = ["id", "task", "number", "machine", "started", "input_bytes"] + [
+_START_COLUMNS = ["id", "task", "number", "machine", "submitted", "started", "input_bytes"] + [
     name for one in GIVEN for name in (str(one), f"{one}_decision")
 ]
 _END_COLUMNS = [
@@ -239,10 +240,10 @@ class Journal(Reader):
         self._begin()
         self._execute_many("UPDATE tasks SET done = NULL WHERE id = ?", [(self._ids[place],) for place in places])
 
-    def started(self, starts: Sequence[Start], now: float) -> None:
-        """Note attempts that are about to start."""
+    def started(self, starts: Sequence[Start], now: float, submitted: float | None = None) -> None:
+        """Note attempts that are about to start, or on a cluster to be submitted."""
         self._begin()
-        self._execute_many(_INSERT_START, [self._start_row(start, now) for start in starts])
+        self._execute_many(_INSERT_START, [self._start_row(start, now, submitted) for start in starts])
 
     def ended(self, end: Ended, settled: Settled) -> None:
         """Note the end of an attempt, and what becomes of its task."""
@@ -310,9 +311,9 @@ class Journal(Reader):
             hint="what it holds is safe: the same command goes on from there",
         )
 
-    def _start_row(self, start: Start, now: float) -> tuple[object, ...]:
+    def _start_row(self, start: Start, now: float, submitted: float | None) -> tuple[object, ...]:
         size = None if isnan(start.input_bytes) else start.input_bytes
-        row = (start.attempt, self._ids[start.task], start.number, start.machine, now, size)
+        row = (start.attempt, self._ids[start.task], start.number, start.machine, submitted, now, size)
         return row + self._cells(start.decisions)
 
     def _cells(self, decisions: tuple[Decision, ...]) -> tuple[object, ...]:

@@ -164,6 +164,7 @@ def _attempt(
         executable=executable(task.command) if task else None,
         user=user,
         host=row.host or host,
+        submitted=row.submitted,
         started=row.started,
         ended=row.ended,
         outcome=row.outcome,

@@ -146,9 +146,10 @@ class _Draft:
         from tonnage.run.cluster.arrays import alike, request_of
 
         world, found = self.cluster(), []
-        groups = alike(self.engine.admit(), max(1, world.limits.array))
+        groups = alike(self.engine.admit(), self.engine.tasks, max(1, world.limits.array))
         for number, group in enumerate(groups, start=1):
-            request = request_of(group[0], f"tonnage-RUN-{number}", self.files.folder, self._place(number))
+            task, name = self.engine.tasks[group[0].task], f"tonnage-RUN-{number}"
+            request = request_of(group[0], task, name, self.files.folder, self._place(number))
             found.append(world.scheduler.script(replace(request, elements=len(group) if len(group) > 1 else 0)))
         return found
 
@@ -170,6 +171,7 @@ class _Draft:
                 self._place(number),
                 job.nodes,
                 seconds_of(job, self.cluster().limits),
+                self.cluster().avoided,
             )
             for number, job in enumerate(jobs, start=1)
         ]

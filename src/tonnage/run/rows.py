@@ -24,6 +24,8 @@ class Row:
     number: int
     machine: int
     host: str | None
+    submitted: float | None
+    """On a cluster: when it was, or the batch job that carried it."""
     started: float
     input_bytes: float | None
     allocated: Amounts
@@ -48,6 +50,7 @@ _ROW = (
         "number",
         "machine",
         "host",
+        "submitted",
         "started",
         "input_bytes",
         "ended",
@@ -95,9 +98,9 @@ def _decision(row: tuple[Any, ...]) -> Decision:
 
 def row_of(cells: Sequence[Any], decisions: Mapping[int, Decision]) -> Row:
     """Return an attempt from the cells of a row, which are name, category and _ROW."""
-    name, category, _, attempt, number, machine, host, started, size, ended, outcome, exhausted, status = cells[:13]
-    signal, method, lower_bounds, stdout, stderr, note = cells[13:19]
-    made, rest = cells[19 : 19 + len(GIVEN)], cells[19 + len(GIVEN) :]
+    name, category, _, attempt, number, machine, host, submitted, started, size, ended, outcome, exhausted = cells[:13]
+    status, signal, method, lower_bounds, stdout, stderr, note = cells[13:20]
+    made, rest = cells[20 : 20 + len(GIVEN)], cells[20 + len(GIVEN) :]
     cores, memory, disk, wall_time = rest[: len(GIVEN)]
     used_cores, used_memory, used_disk, used_wall_time, used_cpu_time, processes = rest[len(GIVEN) :]
     return Row(
@@ -107,6 +110,7 @@ def row_of(cells: Sequence[Any], decisions: Mapping[int, Decision]) -> Row:
         number=number,
         machine=machine,
         host=host,
+        submitted=submitted,
         started=started,
         input_bytes=size,
         allocated=Amounts.of(cores=cores, memory=memory, disk=disk, wall_time=wall_time),

@@ -44,8 +44,6 @@ class Result:
     """The signal that ended it before everything was done."""
     summary: Summary
     warnings: tuple[str, ...]
-    with_waits: float | None
-    """For how many seconds this command drove it, on a cluster: with its waits in the queue."""
     before: Summary | None = None
     """What the last run of the same workflow that was finished added up to."""
 
@@ -94,7 +92,6 @@ class Prepared:
     def go(self, watcher: Watcher) -> Result:
         """Run what is left; whatever happens, what was achieved is remembered."""
         watch = _Failures(watcher, self.failed)
-        begin = time.monotonic()
         try:
             with self.world.driving(self._parts(), watch) as driver:
                 signal = driver.go()
@@ -116,7 +113,6 @@ class Prepared:
             stopped_by=signal,
             summary=summarise(self.journal.rows(), self.machine),
             warnings=warnings,
-            with_waits=time.monotonic() - begin if self.options.cluster else None,
             before=self._before(),
         )
 

@@ -37,7 +37,7 @@ class Summary:
     retried: int
     """Tasks that needed more than one attempt."""
     seconds: float
-    """For how long something ran."""
+    """For how long something ran, or waited in the queue of a cluster."""
     accounts: dict[Resource, Account]
 
 
@@ -55,7 +55,7 @@ def summarise(rows: Iterable[Row], machine: Machine) -> Summary:
             continue
         attempts += 1
         outcomes[row.outcome] += 1
-        spans.append((row.started, row.ended))
+        spans.append((row.started if row.submitted is None else row.submitted, row.ended))
         seconds = max(0.0, row.ended - row.started)
         if row.number > 1:
             again.add(row.task)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, isinf
 from pathlib import Path
 from shlex import join
 
@@ -20,7 +20,7 @@ _OURS = frozenset(
     [
         *("array", "chdir", "cpus-per-task", "error", "exclusive", "export", "export-file", "input", "job-name"),
         *("mem", "mem-per-cpu", "mem-per-gpu", "nodes", "ntasks", "ntasks-per-node", "no-kill", "open-mode", "output"),
-        *("requeue", "no-requeue", "time", "tmp"),  # what a request says
+        *("requeue", "no-requeue", "time", "time-min", "tmp"),  # what a request says
         *("clusters", "help", "hold", "parsable", "quiet", "test-only", "usage", "verbose", "version", "wait", "wrap"),
         *_INSTEAD,
     ]
@@ -87,6 +87,8 @@ def _options(request: Request, options: SlurmOptions) -> Iterator[str]:
 def _size(request: Request) -> Iterator[str]:
     yield f"--nodes={request.nodes}"
     yield "--ntasks-per-node=1"
+    if request.avoided:
+        yield f"--exclude={','.join(request.avoided)}"
     if request.whole_nodes:
         # All memory of the nodes; and the others go on where one of them dies.
         yield from ("--exclusive", "--mem=0", "--no-kill")
@@ -97,7 +99,7 @@ def _size(request: Request) -> Iterator[str]:
     if request.disk:
         yield f"--tmp={_at_least_one(request.disk, _MIB)}M"
     if request.seconds is not None:
-        yield f"--time={_at_least_one(request.seconds, 60)}"
+        yield "--time=UNLIMITED" if isinf(request.seconds) else f"--time={_at_least_one(request.seconds, 60)}"
 
 
 def _at_least_one(amount: float, unit: int) -> int:

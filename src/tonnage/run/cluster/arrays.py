@@ -7,14 +7,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
 
 from tonnage.batch.scheduler import Look, Phase, RejectedError, Request, Verdict
 from tonnage.errors import TonnageError
 from tonnage.jobs import Outcome, Resource
 from tonnage.run.batch_jobs import BatchJob
-from tonnage.run.cluster.desk import OUTPUT, Desk
+from tonnage.run.cluster.desk import OUTPUT, SHARED_HINT, Desk
 from tonnage.run.cluster.errands import read_orders, write_orders
 from tonnage.run.cluster.programs import program
 from tonnage.run.cluster.verdicts import explained, needs_verdict
@@ -23,11 +23,13 @@ from tonnage.run.judging import judged
 from tonnage.run.minders import Answer, Order, words_of
 from tonnage.run.orders import Orders
 from tonnage.watch.order import WORDS
+from tonnage.workflow import Task
 
 __all__ = ["MONITOR", "Arrays", "alike", "request_of"]
 
 MONITOR = 32.0 * 2**20
 """What the monitor of a task takes beside it: so much more memory a batch job asks for."""
+_MOST_SILENT = 20
 _PAUSE = 1.0  # seconds between two submissions, in which more tasks become ready that are given the same
 _AT_A_TIME, _A_SECOND = 6, 2
 """So many batch jobs are submitted at a time at most, and on average in a second: others use the cluster, too."""
@@ -74,6 +76,8 @@ class Arrays:
         self._groups: deque[list[Start]] = deque()
         """Attempts that are to be submitted, those together that are given the same."""
         self._next = 0.0
+        self._silent = 0
+        """How many in a row have left no result, and nobody knows why."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -88,7 +92,7 @@ class Arrays:
         if time.monotonic() < self._next:
             return
         if not self._groups:
-            self._groups.extend(alike(desk.engine.admit(), max(1, desk.limits.array)))
+            self._groups.extend(alike(desk.engine.admit(), desk.engine.tasks, max(1, desk.limits.array)))
             for settled in desk.engine.refused():
                 desk.journal.refused(settled)
                 desk.watcher.ended(Ended(attempt=0, outcome=Outcome.FAILED, hopeless=True), settled)
@@ -104,7 +108,8 @@ class Arrays:
         desk, now = self._desk, time.time()
         number = desk.jobs.next_id()
         starts = [replace(start, machine=number) for start in starts]
-        request = request_of(starts[0], desk.name(number), desk.files.folder, desk.folder.batches / str(number))
+        task = desk.engine.tasks[starts[0].task]
+        request = request_of(starts[0], task, desk.name(number), desk.files.folder, desk.folder.batches / str(number))
         job = BatchJob(
             id=number,
             name=request.name,
@@ -115,7 +120,7 @@ class Arrays:
             cores=request.cores,
             memory=request.memory,
             disk=request.disk,
-            seconds=request.seconds,
+            seconds=None if request.seconds == inf else request.seconds,
             submitted=now,
         )
         desk.jobs.add(job)
@@ -172,7 +177,8 @@ class Arrays:
             return None
         array = self._note(job, attempts, left)
         if job.native is None:
-            request = request_of(running[min(left)], job.name, desk.files.folder, folder)
+            start = running[min(left)]
+            request = request_of(start, desk.engine.tasks[start.task], job.name, desk.files.folder, folder)
             elements = len(attempts) if len(attempts) > 1 else 0
             desk.take_up(job, replace(request, elements=elements), _Sending(self, array))
         self._unseen |= left
@@ -199,6 +205,7 @@ class Arrays:
             self._held[attempt] = answer
             return False
         self._settle(self._judged(answer))
+        self._silent = 0
         return True
 
     def numbers(self) -> dict[str, int]:
@@ -235,9 +242,19 @@ class Arrays:
         if answer is not None:
             end = self._judged(answer)
         else:
-            lost = Answer(attempt, started=verdict.started, ended=verdict.ended or time.time(), lost=True)
+            ended = verdict.ended or time.time()
+            lost = Answer(attempt, started=verdict.started or ended, ended=ended, lost=True)
             end = replace(self._judged(lost), note="")  # nobody but the cluster can tell why
-        self._settle(explained(end, verdict))
+        end = explained(end, verdict)
+        self._settle(end)
+        self._count_silent(end)
+
+    def _count_silent(self, end: Ended) -> None:
+        """Do not go on for ever where no batch job leaves a result."""
+        self._silent = self._silent + 1 if end.killed else 0
+        if self._silent >= _MOST_SILENT:
+            self._desk.journal.commit()
+            raise TonnageError(f"{self._silent} batch jobs in a row left no result: {end.note}", hint=SHARED_HINT)
 
     def output(self, attempt: int) -> Path:
         """Return where the batch job of an attempt prints."""
@@ -284,8 +301,11 @@ class _Sending:
         self.arrays.settle_all(self.array, Outcome.CANCELLED, "it was not submitted")
 
 
-def request_of(start: Start, name: str, home: Path, folder: Path) -> Request:
-    """Return the batch job for attempts that are given what this one is."""
+def request_of(start: Start, task: Task, name: str, home: Path, folder: Path) -> Request:
+    """Return the batch job for attempts that are given what this one is.
+
+    Temporary space is what the task requests: what tasks were seen to write is on the file system that nodes share.
+    """
     given = {one.resource: one.amount for one in start.decisions}
     memory = given.get(Resource.MEMORY)
     return Request(
@@ -295,16 +315,17 @@ def request_of(start: Start, name: str, home: Path, folder: Path) -> Request:
         output=folder / OUTPUT,
         cores=ceil(given.get(Resource.CORES, 1.0)),
         memory=None if memory is None else memory + MONITOR,
-        disk=given.get(Resource.DISK),
-        seconds=given.get(Resource.WALL_TIME),
+        disk=task.request.disk,
+        seconds=given.get(Resource.WALL_TIME, inf),
     )
 
 
-def alike(starts: Sequence[Start], most: int) -> Iterator[list[Start]]:
+def alike(starts: Sequence[Start], tasks: Sequence[Task], most: int) -> Iterator[list[Start]]:
     """Yield the starts that are given the same, as many together as an array may have."""
     groups: dict[tuple[object, ...], list[Start]] = defaultdict(list)
     for start in starts:
-        groups[tuple((one.resource, one.amount) for one in start.decisions)].append(start)
+        given = tuple((one.resource, one.amount) for one in start.decisions)
+        groups[given, tasks[start.task].request.disk].append(start)
     for group in groups.values():
         for place in range(0, len(group), most):
             yield group[place : place + most]

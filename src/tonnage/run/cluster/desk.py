@@ -16,8 +16,9 @@ from tonnage.run.folders import Lock, RunFolder
 from tonnage.run.journal import Journal
 from tonnage.run.local import Watcher
 
-__all__ = ["OUTPUT", "SCRIPT", "Desk", "Sender"]
+__all__ = ["OUTPUT", "SCRIPT", "SHARED_HINT", "Desk", "Sender"]
 
+SHARED_HINT = "Tonnage and the workflow must be where the nodes see them, too: on a file system that all share"
 SCRIPT, OUTPUT = "script", "output"  # files in the folder of a batch job
 _RETRY = 5.0  # seconds until a cluster that did not answer is asked again
 
@@ -163,4 +164,4 @@ class Desk:
 
     def started_all(self, starts: Sequence[Start], now: float) -> None:
         """Write down attempts that are about to be submitted."""
-        self.journal.started(starts, now)
+        self.journal.started(starts, now, submitted=now)

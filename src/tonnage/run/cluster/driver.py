@@ -7,6 +7,7 @@ them in one call, seldom while nothing happens.
 import signal
 import time
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import Protocol
@@ -76,7 +77,8 @@ class Batched:
                 note = "it was never submitted"
                 self._desk.settle(Ended(attempt=attempt, outcome=Outcome.LOST, ended=time.time(), note=note))
             if taken is None:
-                self._desk.ended(job.id, "it was never submitted")
+                never = "it was never submitted"
+                self._desk.ended(job.id, never if job.native is None else "what is left of it does not count any more")
         self._desk.journal.commit()
 
     def go(self) -> int | None:
@@ -164,7 +166,11 @@ class Batched:
         """Return a verdict; where it leaves something open, what the batch job printed may tell more."""
         if verdict.outcome in (Outcome.DONE, Outcome.EXHAUSTED):
             return verdict
-        return self._desk.scheduler.read(_tail(output)) or verdict
+        printed = _tail(output)
+        told = self._desk.scheduler.read(printed)
+        if told is not None or verdict.outcome is not Outcome.FAILED or not printed.strip():
+            return told or verdict
+        return replace(verdict, note=f"{verdict.note}: {printed.strip().splitlines()[-1]} (see {output})")
 
     def _say_unreachable(self, error: UnreachableError) -> None:
         if not self._unreachable:
@@ -175,7 +181,7 @@ class Batched:
 
     def _obey(self) -> bool:
         """Do what the signals say that came; whether there is nothing to wait for any more."""
-        if not self._wishes.finish:
+        if not self._wishes.finish and not self._desk.engine.closed:
             return False
         if self._wishes.signal == signal.SIGHUP:
             return True  # whoever closes his terminal wants batch jobs to go on
@@ -183,6 +189,8 @@ class Batched:
             self._desk.engine.closed = True
             self._arrays.let_go()
             self._cancels = frozenset(Phase) if self._wishes.kill else frozenset([Phase.WAITING])
+            if not self._wishes.kill and self._wishes.finish:
+                self._desk.say("what waits is cancelled, what runs may finish; another Ctrl-C cancels that, too")
             self._wishes.kill = False
             self._cancel_at = 0.0
         if time.monotonic() >= self._cancel_at:

@@ -31,6 +31,8 @@ class Loading:
     places: Sequence[int]
     """The place of each task in the order in which tasks should run."""
     common: Cargo
+    avoided: tuple[str, ...] = ()
+    """Nodes that are too small for what tasks are sized for."""
 
     def awaited(self, tasks: Sequence[int], engine: Engine, carrier_of: Callable[[int], int | None]) -> Awaited | None:
         """Return for which tasks of other batch jobs some wait; None where one waits for a task that is in none."""
@@ -78,8 +80,10 @@ def _carried(engine: Engine, task: int) -> Carried:
     return known if known.attempts or any(one.samples for one in decided) else replace(known, decisions=None)
 
 
-def packed_request(name: str, home: Path, folder: Path, nodes: int, seconds: float | None) -> Request:
-    """Return a batch job whose folder has a cargo."""
+def packed_request(
+    name: str, home: Path, folder: Path, nodes: int, seconds: float | None, avoided: tuple[str, ...]
+) -> Request:
+    """Return a batch job whose folder has a cargo, on any but some nodes."""
     return Request(
         name=name,
         words=(*program("tonnage.run.inside.carrier"), str(folder)),
@@ -88,6 +92,7 @@ def packed_request(name: str, home: Path, folder: Path, nodes: int, seconds: flo
         nodes=nodes,
         whole_nodes=True,
         seconds=seconds,
+        avoided=avoided,
     )
 
 

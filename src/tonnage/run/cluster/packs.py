@@ -13,7 +13,7 @@ from tonnage.errors import TonnageError
 from tonnage.jobs import Outcome, Resource
 from tonnage.pack import Submission
 from tonnage.run.batch_jobs import BatchJob
-from tonnage.run.cluster.desk import OUTPUT, Desk
+from tonnage.run.cluster.desk import OUTPUT, SHARED_HINT, Desk
 from tonnage.run.cluster.loading import Loading, packed_request, seconds_of
 from tonnage.run.cluster.packing import Packing, Way
 from tonnage.run.events import Ended, Settled, Start, State
@@ -28,6 +28,7 @@ __all__ = ["CannotPackError", "Packs"]
 
 _NUMBERS = 20  # of attempts for each task: more than it can need
 _RETRY = 5.0
+_MOST_FRUITLESS = 3
 
 
 class CannotPackError(TonnageError):
@@ -74,6 +75,8 @@ class Packs:
         self._most = most
         self._index = {name: task for name, task in packing.workflow.index.items() if name not in stale}
         self._open: dict[int, _Pack] = {}
+        self._fruitless = 0
+        """How many batch jobs in a row have ended without starting any task."""
         self._ask_at: float | None = 0.0
         """When the packer is to be asked; None: when something has happened."""
         self.singly = False
@@ -93,7 +96,7 @@ class Packs:
             self._ask_at = None  # the cluster need not be asked what its queue is like
             return
         try:
-            queue = _within(desk.scheduler.queue(run_fraction), desk.limits.job_nodes)
+            queue = _within(desk.scheduler.queue(run_fraction), self._most_nodes())
         except UnreachableError as error:
             desk.say(f"{error}; it is tried again")
             self._ask_at = time.monotonic() + _RETRY
@@ -172,11 +175,17 @@ class Packs:
         pack = self._open[job.id] = _Pack(job, tasks, reader, job.native, run=run)
         return pack
 
+    def _most_nodes(self) -> int:
+        """Return how many nodes a batch job can have."""
+        there, allowed = len(self._loading.common.nodes), self._desk.limits.job_nodes
+        return there if allowed is None else min(there, allowed)
+
     def _carrier_of(self, task: int) -> int | None:
         return next((number for number, pack in self._open.items() if task in pack.tasks), None)
 
     def _request(self, job: BatchJob) -> Request:
-        return packed_request(job.name, self._desk.files.folder, self._desk.place(job.id), job.nodes, job.seconds)
+        folder, avoided = self._desk.place(job.id), self._loading.avoided
+        return packed_request(job.name, self._desk.files.folder, folder, job.nodes, job.seconds, avoided)
 
     # In
 
@@ -231,9 +240,10 @@ class Packs:
 
     def _started(self, pack: _Pack, start: Start, moment: float) -> None:
         desk = self._desk
+        self._fruitless = 0
         pack.known[start.attempt] = False
         pack.running[start.attempt] = moment
-        desk.journal.started([start], moment)
+        desk.journal.started([start], moment, submitted=pack.job.submitted)
         desk.engine.adopt(start)
         desk.show(start, moment)
         if pack.started is None:
@@ -302,6 +312,18 @@ class Packs:
             self._packing.more_time()
         self._cancel_behind()
         self._ask_at = 0.0
+        if not pack.known and not pack.cancelled and verdict.outcome is not Outcome.CANCELLED:
+            self._count_fruitless(note)
+
+    def _count_fruitless(self, note: str) -> None:
+        """Do not send batch jobs for ever that cannot start anything."""
+        self._fruitless += 1
+        self._ask_at = time.monotonic() + _RETRY * self._fruitless
+        if self._fruitless >= _MOST_FRUITLESS:
+            self._desk.journal.commit()
+            raise CannotPackError(
+                f"{self._fruitless} batch jobs in a row have started no task: {note}", hint=SHARED_HINT
+            )
 
     def _lose(self, answer: Answer, note: str) -> None:
         """Settle an attempt that ended with its batch job; it may have come to its end all the same."""
@@ -359,8 +381,8 @@ class _Sending:
         self.packs.end(self.pack, Verdict(note="it was not submitted"))
 
 
-def _within(queue: Snapshot, most: int | None) -> Snapshot:
+def _within(queue: Snapshot, most: int) -> Snapshot:
     """Return a queue as those see it who may have so many nodes at most."""
-    if most is None or most >= queue.nodes:
+    if most >= queue.nodes:
         return queue
     return Snapshot(queue.now, most, queue.times, np.minimum(queue.free, most), queue.busy, queue.effort)

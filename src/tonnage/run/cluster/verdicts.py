@@ -27,7 +27,7 @@ def explained(end: Ended, verdict: Verdict) -> Ended:
     if verdict.outcome is Outcome.EXHAUSTED:
         return replace(end, outcome=Outcome.EXHAUSTED, exhausted=verdict.exhausted, killed=False, note=note)
     if verdict.outcome is Outcome.CANCELLED:
-        return replace(end, outcome=Outcome.CANCELLED, killed=False, note="somebody cancelled its batch job")
+        return replace(end, outcome=Outcome.CANCELLED, killed=False, note="its batch job was cancelled")
     if verdict.outcome in (Outcome.PREEMPTED, Outcome.LOST):
         return replace(end, outcome=verdict.outcome, killed=False, note=note)
     # It was killed and nobody says why, or it left no result: not for ever.

@@ -1,7 +1,8 @@
 """A cluster as the place of a run: its nodes, how much may be in its queue, and the batch jobs of earlier engines."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import nan
 from pathlib import Path
@@ -66,18 +67,21 @@ class ClusterWorld:
         self.scheduler = scheduler
         self.limits = scheduler.limits()
         self.notes = self.limits.notes
-        usable = [node for node in self.limits.nodes if node.usable] or list(self.limits.nodes)
-        self.nodes = {node.name: self._machine(node, amounts or {}) for node in usable}
-        machines = list(self.nodes.values())
-        self.machine = max(machines, key=lambda one: (one.memory, one.cores, one.disk))
-        self._machines = machines
+        every = {node.name: self._machine(node, amounts or {}) for node in self.limits.nodes}
+        self._machines = [every[node.name] for node in self.limits.nodes if node.usable] or list(every.values())
+        self.machine = _largest(self._machines) if pack == ALONE else _usual(self._machines)
+        need = self.machine.cores, self.machine.memory, 0.0
+        self.nodes = {name: machine for name, machine in every.items() if machine.holds(need)}
+        """Those on which packed batch jobs run: all that have what tasks are sized for."""
+        self.avoided = tuple(name for name in every if name not in self.nodes)
         self.most = self._at_once(max_running, max_submitted)
         self._try(home)
 
     def _machine(self, node: Node, amounts: Mapping[Resource, float]) -> Machine:
         """Return what tasks can have of a node: what minds them has its part."""
         ours = MONITOR * node.cores if self.pack == ALONE else _AGENT + _MINDER * node.cores
-        there = Machine(float(node.cores), node.memory - min(ours, node.memory / 4), node.disk)
+        # Disk is not a node's: tasks write to the file system that all share.
+        there = Machine(float(node.cores), node.memory - min(ours, node.memory / 4))
         limits = {one: min(amount, getattr(there, one)) for one, amount in amounts.items() if one in SHARED}
         return there.with_amounts(limits)
 
@@ -111,10 +115,12 @@ class ClusterWorld:
             resource = fits(task.request, self.machine.amounts())
             if resource is not None:
                 asked, most = getattr(task.request, resource), self.machine.amounts()[resource]
+                where = "the largest node" if self.pack == ALONE else "a usual node"
                 raise InputError(
                     f'task "{task.name}" asks for {resource.shown(asked)} of {resource}, '
-                    f"and the largest node has {resource.shown(most)} for tasks",
+                    f"and {where} has {resource.shown(most)} for tasks",
                     path=workflow.source.path if workflow.source else None,
+                    hint=None if self.pack == ALONE else "--pack per-task uses the largest nodes, too",
                 )
 
     def away(self, journal: Journal, folder: RunFolder, stale: frozenset[str]) -> Away:
@@ -177,7 +183,9 @@ class ClusterWorld:
             rules=parts.rules,
             sandbox=parts.sandbox,
         )
-        packs = Packs(desk, packing, Loading(parts.workflow, parts.places, common), self.most, parts.stale)
+        packs = Packs(
+            desk, packing, Loading(parts.workflow, parts.places, common, self.avoided), self.most, parts.stale
+        )
         packs.singly = self.pack == ALONE or self._cannot_pack(packing, parts)
         return packs
 
@@ -207,6 +215,15 @@ class ClusterWorld:
                 start = found[row.attempt] = _start(row, task)
                 parts.engine.adopt(start, in_our_room=not packed[row.machine])
         return found
+
+
+def _largest(machines: Sequence[Machine]) -> Machine:
+    return max(machines, key=lambda one: (one.memory, one.cores))
+
+
+def _usual(machines: Sequence[Machine]) -> Machine:
+    """Return what most machines have: packed batch jobs get any of those."""
+    return max(Counter(machines).items(), key=lambda item: (item[1], item[0].memory, item[0].cores))[0]
 
 
 def _start(row: Row, task: int) -> Start:
