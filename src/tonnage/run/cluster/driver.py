@@ -170,7 +170,9 @@ class Batched:
         told = self._desk.scheduler.read(printed)
         if told is not None or verdict.outcome is not Outcome.FAILED or not printed.strip():
             return told or verdict
-        return replace(verdict, note=f"{verdict.note}: {printed.strip().splitlines()[-1]} (see {output})")
+        return replace(
+            verdict, note=f"{verdict.note or 'it failed'}: {printed.strip().splitlines()[-1]} (see {output})"
+        )
 
     def _say_unreachable(self, error: UnreachableError) -> None:
         if not self._unreachable:

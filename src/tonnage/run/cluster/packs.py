@@ -55,6 +55,8 @@ class _Pack:
     """Why we have cancelled it."""
     bye: str = ""
     """What it said last."""
+    stale: Collection[str] = ()
+    """Tasks that have changed since, of which nothing counts."""
 
     def way(self) -> Way:
         """Return it as packers see it."""
@@ -73,7 +75,8 @@ class Packs:
         self._packing = packing
         self._loading = loading
         self._most = most
-        self._index = {name: task for name, task in packing.workflow.index.items() if name not in stale}
+        self._index = packing.workflow.index
+        self._stale = frozenset(stale)
         self._open: dict[int, _Pack] = {}
         self._fruitless = 0
         """How many batch jobs in a row have ended without starting any task."""
@@ -194,11 +197,11 @@ class Packs:
         desk = self._desk
         folder = desk.place(job.id)
         try:
-            names = [task.name for task in Cargo.read(folder).tasks]
+            names = {task.name for task in Cargo.read(folder).tasks} - self._stale
         except TonnageError:
             return None
         pack = self._note(job, frozenset(self._index[name] for name in names if name in self._index), 0)
-        pack.started = job.started
+        pack.started, pack.stale = job.started, self._stale
         for attempt, started in desk.journal.read("SELECT id, started FROM attempts WHERE machine = ?", job.id):
             pack.known[attempt] = attempt not in running
             if attempt in running:
@@ -224,15 +227,16 @@ class Packs:
         desk = self._desk
         match entry:
             case AttemptStarted(task=name, time=moment, start=start):
-                if start.attempt not in pack.known and name in self._index:
-                    self._started(pack, replace(start, task=self._index[name], machine=pack.job.id), moment)
+                task = self._task(pack, name)
+                if start.attempt not in pack.known and task is not None:
+                    self._started(pack, replace(start, task=task, machine=pack.job.id), moment)
             case AttemptEnded(end=end):
                 if pack.known.get(end.attempt) is False:
                     pack.known[end.attempt] = True
                     pack.running.pop(end.attempt, None)
                     desk.settle(end)
             case TaskRefused(task=name, settled=settled):
-                self._refuse(name, settled)
+                self._refuse(self._task(pack, name), settled)
             case MachineLost(node=node):
                 desk.say(f"node {node} of batch job {pack.job.id} does not answer any more")
             case Bye(reason=reason):
@@ -249,8 +253,11 @@ class Packs:
         if pack.started is None:
             self._runs(pack, moment)
 
-    def _refuse(self, name: str, settled: Settled) -> None:
-        task = self._index.get(name)
+    def _task(self, pack: _Pack, name: str) -> int | None:
+        """Return the number of a task; None where what a batch job does with it does not count."""
+        return None if name in pack.stale else self._index.get(name)
+
+    def _refuse(self, task: int | None, settled: Settled) -> None:
         if task is not None and self._desk.engine.states[task] == State.SENT:
             given_up = self._desk.engine.give_up(task, settled.reason)
             self._desk.journal.refused(given_up)
