@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from click.core import ParameterSource
 
+from tonnage.cli.options import gathered, with_options
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ def slurm_of(partition: str | None, account: str | None, qos: str | None, more: 
 
 def slurm_options(command: Any) -> Any:  # noqa: ANN401 (click's decorators take and give any callable)
     """Add the options that say where and as whom a user submits to Slurm."""
-    options = (
+    return with_options(
+        command,
         click.option("--partition", metavar="NAME", help="Partition of Slurm.  [default: the cluster's]"),
         click.option("--account", metavar="NAME", help="Account of Slurm that pays.  [default: yours]"),
         click.option("--qos", metavar="NAME", help="Quality of service of Slurm.  [default: yours]"),
@@ -66,20 +68,14 @@ def slurm_options(command: Any) -> Any:  # noqa: ANN401 (click's decorators take
             help="One more option of sbatch: --sbatch-option=--constraint=avx512. May be repeated.",
         ),
     )
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 def cluster_options(command: Any) -> Any:  # noqa: ANN401
     """Add the options of ClusterChoice, which arrive as `cluster`."""
-    from functools import update_wrapper
-
-    def wrapped(**values: Any) -> Any:  # noqa: ANN401
-        own = {name: values.pop(name) for name in ClusterChoice._fields}
-        return command(cluster=ClusterChoice(**own), **values)
-
-    options = (
+    return gathered(
+        command,
+        "cluster",
+        ClusterChoice,
         click.option(
             "--on",
             type=click.Choice(["local", "slurm"]),
@@ -99,10 +95,6 @@ def cluster_options(command: Any) -> Any:  # noqa: ANN401
         ),
         slurm_options,
     )
-    whole: Any = update_wrapper(wrapped, command)
-    for option in reversed(options):
-        whole = option(whole)
-    return whole
 
 
 def refuse_options(names: tuple[str, ...], meant_for: str) -> None:

@@ -2,6 +2,7 @@
 
 import sys
 from contextlib import AbstractContextManager, nullcontext
+from functools import update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,29 @@ from tonnage.units import format_bytes
 if TYPE_CHECKING:
     from tonnage.workflow import Workflow
 
-__all__ = ["json_option", "print_json", "printable", "read_workflow", "workflow_arguments"]
+__all__ = ["gathered", "json_option", "print_json", "printable", "read_workflow", "with_options", "workflow_arguments"]
 
 _LARGE = 5_000_000
 """From this many bytes on, reading takes long enough to be asked what it is doing."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON with the same facts.")
+
+
+def with_options(command: Any, *options: Any) -> Any:  # noqa: ANN401 (click's decorators take and give any callable)
+    """Add options to a command, the first on top."""
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def gathered(command: Any, name: str, kind: Any, *options: Any) -> Any:  # noqa: ANN401
+    """Add options to a command, which arrive together: under one name, as a named tuple of a kind."""
+
+    def wrapped(**values: Any) -> Any:  # noqa: ANN401
+        own = {field: values.pop(field) for field in kind._fields}
+        return command(**{name: kind(**own)}, **values)
+
+    return with_options(update_wrapper(wrapped, command), *options)
 
 
 def workflow_arguments(command: Any) -> Any:  # noqa: ANN401 (click's decorators take and give any callable)

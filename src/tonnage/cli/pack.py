@@ -7,7 +7,7 @@ import click
 
 from tonnage.cli.archive.options import archive_option
 from tonnage.cli.clusters import PACKER_NAMES, refuse_options, slurm_of, slurm_options
-from tonnage.cli.options import json_option, print_json, printable, read_workflow, workflow_arguments
+from tonnage.cli.options import gathered, json_option, print_json, printable, read_workflow, workflow_arguments
 from tonnage.cli.sources import amounts
 from tonnage.cli.tables import counted, print_table
 from tonnage.errors import InputError
@@ -89,13 +89,10 @@ class QueueOptions(NamedTuple):
 
 def queue_options(command: Any) -> Any:  # noqa: ANN401 (click's decorators take and give any callable)
     """Add the options of QueueOptions, which arrive as `queue`."""
-    from functools import update_wrapper
-
-    def wrapped(**values: Any) -> Any:  # noqa: ANN401
-        own = {name: values.pop(name) for name in QueueOptions._fields}
-        return command(queue=QueueOptions(**own), **values)
-
-    options = (
+    return gathered(
+        command,
+        "queue",
+        QueueOptions,
         click.option(
             "--queue",
             "log",
@@ -154,10 +151,6 @@ def queue_options(command: Any) -> Any:  # noqa: ANN401 (click's decorators take
             help="How much run times vary, as a part of the expected ones: 0.3.",
         ),
     )
-    whole: Any = update_wrapper(wrapped, command)
-    for option in reversed(options):
-        whole = option(whole)
-    return whole
 
 
 @click.command()

@@ -16,11 +16,11 @@ from tonnage.run.folders import Lock, RunFolder
 from tonnage.run.journal import Journal
 from tonnage.run.local import Watcher
 
-__all__ = ["OUTPUT", "SCRIPT", "SHARED_HINT", "Desk", "Sender"]
+__all__ = ["OUTPUT", "RETRY", "SCRIPT", "SHARED_HINT", "Desk", "Sender"]
 
 SHARED_HINT = "Tonnage and the workflow must be where the nodes see them, too: on a file system that all share"
 SCRIPT, OUTPUT = "script", "output"  # files in the folder of a batch job
-_RETRY = 5.0  # seconds until a cluster that did not answer is asked again
+RETRY = 5.0  # seconds until a cluster that did not answer is asked again
 
 
 class Sender(Protocol):
@@ -114,7 +114,7 @@ class Desk:
             try:
                 number = self.scheduler.find(one.job.name)
             except UnreachableError:
-                self._retry_at = time.monotonic() + _RETRY
+                self._retry_at = time.monotonic() + RETRY
             else:
                 if number is None:
                     self._submit(one)
@@ -145,7 +145,7 @@ class Desk:
             if one.job.id not in self._unsent:
                 self.say(f"{error}; it is tried again")
             self._unsent[one.job.id] = one
-            self._retry_at = time.monotonic() + _RETRY
+            self._retry_at = time.monotonic() + RETRY
         except RejectedError as error:
             self._unsent.pop(one.job.id, None)
             one.sender.rejected(error)

@@ -16,7 +16,7 @@ from tonnage.batch.scheduler import Look, Phase, UnreachableError, Verdict
 from tonnage.jobs import Outcome
 from tonnage.run.batch_jobs import BatchJob
 from tonnage.run.cluster.arrays import Arrays
-from tonnage.run.cluster.desk import Desk
+from tonnage.run.cluster.desk import RETRY, Desk
 from tonnage.run.cluster.packs import Packs
 from tonnage.run.events import Ended, Start
 from tonnage.run.wishes import Wishes, heard
@@ -26,7 +26,6 @@ __all__ = ["Batched"]
 _HEAR = 0.1, 1.0  # seconds between two looks for files: while much happens, and while nothing does
 _LOOK = 1.0, 15.0  # and between two looks at the queue
 _SLOWER = 1.3
-_RETRY = 5.0  # seconds until a cluster that did not answer is asked again
 _GRACE = 10.0  # seconds in which a file shows up that was written on another machine
 _TAIL = 4096  # bytes of what a batch job printed that may say why it was ended
 
@@ -211,7 +210,7 @@ class Batched:
             self._cancel_at = inf
         except UnreachableError as error:
             self._desk.say(f"batch jobs could not be cancelled: {error}; it is tried again")
-            self._cancel_at = time.monotonic() + _RETRY
+            self._cancel_at = time.monotonic() + RETRY
         self._look_at = 0.0
 
 

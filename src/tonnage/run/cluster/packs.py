@@ -13,7 +13,7 @@ from tonnage.errors import TonnageError
 from tonnage.jobs import Outcome, Resource
 from tonnage.pack import Submission
 from tonnage.run.batch_jobs import BatchJob
-from tonnage.run.cluster.desk import OUTPUT, SHARED_HINT, Desk
+from tonnage.run.cluster.desk import OUTPUT, RETRY, SHARED_HINT, Desk
 from tonnage.run.cluster.loading import Loading, packed_request, seconds_of
 from tonnage.run.cluster.packing import Packing, Way
 from tonnage.run.events import Ended, Settled, Start, State
@@ -27,7 +27,6 @@ from tonnage.units import format_seconds
 __all__ = ["CannotPackError", "Packs"]
 
 _NUMBERS = 20  # of attempts for each task: more than it can need
-_RETRY = 5.0
 _MOST_FRUITLESS = 3
 
 
@@ -102,7 +101,7 @@ class Packs:
             queue = _within(desk.scheduler.queue(run_fraction), self._most_nodes())
         except UnreachableError as error:
             desk.say(f"{error}; it is tried again")
-            self._ask_at = time.monotonic() + _RETRY
+            self._ask_at = time.monotonic() + RETRY
             return
         self._ask_at = None
         ways = [pack.way() for pack in self._open.values()]
@@ -126,7 +125,7 @@ class Packs:
         tasks = [int(task) for task in chosen.tasks]
         awaited = self._loading.awaited(tasks, desk.engine, self._carrier_of)
         if awaited is None:
-            self._ask_at = time.monotonic() + _RETRY  # what they wait for has just come back
+            self._ask_at = time.monotonic() + RETRY  # what they wait for has just come back
             return
         folder = desk.place(number)
         kept = _NUMBERS * len(tasks)
@@ -165,7 +164,7 @@ class Packs:
         try:
             wait = self._desk.scheduler.check(self._request(job))
         except UnreachableError:
-            self._ask_at = time.monotonic() + _RETRY
+            self._ask_at = time.monotonic() + RETRY
             return None
         except RejectedError as error:
             raise CannotPackError(str(error), hint=error.hint) from None
@@ -325,7 +324,7 @@ class Packs:
     def _count_fruitless(self, note: str) -> None:
         """Do not send batch jobs for ever that cannot start anything."""
         self._fruitless += 1
-        self._ask_at = time.monotonic() + _RETRY * self._fruitless
+        self._ask_at = time.monotonic() + RETRY * self._fruitless
         if self._fruitless >= _MOST_FRUITLESS:
             self._desk.journal.commit()
             raise CannotPackError(
