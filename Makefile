@@ -4,10 +4,9 @@
 PYTHON ?= $(shell for p in /usr/bin/python3 python3; do $$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 VENV := .venv
 BIN := $(VENV)/bin
-WORKERS := $(shell echo $$((2 * $$(nproc))))  # tests on clusters mostly wait
 BENCHMARKS := graphs.py monitors.py archives.py sizes.py clusters.py ranks.py queues.py packs.py engines.py runs.py on_slurm.py
 
-.PHONY: help demo test lint docs bench reproduce soak slurm clean
+.PHONY: help demo test on-clusters lint docs bench reproduce soak slurm clean
 
 help:
 	@echo "make demo       see Tonnage work on this machine"
@@ -40,9 +39,12 @@ demo: $(VENV)/installed
 
 test: $(VENV)/installed-test $(VENV)/installed-docs $(VENV)/installed-bench
 	@tests/install-services
-	@$(BIN)/python -m pytest -n $(WORKERS) -q
-	@$(MAKE) --no-print-directory lint docs
+	@$(BIN)/python -m pytest -n auto -q --ignore tests/slurm
+	@$(MAKE) --no-print-directory -j 3 --output-sync on-clusters lint docs
 	@printf '%s\n' $(BENCHMARKS) "reproduce ranking" | xargs -P 3 -I{} sh -c '$(BIN)/python benchmarks/{} --quick >/dev/null || exit 255' && echo "benchmarks run"
+
+on-clusters:
+	@$(BIN)/python -m pytest -n 4 -q tests/slurm  # they mostly wait
 
 lint: $(VENV)/installed-test
 	@$(BIN)/ruff check .
