@@ -123,7 +123,8 @@ def test_a_node_dies(slurm_with: SlurmWith, job: Packed) -> None:
     assert [entry.node for entry in job.entries() if isinstance(entry, MachineLost)] == ["n3"]
 
 
-def test_errands_of_an_array(clear_slurm: SlurmCluster, tmp_path: Path) -> None:
+def test_errands_of_an_array(slurm_with: SlurmWith, tmp_path: Path) -> None:
+    cluster = slurm_with(nodes=2, options={"KillWait": "40"})  # however busy this machine is, there is time to answer
     run = Errands(tmp_path / "run")
     for number in range(4):
         run.add(f"echo {number}")
@@ -133,14 +134,14 @@ def test_errands_of_an_array(clear_slurm: SlurmCluster, tmp_path: Path) -> None:
     script = run.path / "script"
     script.write_text(f"#!/bin/sh\nexec {sys.executable} -P -m tonnage.watch.errand {run.batch}\n")
     options = ("--array=0-5", "--mem=50", f"--output={run.path}/%a", f"--chdir={run.path}")
-    array = clear_slurm.command("sbatch", "--parsable", *options, str(script)).strip()
+    array = cluster.command("sbatch", "--parsable", *options, str(script)).strip()
     wait_until(lambda: all(words_of(run.path, 100 + element) for element in range(4)), 40)
     wait_until(lambda: len(marked(mark)) >= 4, 40)
-    clear_slurm.command("scancel", array)
-    wait_until(lambda: words_of(run.path, 104) and words_of(run.path, 105), 20)
+    cluster.command("scancel", array)
+    wait_until(lambda: words_of(run.path, 104) and words_of(run.path, 105), 40)
     answers = [run.words(100 + element) for element in range(6)]
     assert [answer.status for answer in answers[:4]] == [0] * 4
-    assert {answer.host for answer in answers} <= set(clear_slurm.nodes)
+    assert {answer.host for answer in answers} <= set(cluster.nodes)
     assert [answer.stopped_because for answer in answers[4:]] == ["terminated"] * 2
     assert (run.path / "logs" / "102.out").read_text() == "2\n"
     wait_until(lambda: not marked(mark))
