@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonnage.batch import Cluster, Event, Snapshot, Workload
-from tonnage.errors import InputError, TonnageError
-from tonnage.pack.decisions import Packed, Settings, Situation, Submission, requested
+from tonnage.errors import TonnageError
+from tonnage.pack.decisions import Packed, Settings, Situation, Submission, more_time, requested
 from tonnage.pack.futures import futures
 from tonnage.pack.work import NEVER, Left, Work
 
@@ -26,10 +26,6 @@ IntArray: TypeAlias = NDArray[np.int64]
 
 Packer: TypeAlias = Callable[[Situation, Settings], Packed]
 """Says what to submit next, given what is left and what the queue looks like."""
-
-_MORE_TIME = 1.5
-_MOST_TIME = 100
-"""So many times the estimate are asked for at most."""
 
 
 @dataclass(slots=True)
@@ -291,7 +287,7 @@ class _Crossing:
             self._expired = True
             self._give_back(carried)
             if int(self._can_start(tasks, started, self._end).max()) == started:
-                self._settings = replace(self._settings, more=_more_time(self._settings.more, self._settings.fudge))
+                self._settings = replace(self._settings, more=more_time(self._settings.more, self._settings.fudge))
 
     def _count_done(self, done: IntArray, carried: Carried) -> None:
         self._undone -= len(done)
@@ -364,12 +360,5 @@ class _Crossing:
             self._end[task] = self._cluster.now
             self._count_done(carried.job.tasks, carried)
             return
-        self._more[task] = _more_time(self._more[task], self._settings.fudge * self._settings.more)
+        self._more[task] = more_time(self._more[task], self._settings.fudge * self._settings.more)
         self._give_back(carried)
-
-
-def _more_time(more: float, fudge: float) -> float:
-    """Return how many times more to ask for after so many times more, on top of a margin, were not enough."""
-    if fudge * more * _MORE_TIME > _MOST_TIME:
-        raise InputError(f"tasks take more than {_MOST_TIME} times as long as expected")
-    return more * _MORE_TIME

@@ -10,12 +10,15 @@ from tonnage.batch import Snapshot, Workload
 from tonnage.errors import InputError
 from tonnage.pack.work import Left
 
-__all__ = ["Packed", "Settings", "Situation", "Submission", "requested"]
+__all__ = ["Packed", "Settings", "Situation", "Submission", "more_time", "requested"]
 
 IntArray: TypeAlias = NDArray[np.int64]
 FloatArray: TypeAlias = NDArray[np.float64]
 
 _MINUTE = 60
+_MORE_TIME = 1.5
+_MOST_TIME = 100
+"""So many times the estimate are asked for at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,3 +120,10 @@ def requested(
     # 3000 times 1.1 is 3300.0000000000005: that must not become a minute more.
     minutes = np.ceil(np.round(np.asarray(run) * factor * settings.more / _MINUTE, 9)).astype(np.int64)
     return np.maximum(minutes, 1) * _MINUTE
+
+
+def more_time(more: float, fudge: float) -> float:
+    """Return how many times more to ask for after so many times more, on top of a margin, were not enough."""
+    if fudge * more * _MORE_TIME > _MOST_TIME:
+        raise InputError(f"tasks take more than {_MOST_TIME} times as long as expected")
+    return more * _MORE_TIME

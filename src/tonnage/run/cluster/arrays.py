@@ -124,7 +124,7 @@ class Arrays:
             submitted=now,
         )
         desk.jobs.add(job)
-        desk.started_all(starts, now)
+        desk.journal.started(starts, now, submitted=now)
         desk.journal.commit()
         orders = [order for start in starts if (order := self._order(start)) is not None]
         if not orders:

@@ -1,7 +1,7 @@
 """The desk from which batch jobs are sent: written down first, then submitted, until the cluster has answered."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -161,7 +161,3 @@ class Desk:
     def ended(self, job: int, note: str) -> None:
         """Note that nothing of a batch job is left."""
         self.jobs.ended(job, time.time(), note)
-
-    def started_all(self, starts: Sequence[Start], now: float) -> None:
-        """Write down attempts that are about to be submitted."""
-        self.journal.started(starts, now, submitted=now)

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonnage.batch import Snapshot
-from tonnage.errors import InputError
 from tonnage.jobs import Amounts, Resource
 from tonnage.pack import PACKERS, Packed, Settings, Situation
+from tonnage.pack.decisions import more_time
 from tonnage.pack.work import NEVER, Left, Work
 from tonnage.run.engine import Engine
 from tonnage.run.events import State
@@ -18,8 +18,6 @@ from tonnage.workflow import Workflow
 
 __all__ = ["Packing", "Way"]
 
-_MORE_TIME = 1.5
-_MOST_TIME = 100.0
 _OPEN = (State.WAITING, State.READY)
 
 
@@ -81,9 +79,7 @@ class Packing:
 
     def more_time(self) -> None:
         """Ask for more from now on: a batch job had too little time."""
-        if self.settings.more * _MORE_TIME > _MOST_TIME:
-            raise InputError(f"tasks take more than {_MOST_TIME:.0f} times as long as expected")
-        self.settings = replace(self.settings, more=self.settings.more * _MORE_TIME)
+        self.settings = replace(self.settings, more=more_time(self.settings.more, self.settings.fudge))
 
     def work(self, engine: Engine) -> Work:
         """Return the tasks with their run times and what each takes of a node, as far as is known by now."""

@@ -42,7 +42,6 @@ class _Pack:
     tasks: frozenset[int]
     reader: LedgerReader
     native: str | None = None
-    phase: Phase | None = None
     started: float | None = None
     run: int = 0
     """How long its tasks are expected to take."""
@@ -282,7 +281,7 @@ class Packs:
         self._cancel([number for number, job in numbers if self._open[job].cancelled and number in present])
 
     def _runs(self, pack: _Pack, since: float) -> None:
-        pack.phase, pack.started = Phase.RUNNING, since
+        pack.started = since
         self._desk.jobs.started(pack.job.id, since)
         self._ask_at = 0.0
 

@@ -6,14 +6,13 @@ agents of nodes with these names are started on this machine.
 """
 
 import os
-import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tonnage.batch.slurm.lists import expanded
 from tonnage.errors import TonnageError
 from tonnage.jobs import Outcome
 from tonnage.run.engine import Engine
@@ -255,16 +254,7 @@ def _nodes() -> list[str]:
     listed = os.environ.get("SLURM_JOB_NODELIST")
     if not listed:
         raise TonnageError("this is no batch job of Slurm: there is no SLURM_JOB_NODELIST")
-    try:
-        said = subprocess.run(  # noqa: S603 (our own words)
-            [shutil.which("scontrol") or "scontrol", "show", "hostnames", listed],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise TonnageError(f"the nodes of the batch job cannot be listed: {error}") from None
-    return said.stdout.split()
+    return list(expanded(listed))
 
 
 def _say(text: str) -> None:
