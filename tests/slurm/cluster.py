@@ -78,7 +78,8 @@ and then, for instance:
 
     sinfo
     srun --nodes={nodes} hostname
-    {tonnage} run examples/kmers/kmers.dag --on slurm
+    python3 examples/survey/survey.py survey --fields 1
+    {tonnage} run survey/survey.mf --on slurm
 """
 
 
