@@ -15,9 +15,10 @@ PACKAGE = Path(tonnage.__file__).parent
 # Each floor may use the floors before it; rooms on one floor do not know each other.
 FLOORS = [
     {"units", "errors"},
-    {"whole", "kernels"},
+    {"whole", "kernels", "children"},
     {"files"},
     {"jobs", "watch"},
+    {"written"},
     {"workflow"},
     {"logs"},
     {"archive", "size", "rank", "batch"},

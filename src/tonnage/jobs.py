@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["AMOUNTS", "NOTHING_KNOWN", "Amounts", "Attempt", "Decision", "History", "Outcome", "Resource"]
+__all__ = ["AMOUNTS", "HOURS", "NOTHING_KNOWN", "Amounts", "Attempt", "Decision", "History", "Outcome", "Resource"]
 
 
 class Resource(StrEnum):
@@ -55,6 +55,9 @@ class Resource(StrEnum):
             return format_bytes(amount, binary=binary)
         return format_seconds(amount) if self.unit == "seconds" else format_cores(amount)
 
+
+HOURS = {"bytes": (1e9 * 3600, "GB*h"), "cores": (3600.0, "core*h")}
+"""What an amount times a run time is printed in, by the unit of the amount: how many of ours, and its name."""
 
 _RESOURCES = tuple(Resource)  # to go through an enumeration takes several times as long
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from tonnage.cli.options import json_option, print_json, printable, read_workflow
-from tonnage.cli.sources import Reading, pairs, part, source_options
+from tonnage.cli.sources import Reading, source_options
 from tonnage.cli.tables import counted, print_table
 from tonnage.errors import InputError
 from tonnage.jobs import Resource
+from tonnage.written import pairs, part
 
 if TYPE_CHECKING:
     from tonnage.jobs import Attempt

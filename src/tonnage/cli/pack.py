@@ -8,10 +8,10 @@ import click
 from tonnage.cli.archive.options import archive_option
 from tonnage.cli.clusters import PACKER_NAMES, refuse_options, slurm_of, slurm_options
 from tonnage.cli.options import gathered, json_option, print_json, printable, read_workflow, workflow_arguments
-from tonnage.cli.sources import amounts
 from tonnage.cli.tables import counted, print_table
 from tonnage.errors import InputError
 from tonnage.units import format_seconds
+from tonnage.written import amounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,10 +9,11 @@ from tonnage.cli.archive.options import archive_option
 from tonnage.cli.clusters import ClusterChoice, cluster_options
 from tonnage.cli.options import json_option, print_json, printable, read_workflow, workflow_arguments
 from tonnage.cli.rank import METHOD_NAMES
-from tonnage.cli.sources import amounts, pairs
 from tonnage.cli.strategies import STRATEGY_NAMES
-from tonnage.cli.tables import HOURS, counted, print_table
+from tonnage.cli.tables import counted, print_table
+from tonnage.jobs import HOURS
 from tonnage.units import format_seconds
+from tonnage.written import amounts, pairs
 
 if TYPE_CHECKING:
     from tonnage.jobs import Resource

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING
 import click
 
 from tonnage.cli.options import print_json, printable
-from tonnage.cli.sources import Reading, amounts, pairs, part, parts, source_options
+from tonnage.cli.sources import Reading, source_options
 from tonnage.cli.strategies import STRATEGY_NAMES, check_objective, check_share
-from tonnage.cli.tables import HOURS, counted, print_table
+from tonnage.cli.tables import counted, print_table
 from tonnage.errors import InputError
-from tonnage.jobs import Resource
+from tonnage.jobs import HOURS, Resource
+from tonnage.written import amounts, pairs, part, parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -6,10 +6,7 @@ import click
 
 from tonnage.jobs import Resource
 
-__all__ = ["HOURS", "amount", "bar", "counted", "cut", "print_table"]
-
-HOURS = {"bytes": (1e9 * 3600, "GB*h"), "cores": (3600.0, "core*h")}
-"""What an amount times a run time is printed in, by the unit of the amount: how many of ours, and its name."""
+__all__ = ["amount", "bar", "counted", "cut", "print_table"]
 
 _SHORTEST_NAME = 16
 _BARS = "▁▂▃▄▅▆▇█"

@@ -10,8 +10,9 @@ import click
 
 from tonnage.cli.archive.options import archive_option
 from tonnage.cli.options import json_option, print_json, printable
-from tonnage.cli.sources import Reading, pairs, source_options
+from tonnage.cli.sources import Reading, source_options
 from tonnage.cli.tables import counted
+from tonnage.written import pairs
 
 if TYPE_CHECKING:
     from tonnage.archive import Archive, Report

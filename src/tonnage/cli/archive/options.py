@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tonnage.cli.sources import pairs
 from tonnage.errors import InputError
 from tonnage.jobs import Outcome, Resource
+from tonnage.written import pairs
 
 if TYPE_CHECKING:
     from tonnage.archive import Search

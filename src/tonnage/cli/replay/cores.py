@@ -1,7 +1,6 @@
 """Long replays: shared among all cores, and with a sign of how far they are."""
 
 import os
-import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -20,7 +19,9 @@ R = TypeVar("R")
 @contextmanager
 def all_cores() -> "Iterator[Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]]":
     """Yield a `map` that shares its work among all cores; a single one does it itself."""
-    with _pool(_ignore_ctrl_c) as pool:
+    from tonnage.children import become_a_child
+
+    with _pool(become_a_child) as pool:
         yield map if pool is None else pool.map
 
 
@@ -51,29 +52,14 @@ def _pool(initializer: "Callable[..., None]", *values: object) -> "Iterator[Proc
         pool.shutdown(cancel_futures=True)
 
 
-def _ignore_ctrl_c() -> None:
-    """Whoever presses Ctrl-C means the first process, which then ends the others; they also end when it is gone."""
-    from threading import Thread
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=_end_with_the_first, daemon=True).start()
-
-
-def _end_with_the_first() -> None:
-    from multiprocessing import parent_process
-
-    first = parent_process()
-    if first is not None:
-        first.join()
-        os._exit(1)
-
-
 _functions: "list[Callable[[Any], Any]]" = []
 """What this process was started for."""
 
 
 def _keep(function: "Callable[[Any], Any]") -> None:
-    _ignore_ctrl_c()
+    from tonnage.children import become_a_child
+
+    become_a_child()
     _functions.append(function)
 
 

@@ -1,24 +1,24 @@
 """``tonnage replay size``: strategies side by side on recorded jobs."""
 
 from pathlib import Path
-from statistics import fmean, pstdev
 from typing import TYPE_CHECKING
 
 import click
 
 from tonnage.cli.options import json_option, print_json, printable
-from tonnage.cli.sources import Reading, amounts, named, source_options
+from tonnage.cli.sources import Reading, named, source_options
 from tonnage.cli.strategies import STRATEGY_NAMES, check_share
-from tonnage.cli.tables import HOURS, print_table
+from tonnage.cli.tables import print_table
 from tonnage.errors import InputError
 from tonnage.jobs import Resource
+from tonnage.written import amounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from tonnage.jobs import Attempt
     from tonnage.logs.sources import Source
-    from tonnage.size import Protocol, Records, Result
+    from tonnage.size import Protocol, Records
 
 __all__ = ["command"]
 
@@ -26,7 +26,6 @@ _PROTOCOLS = ("tovar", "tovar-online", "phung", "sizey")
 _RESOURCES = ("cores", "memory", "disk")
 _SEEDS = (11, 12, 13, 14, 15)  # one split of the jobs says little: judge over several
 _OFFLINE = ("brute-force-waste", "brute-force-throughput", "density")  # too slow for every job, or not possible
-_SPREAD = ("waste_fraction", "waste_gbh", "throughput", "retries_fraction", "failures", "wrr", "ate")
 
 
 @click.command("size")
@@ -101,6 +100,7 @@ def command(
              tonnage replay size trace.csv --protocol sizey --seed 1 --seed 2
     """
     from tonnage.size import replay as play
+    from tonnage.size.compared import compared
 
     for option, value, only in (
         ("--level", level, "phung"),
@@ -118,7 +118,7 @@ def command(
         jobs = list(_measured(reading, source, protocol_name))
         records, settings, group = _grouped(jobs, protocol, by, level, buckets)
         played = [play(records, chosen, settings, seed=seed) for seed in _seeds(seeds, settings)]
-        found += [_facts(Path(source.name).name, group, list(runs)) for runs in zip(*played, strict=True)]
+        found += [compared(Path(source.name).name, group, list(runs)) for runs in zip(*played, strict=True)]
     if as_json:
         print_json({"protocol": protocol_name, "results": found})
     else:
@@ -188,32 +188,6 @@ def _grouped(
 def _seeds(seeds: tuple[int, ...], protocol: "Protocol") -> tuple[int, ...]:
     """Return the seeds to play with: one where nothing is random."""
     return (seeds or _SEEDS) if protocol.history else (0,)
-
-
-def _facts(source: str, by: str, runs: "list[Result]") -> dict[str, object]:
-    unit, unit_name = HOURS[runs[0].resource.unit]
-    each: dict[str, list[float]] = {
-        "waste_fraction": [one.waste_fraction for one in runs],
-        "waste_gbh": [one.waste / unit for one in runs],
-        "throughput": [one.throughput for one in runs],
-        "oracle_share": [one.throughput / one.oracle if one.oracle else 1.0 for one in runs],
-        "retries_fraction": [one.retries_fraction for one in runs],
-        "failures": [one.failures for one in runs],
-        "wrr": [one.waste_reduction for one in runs],
-        "ate": [one.efficiency for one in runs],
-        "decision_seconds": [one.decision_seconds for one in runs],
-    }
-    return {
-        "source": source,
-        "strategy": runs[0].strategy,
-        "by": by,
-        "resource": str(runs[0].resource),
-        "jobs": runs[0].jobs,
-        "allocations": {name: fmean(one.allocations[name] for one in runs) for name in runs[0].allocations},
-        "waste_unit": unit_name,
-        **{name: fmean(values) for name, values in each.items()},
-        **{f"{name}_sd": pstdev(each[name]) for name in _SPREAD},
-    }
 
 
 def _print(found: "Sequence[dict[str, object]]") -> None:
