@@ -12,11 +12,12 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from tonnage.cli.sources import Reading, pairs, source_options
+from tonnage.cli.sources import Reading, source_options
 from tonnage.errors import InputError
 from tonnage.jobs import Attempt
 from tonnage.logs.log import Assumed, Hints, Skipped
 from tonnage.logs.sources import Source, open_source
+from tonnage.written import pairs
 
 TABLE = "category,memory\nalign,1\nmerge,2\n"
 OTHER_TABLE = "category,memory\nsort,3\nodd,x\n"
