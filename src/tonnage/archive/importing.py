@@ -49,6 +49,25 @@ class Report:
         """How many rows could not be used."""
         return self.reasons.total()
 
+    def facts(self) -> dict[str, object]:
+        """Return all of it as plain values."""
+        attempts = self.stored + self.duplicates
+        return {
+            "source": self.source,
+            "format": self.format,
+            "read": self.read,
+            "stored": self.stored,
+            "duplicates": self.duplicates,
+            "skipped": self.skipped,
+            "reasons": dict(self.reasons),
+            "examples": {
+                reason: [{"line": example.line, "found": example.found} for example in examples]
+                for reason, examples in self.examples.items()
+            },
+            "known": {str(name): count / attempts if attempts else 0.0 for name, count in self.known.items()},
+            "assumed": self.assumed,
+        }
+
     def note(self, entry: Entry) -> None:
         """Count what a reader yielded."""
         if isinstance(entry, Assumed):

@@ -71,7 +71,7 @@ def command(
             raise
         finally:
             if as_json:  # also what was done before an error
-                print_json({"archive": str(archive), "sources": [_facts(report) for report in reports]})
+                print_json({"archive": str(archive), "sources": [report.facts() for report in reports]})
         if not as_json:
             click.echo(f"{archive}: {counted(archive.count(), 'job')}")
     useless = [report.source for report in reports if report.bad and not report.stored + report.duplicates]
@@ -139,22 +139,3 @@ def _print(report: "Report") -> None:
 def _place(line: int | None, found: str) -> str:
     shown = found if len(found) <= _LONGEST else f"{found[:_LONGEST]}..."
     return " ".join(part for part in (f"line {line}" if line else "", f'"{shown}"' if shown else "") if part)
-
-
-def _facts(report: "Report") -> dict[str, object]:
-    attempts = report.stored + report.duplicates
-    return {
-        "source": report.source,
-        "format": report.format,
-        "read": report.read,
-        "stored": report.stored,
-        "duplicates": report.duplicates,
-        "skipped": report.skipped,
-        "reasons": dict(report.reasons),
-        "examples": {
-            reason: [{"line": example.line, "found": example.found} for example in examples]
-            for reason, examples in report.examples.items()
-        },
-        "known": {name: count / attempts if attempts else 0.0 for name, count in report.known.items()},
-        "assumed": report.assumed,
-    }

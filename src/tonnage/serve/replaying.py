@@ -1,0 +1,49 @@
+"""Strategies side by side on stored jobs: the work itself, done by the workshop."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from tonnage.archive import Archive, Search, find
+from tonnage.errors import InputError
+from tonnage.jobs import Resource
+from tonnage.serve.work import Tell
+from tonnage.size import PROTOCOLS, collect, replay
+from tonnage.size.compared import compared
+
+__all__ = ["MOST_JOBS", "Comparison", "compare"]
+
+MOST_JOBS = 50_000
+"""The newest so many jobs are played."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What is to be compared, on which jobs, and how."""
+
+    search: Search
+    strategies: Sequence[str]
+    protocol: str = "tovar-online"
+    by: str = "category"
+    resource: Resource = Resource.MEMORY
+    machine: Mapping[Resource, float] | None = None
+
+
+def compare(tell: Tell, archive: str, wanted: Comparison) -> Mapping[str, object]:
+    """Play stored jobs to each strategy; return what `tonnage replay size --json` prints."""
+    steps = 1 + len(wanted.strategies)
+    tell(0, steps, "reading jobs")
+    with Archive.open(archive) as opened:
+        newest = find(opened, wanted.search, sort="ended", limit=MOST_JOBS)
+        records = collect(islice(newest, MOST_JOBS), wanted.by)
+    if not len(records):
+        raise InputError("no stored job is like that")
+    protocol = replace(PROTOCOLS[wanted.protocol], resources=(wanted.resource,))
+    if wanted.machine:
+        protocol = replace(protocol, machine={**(protocol.machine or {}), **wanted.machine})
+    found = []
+    for number, strategy in enumerate(wanted.strategies, start=1):
+        tell(number, steps, strategy)
+        found += [compared("archive", wanted.by, [one]) for one in replay(records, [strategy], protocol)]
+    tell(steps, steps, "")
+    return {"protocol": wanted.protocol, "jobs": len(records), "most_jobs": MOST_JOBS, "results": found}

@@ -1,0 +1,92 @@
+"""Strategies side by side on stored jobs: ``/api/replays``, and the page that asks for it."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import HTMLResponse
+
+from tonnage.archive import Search
+from tonnage.errors import InputError
+from tonnage.jobs import Resource
+from tonnage.serve.pages import render
+from tonnage.serve.problems import problems
+from tonnage.serve.replaying import MOST_JOBS, Comparison, compare
+from tonnage.serve.site import Site, site_of
+from tonnage.serve.works import Work, described
+from tonnage.size import PROTOCOLS, STRATEGIES
+from tonnage.written import amounts
+
+__all__ = ["router"]
+
+router = APIRouter()
+_Site = Annotated[Site, Depends(site_of)]
+_Text = Annotated[str, Field(max_length=1000)]
+_AT_FIRST = ("auto", "min-waste", "max-throughput", "max-seen", "percentile", "whole-machine")
+_OFFLINE = ("brute-force-waste", "brute-force-throughput", "density")
+"""Strategies that must know all jobs beforehand, or are too slow to decide for every job."""
+
+
+class Wanted(BaseModel):
+    """Which strategies, on which jobs, and how."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    strategies: list[_Text] = Field(default=list(_AT_FIRST), min_length=1, max_length=len(STRATEGIES))
+    protocol: Literal["tovar", "tovar-online", "phung", "sizey"] = "tovar-online"
+    by: Literal["category", "label", "executable", "user", "workflow", "none"] = "category"
+    resource: Literal["memory", "cores", "disk"] = "memory"
+    machine: _Text = ""
+    """What the largest machine has: ``memory=64GB,cores=16``; by default the largest peak."""
+    category: _Text | None = None
+    label: _Text | None = None
+    workflow: _Text | None = None
+    user: _Text | None = None
+    executable: _Text | None = None
+    source: _Text | None = None
+
+    def comparison(self) -> Comparison:
+        """Return what is to be done; raises InputError."""
+        unknown = [name for name in self.strategies if name not in STRATEGIES]
+        if unknown:
+            raise InputError(f'"{unknown[0]}" is not a strategy', hint=f"of {', '.join(STRATEGIES)}")
+        late = [name for name in self.strategies if name in _OFFLINE]
+        if late and PROTOCOLS[self.protocol].online:
+            raise InputError(f"{late[0]} cannot decide job by job", hint="it can be played by the protocol tovar")
+        names = ("category", "label", "workflow", "user", "executable", "source")
+        return Comparison(
+            search=Search(**{name: value for name in names if (value := getattr(self, name))}),
+            strategies=list(dict.fromkeys(self.strategies)),
+            protocol=self.protocol,
+            by=self.by,
+            resource=Resource(self.resource),
+            machine=amounts([self.machine], "machine") if self.machine else None,
+        )
+
+
+@router.post(
+    "/api/replays",
+    status_code=202,
+    responses=problems(400, 401, 403, 413, 422, 503),
+    summary="Compare strategies on stored jobs",
+)
+def begin(wanted: Wanted, site: _Site) -> Work:
+    """Begin to play stored jobs to strategies; ``/api/work/ID`` says how far it is, and in the end what each costs."""
+    return described(site.workshop.take("replay", compare, site.archive_url, wanted.comparison()))
+
+
+@router.get("/compare", include_in_schema=False)
+def page(request: Request) -> HTMLResponse:
+    """Show the form, and what came of it."""
+    chosen = request.query_params
+    return HTMLResponse(
+        render(
+            "compare.html",
+            here="/compare",
+            strategies=[(name, name in _AT_FIRST) for name in STRATEGIES],
+            protocols=list(PROTOCOLS),
+            category=chosen.get("category", ""),
+            machine=chosen.get("machine", ""),
+            most=MOST_JOBS,
+        )
+    )
