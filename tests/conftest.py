@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from browsers import artefacts, browsers, chromium
+
 settings.register_profile("default", deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("soak", parent=settings.get_profile("default"), max_examples=2000)
 settings.load_profile(os.environ.get("TONNAGE_HYPOTHESIS", "default"))
+
+__all__ = ["artefacts", "browsers", "chromium", "data", "tool"]
 
 _HERE = Path(__file__).resolve().parent
 
