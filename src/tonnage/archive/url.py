@@ -9,7 +9,7 @@ from sqlalchemy.exc import ArgumentError
 
 from tonnage.errors import InputError
 
-__all__ = ["archive_url", "is_archive", "shown"]
+__all__ = ["archive_url", "data_folder", "is_archive", "shown"]
 
 _SQLITE = b"SQLite format 3"
 _FORMS = "expected sqlite:///FILE or postgresql://USER@HOST/DATABASE"
@@ -17,7 +17,7 @@ _FORMS = "expected sqlite:///FILE or postgresql://USER@HOST/DATABASE"
 
 def archive_url(text: str | None = None) -> URL:
     """Return the archive that a text names: a URL, a file, or by default $TONNAGE_ARCHIVE or the user's own file."""
-    text = text or os.environ.get("TONNAGE_ARCHIVE") or str(_default())
+    text = text or os.environ.get("TONNAGE_ARCHIVE") or str(data_folder() / "archive.db")
     if "://" not in text:
         return URL.create("sqlite", database=str(Path(text).expanduser().absolute()))
     if text.startswith(("http://", "https://")):
@@ -58,7 +58,8 @@ def shown(url: URL | str) -> str:
     return f"{scheme}{colon}{rest.split(':')[0]}:***@{tail}" if at and ":" in rest else url
 
 
-def _default() -> Path:
+def data_folder() -> Path:
+    """Return the folder of what Tonnage keeps for this user."""
     base = os.environ.get("XDG_DATA_HOME")
     folder = Path(base) if base and Path(base).is_absolute() else Path("~/.local/share").expanduser()
-    return folder / "tonnage" / "archive.db"
+    return folder / "tonnage"
