@@ -34,6 +34,7 @@ class Server:
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
                 start_new_session=True,
             )
+        self.archive = archive
         self.url = self._address()
         self.client = httpx.Client(base_url=self.url, timeout=60)
         self.token = {"Authorization": f"Bearer {token}"}

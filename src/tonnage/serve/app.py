@@ -8,7 +8,7 @@ from starlette.staticfiles import StaticFiles
 
 from tonnage import __version__
 from tonnage.archive import Archive
-from tonnage.serve import health, login
+from tonnage.serve import health, login, replays, uploads, works
 from tonnage.serve.access import Guard
 from tonnage.serve.limits import Bounded
 from tonnage.serve.problems import add_handlers
@@ -32,7 +32,7 @@ def make_app(settings: Settings, archive: Archive) -> FastAPI:
     )
     app.state.site = Site(settings, archive)
     add_handlers(app)
-    for module in (health, login):
+    for module in (health, login, works, replays, uploads):
         app.include_router(module.router)
     app.mount("/static", StaticFiles(directory=Path(str(files("tonnage.serve") / "static"))))
     # The one that is added last sees a request first.

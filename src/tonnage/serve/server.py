@@ -40,7 +40,10 @@ def serve(settings: Settings, ready: Callable[[str, Archive], None], *, verbose:
             timeout_graceful_shutdown=_GRACE,
         )
         ready(_address(settings.host, port), archive)
-        uvicorn.Server(config).run(sockets=[listening])
+        try:
+            uvicorn.Server(config).run(sockets=[listening])
+        finally:
+            app.state.site.workshop.close()
 
 
 def _listen(settings: Settings) -> socket.socket:

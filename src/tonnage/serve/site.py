@@ -1,11 +1,12 @@
 """What all requests share."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fastapi import Request
 
 from tonnage.archive import Archive
 from tonnage.serve.settings import Settings
+from tonnage.serve.work import Workshop
 
 __all__ = ["Site", "site_of"]
 
@@ -16,6 +17,12 @@ class Site:
 
     settings: Settings
     archive: Archive
+    workshop: Workshop = field(default_factory=Workshop)
+
+    @property
+    def archive_url(self) -> str:
+        """Where the archive is, for a process that opens it by itself; never to be shown: it may hold a password."""
+        return self.archive.engine.url.render_as_string(hide_password=False)
 
 
 def site_of(request: Request) -> Site:

@@ -1,0 +1,57 @@
+"""Strategies side by side on stored jobs: the same figures as on the command line."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from serve.serving import Server
+from serve.test_uploads import ended, send
+
+
+def jobs(tmp_path: Path) -> bytes:
+    """Return a log of a few hundred jobs of two kinds."""
+    path = tmp_path / "jobs.csv"
+    command = [sys.executable, "-m", "tonnage", "generate", "jobs", "--peaks", "bimodal", "-o", str(path)]
+    subprocess.run(command, check=True, capture_output=True)
+    return path.read_bytes()
+
+
+def test_a_comparison_says_what_the_command_line_says(tmp_path: Path) -> None:
+    with Server(f"sqlite:///{tmp_path}/archive.db", folder=tmp_path) as server:
+        ended(server, send(server, "jobs.csv", jobs(tmp_path)))
+        wanted = {"strategies": ["max-seen", "min-waste", "whole-machine"], "machine": "memory=64GB"}
+        work = ended(server, server.client.post("/api/replays", json=wanted))
+    assert work["state"] == "done", work
+    command = [sys.executable, "-m", "tonnage", "replay", "size", f"{tmp_path}/archive.db", "--machine", "memory=64GB"]
+    command += ["--strategies", "max-seen,min-waste,whole-machine", "--json"]
+    printed = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    keys = ("strategy", "jobs", "waste_gbh", "throughput", "retries_fraction", "allocations")
+    assert [[one[key] for key in keys] for one in work["result"]["results"]] == [
+        [one[key] for key in keys] for one in printed["results"]
+    ]
+    assert (work["done"], work["total"]) == (4, 4)
+
+
+def test_what_cannot_be_compared_is_refused(served: Server) -> None:
+    def refused(**wanted: object) -> str:
+        answer = served.client.post("/api/replays", json=wanted)
+        assert answer.status_code == 422, answer.text
+        return str(answer.json()["error"])
+
+    assert "best-ever" in refused(strategies=["best-ever"])
+    assert "density" in refused(strategies=["density"], protocol="phung")
+    assert "strategies" in refused(strategies=[])
+    assert "unheard" in refused(strategies=["auto"], unheard=1)
+    assert "lots" in refused(strategies=["auto"], machine="memory=lots")
+
+
+def test_a_comparison_of_no_jobs_says_so(served: Server) -> None:
+    work = ended(served, served.client.post("/api/replays", json={"category": "nobody has it"}))
+    assert (work["state"], work["error"]) == ("failed", "no stored job is like that")
+
+
+def test_unknown_work_is_not_found_and_stopping_needs_the_token(served: Server) -> None:
+    assert served.client.get("/api/work/nobody").status_code == 404
+    assert served.client.delete("/api/work/nobody").status_code == 401
+    assert served.client.delete("/api/work/nobody", headers=served.token).status_code == 404
