@@ -12,11 +12,12 @@ import click
 from tonnage.cli.options import printable
 from tonnage.cli.tables import counted
 from tonnage.errors import InputError
+from tonnage.logs.pairs import amounts, pairs, parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tonnage.jobs import Attempt, History, Resource
+    from tonnage.jobs import Attempt, History
     from tonnage.logs.conditions import Condition
     from tonnage.logs.log import Entry, Hints
     from tonnage.logs.sources import Source
@@ -41,17 +42,6 @@ _FORMATS = (
 )
 
 
-def pairs(values: Sequence[str], option: str) -> dict[str, str]:
-    """Return what ``NAME=VALUE`` says, given once or more often."""
-    found: dict[str, str] = {}
-    for part in values:
-        name, equals, value = part.partition("=")
-        if not name.strip() or not equals:
-            raise InputError(f'{option}: "{part}" is not of the form NAME=VALUE')
-        found[name.strip()] = value.strip()
-    return found
-
-
 def named(text: str, known: Sequence[str], option: str) -> list[str]:
     """Return names between commas; raises InputError where one is not known."""
     names = [name.strip() for name in text.split(",") if name.strip()]
@@ -70,20 +60,6 @@ def part(text: str, option: str) -> float:
     if not 0 <= value <= 10:
         raise InputError(f'{option}: "{text}" is not a part', hint="write one such as 5% or 0.05")
     return value
-
-
-def amounts(values: Sequence[str], option: str) -> "dict[Resource, float]":
-    """Return the amounts that ``cores=16,memory=64GiB`` names, given once or more often."""
-    from tonnage.jobs import Resource
-
-    found = {}
-    for name, text in pairs(parts(values), option).items():
-        if name not in list(Resource):
-            raise InputError(f'{option}: "{name}" is not a resource', hint=f"one of {', '.join(Resource)}")
-        found[Resource(name)] = Resource(name).parse(text)
-        if not found[Resource(name)]:
-            raise InputError(f"{option}: {name} cannot be 0")
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,11 +171,6 @@ def _progress(source: "Source") -> AbstractContextManager[object]:
     from rich.console import Console
 
     return Console(stderr=True).status(printable(f"Reading {source.name} ..."))
-
-
-def parts(values: Sequence[str]) -> list[str]:
-    """Return what stands between commas, given once or more often."""
-    return [part for value in values for part in value.split(",")]
 
 
 def _chosen(entries: "Iterator[Entry]", conditions: "tuple[Condition, ...]") -> "Iterator[Entry]":
