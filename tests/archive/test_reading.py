@@ -70,6 +70,17 @@ def test_the_most_that_each_task_used_when_it_finished(archive: Archive, store: 
     assert peaks_by_task(archive, Resource.MEMORY) == {"a": 5, "b": 2}
 
 
+def test_the_newest_are_those_that_were_stored_last(archive: Archive, store: Store) -> None:
+    for number, method in enumerate(("rss", "pss", "pss")):
+        used = Amounts.of(memory=number, wall_time=1)
+        store([Attempt(row=f"{number}", category="a", used=used, memory_method=method)])
+    store([Attempt(row="another", category="b", used=Amounts.of(memory=9, wall_time=1))])
+    found = histories(archive, Search(category="a"), newest=2)
+    assert found["a"].used[Resource.MEMORY].tolist() == [1, 2]
+    assert found["a"].memory_methods == {"pss": 2}
+    assert len(histories(archive, newest=9)["a"]) == 3
+
+
 def test_no_attempt_is_lost_between_two_batches(archive: Archive, store: Store) -> None:
     count = 60_003
     store([Attempt(row=f"{n}", category=f"{n % 3}", used=Amounts.of(memory=n)) for n in range(count)])

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from sqlalchemy import event, text
 
 from archive.conftest import Store
-from tonnage.archive import Archive, Search, find
+from tonnage.archive import Archive, Search, count_up_to, find
 from tonnage.archive.engine import connect
-from tonnage.errors import InputError
+from tonnage.archive.patience import interruptible, within
+from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import Amounts, Attempt, Outcome
 from tonnage.logs.conditions import Condition
 
@@ -53,6 +54,8 @@ CASES: list[tuple[Search, Oracle]] = [
     (Search(executable="bwa"), lambda job: job.executable == "bwa"),
     (Search(input="1.fq"), lambda job: "1.fq" in job.inputs),
     (Search(output="2.bam"), lambda job: "2.bam" in job.outputs),
+    (Search(file="1.fq"), lambda job: "1.fq" in job.inputs),
+    (Search(file="2.bam"), lambda job: "2.bam" in job.outputs),
     (Search(exit_status=137), lambda job: job.exit_status == 137),
     (Search(outcome=Outcome.FAILED), lambda job: job.outcome is Outcome.FAILED),
     (Search(since=1020, until=1040), lambda job: job.ended is not None and 1020 <= job.ended < 1040),
@@ -201,3 +204,56 @@ def _plan(archive: Archive, search: Search) -> Iterator[str]:
     explain = "EXPLAIN QUERY PLAN " if archive.on_sqlite else "EXPLAIN "
     with connect(archive.engine) as connection:
         yield from (str(row[-1]) for row in connection.exec_driver_sql(explain + statement, parameters))
+
+
+@pytest.mark.parametrize("sort", [None, "memory", "requested_memory", "wall_time", "ended", "user", "executable"])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_pages_one_behind_the_other_are_the_whole(
+    archive: Archive, store: Store, sort: str | None, reverse: bool
+) -> None:
+    store(JOBS)
+    for search in (Search(), Search(fields={"project": "atlas"})):
+        whole = [job.identity for job in find(archive, search, sort=sort, reverse=reverse)]
+        for length in (1, 7, 100):
+            pages: list[bytes | None] = []
+            while page := [
+                job.identity
+                for job in find(
+                    archive, search, sort=sort, reverse=reverse, limit=length, after=pages[-1] if pages else None
+                )
+            ]:
+                pages += page
+            assert pages == whole
+
+
+def test_what_is_not_known_comes_last_in_either_direction(archive: Archive, store: Store) -> None:
+    store(JOBS)
+    for reverse in (False, True):
+        found = [job.requested.memory for job in find(archive, sort="requested_memory", reverse=reverse)]
+        assert found == [4 * 10**9] * 30 + [None] * 30
+
+
+def test_nothing_comes_after_an_attempt_that_is_not_there(archive: Archive, store: Store) -> None:
+    store(JOBS)
+    with pytest.raises(InputError, match="there is no attempt"):
+        list(find(archive, after=b"0" * 16))
+
+
+def test_a_count_goes_no_further_than_it_must(archive: Archive, store: Store) -> None:
+    store(JOBS)
+    assert count_up_to(archive, Search(), 100) == 60
+    assert count_up_to(archive, Search(category="sort"), 20) == 20
+    assert count_up_to(archive, Search(), 10) == 11
+
+
+def test_a_question_that_takes_too_long_is_interrupted(archive: Archive, store: Store) -> None:
+    interruptible(archive.engine)
+    archive.engine.dispose()  # connections that are open already know nothing of it
+    store(JOBS)
+    endless = (
+        "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 2000000000) SELECT max(x) FROM n"
+    )
+    with pytest.raises(TonnageError, match="took too long"), within(0.2), connect(archive.engine) as connection:
+        connection.execute(text(endless))
+    with within(30):
+        assert len(list(find(archive))) == 60

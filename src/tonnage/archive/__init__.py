@@ -2,7 +2,7 @@
 
 from tonnage.archive.export import export, record
 from tonnage.archive.importing import Report, import_source
-from tonnage.archive.reading import find, histories, peaks_by_task, run_fraction
+from tonnage.archive.reading import count_up_to, find, histories, peaks_by_task, run_fraction
 from tonnage.archive.search import EVERYTHING, Search
 from tonnage.archive.stats import stats
 from tonnage.archive.store import Archive
@@ -15,6 +15,7 @@ __all__ = [
     "Search",
     "check",
     "count_forgettable",
+    "count_up_to",
     "export",
     "find",
     "forget",

@@ -151,6 +151,8 @@ def _in_words(error: Exception, engine: Engine) -> TonnageError:
         "database is locked": f"another process has been writing to it for more than {_PATIENCE} seconds",
         "disk I/O error": "the disk failed, or is full",
     }
+    if said == "interrupted" or "statement timeout" in said:
+        return TonnageError("this question to the archive took too long", hint="narrow the search, or try again later")
     for words, meaning in known.items():
         if words in said:
             return TonnageError(f"{place}: {meaning}", hint="what was stored before is intact; the same call goes on")

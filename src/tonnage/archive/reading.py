@@ -2,11 +2,26 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, Table, case, func, literal, or_, select, text
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    RowMapping,
+    Select,
+    Table,
+    and_,
+    case,
+    func,
+    literal,
+    or_,
+    select,
+    text,
+    true,
+)
 
 from tonnage.archive import schema
 from tonnage.archive.engine import connect
@@ -17,7 +32,16 @@ from tonnage.archive.store import Archive
 from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import AMOUNTS, Attempt, History, Outcome, Resource
 
-__all__ = ["GROUPS", "SORTABLE", "columns_by_group", "find", "histories", "peaks_by_task", "run_fraction"]
+__all__ = [
+    "GROUPS",
+    "SORTABLE",
+    "columns_by_group",
+    "count_up_to",
+    "find",
+    "histories",
+    "peaks_by_task",
+    "run_fraction",
+]
 
 FloatArray: TypeAlias = NDArray[np.float64]
 
@@ -36,24 +60,42 @@ def find(
     sort: str | None = None,
     reverse: bool = False,
     limit: int | None = None,
+    after: bytes | None = None,
 ) -> Iterator[Attempt]:
     """Yield the attempts that are searched for, by default in the order of their import.
 
     Sorted by an amount, the largest come first; by a time, the newest; by a text, as in the alphabet. What is not known
-    comes last.
+    comes last. With `after`, they begin behind the attempt with this identity: the next page costs as much as the
+    first.
     """
     conditions = search.conditions(archive.engine.dialect.name)
     chosen = select(attempts, runs.c.name.label("run_name"), tasks.c.name.label("task_name"), tasks.c.command)
     chosen = chosen.select_from(attempts.outerjoin(runs).outerjoin(tasks)).where(*conditions)
-    # In the order of the ids themselves, a database would rather read everything than use another index.
-    chosen = chosen.order_by(*_order(sort, reverse, attempts.c.id + 0 if conditions else attempts.c.id)).limit(limit)
+    left = limit
     with connect(archive.engine) as connection:
-        rows = connection.execute(chosen, execution_options={"yield_per": _BATCH}).mappings()
-        for batch in rows.partitions():
-            ids = [row["id"] for row in batch]
-            fields, files = (_belonging(connection, table, ids) for table in (schema.fields, schema.files))
-            for row in batch:
-                yield _attempt(row, dict(fields[row["id"]]), files[row["id"]])
+        place = None if after is None else _place(connection, after, sort)
+        for part in _parts(chosen, sort, reverse, place, whole=limit is None and bool(conditions)):
+            for attempt in _found(connection, part.limit(left)):
+                yield attempt
+                left = None if left is None else left - 1
+            if left == 0:
+                return
+
+
+def _found(connection: Connection, chosen: Select[Any]) -> Iterator[Attempt]:
+    rows = connection.execute(chosen, execution_options={"yield_per": _BATCH}).mappings()
+    for batch in rows.partitions():
+        ids = [row["id"] for row in batch]
+        fields, files = (_belonging(connection, table, ids) for table in (schema.fields, schema.files))
+        for row in batch:
+            yield _attempt(row, dict(fields[row["id"]]), files[row["id"]])
+
+
+def count_up_to(archive: Archive, search: Search, most: int) -> int:
+    """Return how many attempts are searched for; where they are more than `most`, one more than that."""
+    some = select(attempts.c.id).where(*search.conditions(archive.engine.dialect.name)).limit(most + 1).subquery()
+    with connect(archive.engine) as connection:
+        return int(connection.execute(select(func.count()).select_from(some)).scalar_one())
 
 
 def _attempt(row: RowMapping, fields: dict[str, str], files: list[tuple[str, str]]) -> Attempt:
@@ -63,15 +105,62 @@ def _attempt(row: RowMapping, fields: dict[str, str], files: list[tuple[str, str
         raise TonnageError(f"the attempt with the id {row['id']} is damaged: {error}") from None
 
 
-def _order(sort: str | None, reverse: bool, number: ColumnElement[int]) -> list[ColumnElement[Any]]:
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where an attempt stands in an order."""
+
+    value: Any
+    id: int
+
+
+def _place(connection: Connection, identity: bytes, sort: str | None) -> _Place:
+    value = literal(None) if sort is None else _sortable(sort)
+    row = connection.execute(select(value, attempts.c.id).where(attempts.c.identity == identity)).first()
+    if row is None:
+        raise InputError(f"there is no attempt {identity.hex()} to go on after", hint="begin with the first page")
+    return _Place(row[0], row[1])
+
+
+def _sortable(name: str) -> ColumnElement[Any]:
+    if name not in SORTABLE:
+        raise InputError(f'"{name}" is not a column to sort by', hint=f"one of {', '.join(SORTABLE)}")
+    return attempts.c[name]
+
+
+def _parts(
+    chosen: Select[Any], sort: str | None, reverse: bool, after: _Place | None, *, whole: bool
+) -> Iterator[Select[Any]]:
+    """Yield the queries whose results are, one behind the other, what is searched for in its order.
+
+    Those of which the column is known come first. Where they are asked for alone, an index has them in their order,
+    and attempts with the same value in that of their ids.
+    """
+    number = attempts.c.id
     if sort is None:
-        return [number.desc() if reverse else number]
-    if sort not in SORTABLE:
-        raise InputError(f'"{sort}" is not a column to sort by', hint=f"one of {', '.join(SORTABLE)}")
-    column = attempts.c[sort]
-    largest_first = column.type.python_type is not str
-    ordered = column.desc() if largest_first != reverse else column.asc()
-    return [ordered.nulls_last(), attempts.c.id]
+        if after is not None:
+            chosen = chosen.where(number < after.id if reverse else number > after.id)
+        # In the order of the ids themselves, a database would rather read everything than use another index.
+        ordered: ColumnElement[int] = number + 0 if whole else number
+        yield chosen.order_by(ordered.desc() if reverse else ordered)
+        return
+    column = _sortable(sort)
+    falling = (column.type.python_type is not str) != reverse
+    if after is None or after.value is not None:
+        known = chosen.where(column.is_not(None))
+        if after is not None:
+            # Only with the bound on the column alone, too, do both databases begin in the midst of its index.
+            known = known.where(
+                column <= after.value if falling else column >= after.value,
+                or_(
+                    column < after.value if falling else column > after.value,
+                    number < after.id if falling else number > after.id,
+                ),
+            )
+        yield known.order_by(column.desc(), number.desc()) if falling else known.order_by(column, number)
+    unknown = chosen.where(column.is_(None))
+    if after is not None and after.value is None:
+        unknown = unknown.where(number < after.id if falling else number > after.id)
+    yield unknown.order_by(number.desc() if falling else number)
 
 
 def _belonging(connection: Connection, table: Table, ids: Sequence[int]) -> dict[int, list[tuple[str, str]]]:
@@ -88,17 +177,20 @@ def histories(
     *,
     by: str | None = "category",
     resources: Sequence[Resource] = tuple(Resource),
+    newest: int | None = None,
 ) -> dict[str, History]:
     """Return what past attempts used, in one query: a history for each category, each label, or with None for all.
 
-    The fewer resources, the faster. A category that is not known has an empty name.
+    The fewer resources, the faster. A category that is not known has an empty name. With `newest`, only so many count,
+    those that were stored last.
     """
     requested = [resource for resource in resources if f"requested_{resource}" in AMOUNTS]
     finished = case((_FINISHED, 1), else_=0)
-    columns = [attempts.c[resource] for resource in resources]
+    columns: list[ColumnElement[Any]] = [attempts.c[resource] for resource in resources]
     columns += [attempts.c[f"requested_{resource}"] for resource in requested]
-    found = columns_by_group(archive, [*columns, attempts.c.input_bytes, finished, _ran_out()], search, by=by)
-    methods = _memory_methods(archive, search, by) if Resource.MEMORY in resources else {}
+    columns += [attempts.c.input_bytes, finished, _ran_out()]
+    found = columns_by_group(archive, columns, search, by=by, newest=newest)
+    methods = _memory_methods(archive, search, by, newest) if Resource.MEMORY in resources else {}
     return {group: _history(table, resources, requested, methods.get(group, {})) for group, table in found.items()}
 
 
@@ -133,12 +225,12 @@ def _ran_out() -> ColumnElement[int]:
     return case((attempts.c.exhausted.is_(None), -1), (after_all, -1), else_=place)
 
 
-def _memory_methods(archive: Archive, search: Search, by: str | None) -> dict[str, dict[str, int]]:
+def _memory_methods(archive: Archive, search: Search, by: str | None, newest: int | None) -> dict[str, dict[str, int]]:
     """Return how memory was measured in each group, and of how many attempts."""
     group = _group_column(by)
     known = [_FINISHED, attempts.c.memory.is_not(None), attempts.c.memory_method.is_not(None)]
-    counted = select(group, attempts.c.memory_method, func.count())
-    counted = counted.where(*known, *search.conditions(archive.engine.dialect.name)).group_by(text("1"), text("2"))
+    counted = select(group, attempts.c.memory_method, func.count()).where(*known)
+    counted = counted.where(_of_newest(search, archive, newest)).group_by(text("1"), text("2"))
     found: dict[str, dict[str, int]] = defaultdict(dict)
     with connect(archive.engine) as connection:
         for name, method, count in connection.execute(counted):
@@ -160,7 +252,12 @@ def _history(
 
 
 def columns_by_group(
-    archive: Archive, columns: Sequence[ColumnElement[Any]], search: Search, *, by: str | None = "category"
+    archive: Archive,
+    columns: Sequence[ColumnElement[Any]],
+    search: Search,
+    *,
+    by: str | None = "category",
+    newest: int | None = None,
 ) -> dict[str, FloatArray]:
     """Return numbers for each group: an array a column, one number an attempt, oldest first; NaN is unknown.
 
@@ -168,7 +265,7 @@ def columns_by_group(
     """
     group = _group_column(by)
     when = func.coalesce(attempts.c.ended, attempts.c.started, attempts.c.submitted)
-    chosen = select(group, when, attempts.c.id, *columns).where(*search.conditions(archive.engine.dialect.name))
+    chosen = select(group, when, attempts.c.id, *columns).where(_of_newest(search, archive, newest))
     numbers: dict[str, int] = {}
     tables = [_numbers(batch, numbers) for batch in _batches(archive, chosen)]
     if not tables:
@@ -178,6 +275,15 @@ def columns_by_group(
     order = np.lexsort((table[2], np.where(np.isnan(table[1]), -np.inf, table[1]), table[0]))
     parts = np.split(order, np.searchsorted(table[0][order], np.arange(1, len(numbers))))
     return {name: table[3:, part] for name, part in zip(numbers, parts, strict=True)}
+
+
+def _of_newest(search: Search, archive: Archive, newest: int | None) -> ColumnElement[bool]:
+    """Return the condition of the attempts that are searched for; with `newest`, of those that were stored last."""
+    conditions = and_(true(), *search.conditions(archive.engine.dialect.name))
+    if newest is None:
+        return conditions
+    last = select(attempts.c.id).where(conditions).order_by(attempts.c.id.desc()).limit(newest)
+    return attempts.c.id.in_(last)
 
 
 def _group_column(by: str | None) -> ColumnElement[Any]:

@@ -36,6 +36,8 @@ class Search:
     executable: str | None = None
     input: str | None = None
     output: str | None = None
+    file: str | None = None
+    """It read or wrote this file."""
     exit_status: int | None = None
     outcome: Outcome | None = None
     exhausted: Resource | None = None
@@ -79,6 +81,8 @@ class Search:
         found += [_compared(condition) for condition in self.where]
         found += [_has(fields, key, value) for key, value in self.fields.items()]
         found += [_has(files, role, name) for role, name in ((INPUT, self.input), (OUTPUT, self.output)) if name]
+        if self.file:
+            found.append(column.id.in_(select(files.c.attempt).where(files.c.name == short(self.file))))
         if self.since is not None:
             found.append(column.ended >= self.since)
         if self.until is not None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli.archive.options import archive_option, moment, search_options
+from tonnage.cli.archive.options import archive_option, search_options
 from tonnage.cli.options import json_option, print_json
 from tonnage.cli.tables import counted
 
@@ -30,6 +30,7 @@ def command(
     Example: tonnage archive forget --older-than 730d --keep 1000 --yes
     """
     from tonnage.archive import EVERYTHING, Archive, count_forgettable, forget
+    from tonnage.logs.moments import moment
 
     if search == EVERYTHING and older_than is None and keep is None:
         raise click.UsageError("this would remove everything: say what, with --older-than, --keep or a filter")

@@ -1,26 +1,24 @@
 """Options that several subcommands of ``tonnage archive`` share."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tonnage.errors import InputError
 from tonnage.jobs import Outcome, Resource
 from tonnage.written import pairs
 
 if TYPE_CHECKING:
     from tonnage.archive import Search
 
-__all__ = ["archive_option", "moment", "search_options"]
+__all__ = ["archive_option", "search_options"]
 
 archive_option = click.option(
     "--archive", "url", metavar="URL", help="The archive.  [default: $TONNAGE_ARCHIVE, else a file of yours]"
 )
 
-_OTHERS = ("input", "output_file", "exit_status", "outcome", "exhausted", "since", "until", "where", "field")
+_OTHERS = ("input", "output_file", "file", "exit_status", "outcome", "exhausted", "since", "until", "where", "field")
 _TEXTS = {
     "workflow": "Of this workflow: its name or checksum.",
     "run": "Of this run.",
@@ -46,6 +44,7 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
         *(click.option(f"--{name}", metavar="TEXT", help=explanation) for name, explanation in _TEXTS.items()),
         click.option("--input-file", "input", metavar="NAME", help="That read this file."),
         click.option("--output-file", "output_file", metavar="NAME", help="That wrote this file."),
+        click.option("--file", metavar="NAME", help="That read or wrote this file."),
         click.option("--exit", "exit_status", type=int, metavar="N", help="That ended with this exit status."),
         click.option("--outcome", type=click.Choice([one.value for one in Outcome]), help="That ended this way."),
         click.option("--exhausted", type=click.Choice([one.value for one in Resource]), help="That ran out of this."),
@@ -72,6 +71,7 @@ def _search(
 ) -> "Search":
     from tonnage.archive import Search
     from tonnage.logs.conditions import Condition
+    from tonnage.logs.moments import moment
 
     return Search(
         output=output_file,
@@ -83,25 +83,3 @@ def _search(
         fields=pairs(field, "--field"),
         **others,
     )
-
-
-def moment(text: str) -> float:
-    """Return a date such as ``2026-11-15``, or how long ago something was, ``30d``, as seconds since 1970."""
-    import time
-
-    from tonnage.logs import amounts
-    from tonnage.logs.log import UnusableError
-    from tonnage.logs.zones import zone
-    from tonnage.units import parse_seconds
-
-    # What is only digits could be a year, seconds, or a moment: a guess could remove the wrong jobs.
-    with suppress(UnusableError, InputError):
-        if not text.strip().isdigit():
-            found = amounts.moment(text, "it", zone())
-            if found is not None:
-                return found
-    with suppress(InputError):
-        if not text.strip().isdigit():
-            return time.time() - parse_seconds(text)
-    hint = "write one such as 2026-11-15, 2026-11-15T12:30 or 30d"
-    raise InputError(f'"{text}" is neither a date nor a time span', hint=hint)

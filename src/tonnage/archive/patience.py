@@ -1,0 +1,48 @@
+"""Questions that may not take for ever: a server's clients share one archive."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from time import monotonic
+from typing import Any
+
+from sqlalchemy import Connection, Engine, event
+
+__all__ = ["interruptible", "within"]
+
+_DEADLINE: ContextVar[float | None] = ContextVar("deadline", default=None)
+_STEPS = 20_000  # of SQLite's machine: some tenths of a millisecond
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Let no question to an interruptible database, asked in this block, take longer than that."""
+    token = _DEADLINE.set(monotonic() + seconds)
+    try:
+        yield
+    finally:
+        _DEADLINE.reset(token)
+
+
+def interruptible(engine: Engine) -> None:
+    """Let `within` interrupt what is asked over this engine from now on."""
+    if engine.dialect.name == "sqlite":
+        event.listen(engine, "connect", _watch_sqlite)
+    else:
+        event.listen(engine, "begin", _tell_postgres)
+
+
+def _watch_sqlite(driver: Any, record: Any) -> None:  # noqa: ANN401, ARG001 (SQLAlchemy's own signature)
+    driver.set_progress_handler(_is_over, _STEPS)
+
+
+def _is_over() -> bool:
+    deadline = _DEADLINE.get()
+    return deadline is not None and monotonic() > deadline
+
+
+def _tell_postgres(connection: Connection) -> None:
+    deadline = _DEADLINE.get()
+    if deadline is not None:
+        left = max(1, round(1000 * (deadline - monotonic())))
+        connection.exec_driver_sql(f"SET LOCAL statement_timeout = {left}")
