@@ -1,0 +1,75 @@
+"""The token of who writes to an archive on a web server: the server and its clients look for it in one place."""
+
+import os
+import secrets
+from pathlib import Path
+
+from tonnage.archive.url import data_folder
+from tonnage.errors import InputError
+
+__all__ = ["find_token", "make_token", "token_file"]
+
+_SHORTEST = 16
+_LONGEST = 1000
+
+
+def token_file() -> Path:
+    """Return the file that holds the user's token, unless another is named."""
+    return data_folder() / "token"
+
+
+def find_token(file: Path | None = None) -> str | None:
+    """Return the token in a file; by default $TONNAGE_TOKEN, else that in the user's own file, else None."""
+    if file is not None:
+        return _read(file)
+    text = os.environ.get("TONNAGE_TOKEN")
+    if text:
+        return _checked(text, "$TONNAGE_TOKEN")
+    return _read(token_file()) if token_file().exists() else None
+
+
+def make_token(file: Path | None = None) -> tuple[str, str]:
+    """Return the token and where it stands; a file that is not there is made, for its owner's eyes only."""
+    if file is None and os.environ.get("TONNAGE_TOKEN"):
+        return _checked(os.environ["TONNAGE_TOKEN"], "$TONNAGE_TOKEN"), "$TONNAGE_TOKEN"
+    file = file or token_file()
+    if not file.exists():
+        _write(file)
+    return _read(file), str(file)
+
+
+def _write(file: Path) -> None:
+    """Make the file whole or not at all: who comes second finds the first one's token."""
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w") as opened:
+            opened.write(f"{secrets.token_urlsafe(32)}\n")
+        try:
+            os.link(temporary, file)
+        except FileExistsError:
+            pass
+        finally:
+            temporary.unlink()
+    except OSError as error:
+        raise InputError(f"the token cannot be written: {error.strerror}", path=file) from None
+
+
+def _read(file: Path) -> str:
+    try:
+        text = file.read_bytes()[: _LONGEST + 2].decode("ascii")
+    except OSError as error:
+        raise InputError(f"the token cannot be read: {error.strerror}", path=file) from None
+    except UnicodeDecodeError:
+        raise InputError("holds no token: it has letters outside of ASCII", path=file) from None
+    return _checked(text, file)
+
+
+def _checked(text: str, place: object) -> str:
+    """Return a token that can stand in a header, and that nobody guesses."""
+    token = text.strip()
+    if not _SHORTEST <= len(token) <= _LONGEST or not token.isprintable() or " " in token:
+        hint = f"it is one word of {_SHORTEST} to {_LONGEST:,} ASCII letters and digits"
+        raise InputError("holds no token", path=place, hint=hint)
+    return token

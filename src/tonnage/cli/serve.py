@@ -1,0 +1,86 @@
+"""``tonnage serve``: pages and a REST interface over an archive."""
+
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tonnage.cli.archive.options import archive_option
+from tonnage.errors import InputError
+
+if TYPE_CHECKING:
+    from tonnage.archive import Archive
+
+__all__ = ["serve"]
+
+
+@click.command()
+@archive_option
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to serve at.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 takes a free one.")
+@click.option(
+    "--runs",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="FOLDER",
+    help="Show the runs that are in this folder, too; may be repeated.",
+)
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Who writes must know what stands here.  [default: $TONNAGE_TOKEN, else a file of yours]",
+)
+@click.option("--private", is_flag=True, help="Who reads must know the token, too.")
+@click.option("--allow-host", multiple=True, metavar="NAME", help="A name that this server is called by; repeatable.")
+@click.option("-v", "--verbose", is_flag=True, help="Log every request.")
+def serve(
+    url: str | None,
+    host: str,
+    port: int,
+    runs: tuple[Path, ...],
+    token_file: Path | None,
+    private: bool,
+    allow_host: tuple[str, ...],
+    verbose: bool,
+) -> None:
+    """Serve pages and a REST interface over the archive, until Ctrl-C.
+
+    \b
+    Example: tonnage serve
+             tonnage serve --archive postgresql://me@db.example.org/jobs --port 8080
+    """
+    try:
+        from tonnage.serve.server import serve as run
+    except ModuleNotFoundError as error:
+        message = f"serve needs the package {error.name}"
+        raise InputError(message, hint="pip install 'tonnage[serve]'") from None
+    from tonnage.archive.token import make_token
+    from tonnage.serve.settings import Settings
+
+    token, place = make_token(token_file)
+    settings = Settings(
+        archive=url,
+        host=host,
+        port=port,
+        runs=runs,
+        token=token,
+        private=private,
+        hosts=frozenset(name.lower() for name in allow_host),
+    )
+
+    def ready(address: str, archive: "Archive") -> None:
+        click.echo(f"Tonnage serves {archive} at {address} until Ctrl-C")
+        click.echo(f"  who {'reads or ' if private else ''}writes needs the token in {place}")
+        if not _is_loopback(host):
+            click.echo(f"  others can reach it, and {'need the token' if private else 'read everything'}", err=True)
+
+    run(settings, ready, verbose=verbose)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

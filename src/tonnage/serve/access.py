@@ -1,0 +1,143 @@
+"""Who may do what: the token, the cookie that stands for it, the names of the server, and what browsers are told.
+
+Whoever writes sends ``Authorization: Bearer TOKEN``, or is logged in with a cookie; since a browser sends cookies
+along with whatever another site makes it ask for, the cookie counts only for requests from our own pages.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import quote, urlsplit
+
+from fastapi import Security
+from fastapi.security import HTTPBearer
+from starlette.datastructures import MutableHeaders
+from starlette.responses import RedirectResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tonnage.serve.problems import refuse, wants_page
+from tonnage.serve.settings import Settings
+
+__all__ = ["COOKIE", "POLICY", "Access", "Guard", "cookie_value", "token_wanted"]
+
+COOKIE = "tonnage"
+_READING = ("GET", "HEAD", "OPTIONS")
+_FOR_ALL = ("/login", "/static/")  # what one needs before one is logged in
+_QUESTIONS = ("/login", "/api/past", "/api/replays")  # asked with POST, but nothing is stored
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+token_wanted = Security(HTTPBearer(auto_error=False, description="The server's token; Guard checks it."))
+"""For a route's `dependencies`: says in the description of the interface that it needs the token."""
+
+
+def cookie_value(token: str) -> str:
+    """Return what the cookie of who has logged in holds: proof that the token was known, not the token."""
+    return hmac.digest(token.encode(), b"tonnage: logged in", hashlib.sha256).hex()
+
+
+class Access:
+    """What a request's headers say about who asks."""
+
+    def __init__(self, settings: Settings, headers: Mapping[bytes, bytes]) -> None:
+        self._settings = settings
+        self._headers = headers
+
+    @property
+    def named(self) -> bool:
+        """Whether any token came along, right or wrong."""
+        return b"authorization" in self._headers
+
+    @property
+    def by_token(self) -> bool:
+        """Whether the right token came along."""
+        kind, _, token = self._headers.get(b"authorization", b"").partition(b" ")
+        return kind.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._settings.token.encode())
+
+    @property
+    def by_cookie(self) -> bool:
+        """Whether a browser that has logged in asks."""
+        try:
+            found = SimpleCookie(self._headers.get(b"cookie", b"").decode("latin-1")).get(COOKIE)
+        except CookieError:
+            return False
+        right = cookie_value(self._settings.token)
+        return found is not None and hmac.compare_digest(found.value.encode(), right.encode())
+
+    @property
+    def from_here(self) -> bool:
+        """Whether the browser says that one of our own pages asks."""
+        site = self._headers.get(b"sec-fetch-site")
+        if site is not None:
+            return site == b"same-origin"
+        origin = urlsplit(self._headers.get(b"origin", b"").decode("latin-1"))
+        return bool(origin.netloc) and origin.netloc.encode("latin-1") == self._headers.get(b"host")
+
+
+class Guard:
+    """Looks at every request before anything else does, and at every answer last."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app = app
+        self._settings = settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request pass, or refuse it."""
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+
+        async def safely(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+                # Unless a route knows better: what is private stays out of shared stores.
+                headers.setdefault("Cache-Control", "no-store" if self._settings.private else "no-cache")
+            await send(message)
+
+        problem = self._wrong_host(scope) or self._wrong_path(scope)
+        if problem:
+            return await refuse(scope, receive, safely, *problem)
+        return await self._checked(scope, receive, safely)
+
+    async def _checked(self, scope: Scope, receive: Receive, send: Send) -> None:
+        access = Access(self._settings, dict(scope["headers"]))
+        path, reading = str(scope["path"]), scope["method"] in _READING or scope["path"] in _QUESTIONS
+        free = path.startswith(_FOR_ALL) if self._settings.private else True
+        if access.by_token or (reading and (free or access.by_cookie)):
+            return await self._app(scope, receive, send)
+        if access.by_cookie and not access.named:
+            if access.from_here:
+                return await self._app(scope, receive, send)
+            hint = "the browser says that another site asks; scripts send Authorization: Bearer TOKEN"
+            return await refuse(scope, receive, send, 403, "only pages of this server may write", hint)
+        if reading and wants_page(scope):
+            answer = RedirectResponse(f"/login?next={quote(path)}", 303)
+            return await answer(scope, receive, send)
+        error = "the token is wrong" if access.named else "the token is missing"
+        hint = "send Authorization: Bearer TOKEN; the server said at its start where the token is"
+        return await refuse(scope, receive, send, 401, error, hint, {"WWW-Authenticate": "Bearer"})
+
+    def _wrong_host(self, scope: Scope) -> tuple[int, str, str | None] | None:
+        hosts = [value for name, value in scope["headers"] if name == b"host"]
+        if len(hosts) != 1:
+            return 400, "a request names one host", None
+        text = hosts[0].decode("latin-1")
+        name = text.rpartition(":")[0] if text.rpartition(":")[2].isdigit() and ":" in text else text
+        if self._settings.called_by(name):
+            return None
+        # A name that somebody turned to this address, so that a browser takes their pages and ours for one site.
+        return 421, f"this server is not called {name}", "tonnage serve --allow-host NAME lets it be"
+
+    def _wrong_path(self, scope: Scope) -> tuple[int, str, str | None] | None:
+        return (400, "the address holds a NUL", None) if "\0" in scope["path"] else None

@@ -1,0 +1,41 @@
+"""The server's parts, put together."""
+
+from importlib.resources import files
+from pathlib import Path
+
+from fastapi import FastAPI
+from starlette.staticfiles import StaticFiles
+
+from tonnage import __version__
+from tonnage.archive import Archive
+from tonnage.serve import health, login
+from tonnage.serve.access import Guard
+from tonnage.serve.limits import Bounded
+from tonnage.serve.problems import add_handlers
+from tonnage.serve.settings import Settings
+from tonnage.serve.site import Site
+
+__all__ = ["make_app"]
+
+_ABOUT = "Sizes, searches and stores the jobs of an archive. Amounts are bytes, seconds and cores; unknown is null."
+
+
+def make_app(settings: Settings, archive: Archive) -> FastAPI:
+    """Return the server of an archive."""
+    app = FastAPI(
+        title="Tonnage",
+        version=__version__,
+        description=_ABOUT,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.state.site = Site(settings, archive)
+    add_handlers(app)
+    for module in (health, login):
+        app.include_router(module.router)
+    app.mount("/static", StaticFiles(directory=Path(str(files("tonnage.serve") / "static"))))
+    # The one that is added last sees a request first.
+    app.add_middleware(Bounded, settings=settings)
+    app.add_middleware(Guard, settings=settings)
+    return app

@@ -1,0 +1,123 @@
+"""What goes wrong, in the caller's words: a status, `{"error": ..., "hint": ...}`, and for people a page."""
+
+import logging
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from tonnage.errors import InputError, TonnageError
+
+__all__ = ["Problem", "add_handlers", "answered", "problems", "refuse", "wants_page"]
+
+_log = logging.getLogger(__name__)
+_LONGEST = 500
+_AGAIN = 5
+_DRAINED = 32 * 2**20
+
+
+class Problem(BaseModel):
+    """What went wrong."""
+
+    error: str
+    """In one sentence."""
+    hint: str | None = None
+    """What can be done about it."""
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the description of answers with these statuses, for a route's `responses`."""
+    return {status: {"model": Problem, "description": HTTPStatus(status).phrase} for status in statuses}
+
+
+def wants_page(scope: Scope) -> bool:
+    """Whether a person in front of a browser asks."""
+    accepted = dict(scope["headers"]).get(b"accept", b"")
+    return not str(scope["path"]).startswith("/api/") and b"text/html" in accepted
+
+
+def answered(
+    scope: Scope, status: int, error: str, hint: str | None = None, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return the answer that says what went wrong."""
+    error = error if len(error) <= _LONGEST else f"{error[:_LONGEST]}..."
+    if wants_page(scope):
+        from tonnage.serve.pages import render
+
+        context = {"status": status, "phrase": HTTPStatus(status).phrase, "error": error, "hint": hint}
+        return HTMLResponse(render("problem.html", **context), status, headers)
+    return JSONResponse({"error": error, "hint": hint}, status, headers)
+
+
+async def refuse(
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    status: int,
+    error: str,
+    hint: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> None:
+    """Refuse a request whose body was not read.
+
+    Who still sends while the connection is closed may never see the answer, so some of the body is read first; who
+    waits to be asked for it, as curl does, is not asked.
+    """
+    if b"expect" not in dict(scope["headers"]):
+        taken, more = 0, True
+        while more and taken <= _DRAINED:
+            message = await receive()
+            taken += len(message.get("body", b""))
+            more = message["type"] == "http.request" and message.get("more_body", False)
+    headers = {**(headers or {}), "Connection": "close"}
+    await answered(scope, status, error, hint, headers)(scope, receive, send)
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Let the errors of Tonnage and of FastAPI become answers; nobody sees a traceback."""
+    app.add_exception_handler(TonnageError, _tonnage_error)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(Exception, _bug)
+
+
+async def _tonnage_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, TonnageError)  # noqa: S101 (for mypy: handlers are registered by type)
+    if isinstance(error, InputError):
+        return answered(request.scope, 422, str(error), error.hint)
+    return answered(request.scope, 503, str(error), error.hint, {"Retry-After": str(_AGAIN)})
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)  # noqa: S101
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
+    more = len(error.errors()) - 1
+    hint = f"and {more} more" if more else None
+    if first["type"] == "json_invalid":
+        return answered(request.scope, 400, f"the body is not JSON: {first['ctx']['error']}", hint)
+    return answered(request.scope, 422, f"{place}: {first['msg']}", hint)
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101
+    said = {404: "there is nothing here", 405: f"{request.method} is not possible here"}
+    detail = said.get(error.status_code, error.detail) if error.detail == _phrase(error.status_code) else error.detail
+    hint = {404: "/docs says what there is"}.get(error.status_code)
+    return answered(request.scope, error.status_code, detail, hint, error.headers)
+
+
+async def _bug(request: Request, error: Exception) -> Response:
+    """Answer what must not happen; the server's log has the rest."""
+    _log.error("%s %s", request.method, request.url.path, exc_info=error)
+    return answered(request.scope, 500, "the server made a mistake; its log says more")
+
+
+def _phrase(status: int) -> str:
+    return HTTPStatus(status).phrase

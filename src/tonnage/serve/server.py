@@ -1,0 +1,63 @@
+"""The process that serves: a socket, uvicorn, and an orderly end."""
+
+import logging
+import socket
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+
+import uvicorn
+
+from tonnage.archive import Archive
+from tonnage.errors import InputError
+from tonnage.serve.app import make_app
+from tonnage.serve.settings import Settings
+
+__all__ = ["serve"]
+
+_GRACE = 3
+_MOST_CONNECTIONS = 500
+_BACKLOG = 512
+
+
+def serve(settings: Settings, ready: Callable[[str, Archive], None], *, verbose: bool = False) -> None:
+    """Serve an archive until somebody interrupts; `ready` is told the address and the archive."""
+    with closing(_listen(settings)) as listening, Archive.open(settings.archive, create=True) as archive:
+        port = int(listening.getsockname()[1])
+        app = make_app(replace(settings, port=port), archive)
+        logging.basicConfig(
+            level=logging.INFO if verbose else logging.WARNING, format="%(asctime)s %(levelname)s %(message)s"
+        )
+        config = uvicorn.Config(
+            app,
+            access_log=verbose,
+            log_config=None,
+            server_header=False,
+            proxy_headers=False,  # nobody says on behalf of whom they ask
+            lifespan="off",
+            ws="none",
+            limit_concurrency=_MOST_CONNECTIONS,
+            timeout_graceful_shutdown=_GRACE,
+        )
+        ready(_address(settings.host, port), archive)
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def _listen(settings: Settings) -> socket.socket:
+    """Return a socket at which clients can knock already."""
+    host, port = settings.host.removeprefix("[").removesuffix("]"), settings.port
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(found[0], socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(found[4])
+        listening.listen(_BACKLOG)
+    except (OSError, UnicodeError, OverflowError) as error:
+        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        hint = "another server is there: --port 0 takes a free port" if "in use" in said else None
+        raise InputError(f"cannot listen at {host}, port {port}: {said}", hint=hint) from None
+    return listening
+
+
+def _address(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}/" if ":" in host and not host.startswith("[") else f"http://{host}:{port}/"

@@ -1,0 +1,198 @@
+"""Who may do what, and what becomes of requests that nobody should send."""
+
+import socket
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from serve.serving import TOKEN, Server
+from tonnage.archive.token import find_token, make_token
+from tonnage.errors import InputError
+from tonnage.serve.settings import Settings
+
+MIB = 2**20
+
+
+def test_the_server_says_who_it_is_on_both_databases(url: str, tmp_path: Path) -> None:
+    with Server(url, folder=tmp_path) as server:
+        answer = server.client.get("/api/health")
+        assert answer.status_code == 200
+        assert answer.json()["schema"] == 1
+        assert answer.json()["archive"] == url.partition(":")[0]
+
+
+def test_ctrl_c_ends_the_server_as_it_ends_other_verbs(tmp_path: Path) -> None:
+    with Server(str(tmp_path / "a.db"), folder=tmp_path) as server:
+        server.client.get("/api/health")
+        assert server.interrupt() == 130
+        assert "Traceback" not in server.log.read_text()
+
+
+def test_a_port_that_is_taken_is_a_clear_error(served: Server, tmp_path: Path) -> None:
+    port = served.url.rpartition(":")[2]
+    command = [sys.executable, "-m", "tonnage", "serve", "--archive", str(tmp_path / "other.db"), "--port", port]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "in use" in done.stderr
+    assert not (tmp_path / "other.db").exists()
+
+
+def test_what_is_not_there_gets_a_clear_answer(served: Server) -> None:
+    answer = served.client.get("/api/nothing")
+    assert (answer.status_code, answer.json()["error"]) == (404, "there is nothing here")
+    page = served.client.get("/nothing", headers={"Accept": "text/html"})
+    assert page.status_code == 404
+    assert "there is nothing here" in page.text
+    assert served.client.delete("/api/health", headers=served.token).status_code == 405
+
+
+def test_answers_tell_browsers_to_trust_nobody(served: Server) -> None:
+    for path in ("/api/health", "/login", "/api/nothing", "/static/icon.svg"):
+        headers = served.client.get(path).headers
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert "script-src 'self';" in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+        assert "server" not in headers
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [("127.0.0.1", 200), ("localhost:99", 200), ("[::1]:80", 200), ("evil.example.org", 421), ("", 421)],
+)
+def test_only_its_own_names_reach_the_server(served: Server, host: str, status: int) -> None:
+    assert served.client.get("/api/health", headers={"Host": host}).status_code == status
+
+
+def test_more_names_can_be_allowed(tmp_path: Path) -> None:
+    with Server(str(tmp_path / "a.db"), "--allow-host", "Jobs.example.org", folder=tmp_path) as server:
+        assert server.client.get("/api/health", headers={"Host": "jobs.example.org"}).status_code == 200
+        assert server.client.get("/api/health", headers={"Host": "example.org"}).status_code == 421
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        ({"Authorization": "Bearer wrong"}, 401),
+        ({"Authorization": f"Basic {TOKEN}"}, 401),
+        ({"Authorization": f"Bearer {TOKEN}x"}, 401),
+        ({"Authorization": "Bearer é"}, 401),
+        ({"Authorization": f"Bearer {TOKEN}"}, 303),
+    ],
+)
+def test_who_writes_must_know_the_token(served: Server, headers: dict[str, str], status: int) -> None:
+    encoded = {name.encode(): value.encode() for name, value in headers.items()}
+    answer = served.client.post("/logout", headers=encoded)
+    assert answer.status_code == status
+    if status == 401:
+        assert "token" in answer.json()["error"]
+        assert answer.headers["www-authenticate"] == "Bearer"
+
+
+def test_a_cookie_writes_only_from_our_own_pages(served: Server) -> None:
+    assert served.client.post("/login", data={"token": "no"}).status_code == 403
+    answer = served.client.post("/login", data={"token": TOKEN, "next": "/search?a=1"})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/search?a=1")
+    assert "HttpOnly" in answer.headers["set-cookie"]
+    assert TOKEN not in answer.headers["set-cookie"]
+    assert served.client.post("/logout").status_code == 403  # nobody says where it comes from
+    for there in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example.org"}, {"Origin": "null"}):
+        assert served.client.post("/logout", headers=there).status_code == 403
+    for here in ({"Sec-Fetch-Site": "same-origin"}, {"Origin": served.url}):
+        served.client.post("/login", data={"token": TOKEN})
+        assert served.client.post("/logout", headers=here).status_code == 303
+
+
+@pytest.mark.parametrize("target", ["https://evil.example.org", "//evil.example.org", "/\\evil.example.org", "/a\n"])
+def test_logging_in_leads_nowhere_else(served: Server, target: str) -> None:
+    answer = served.client.post("/login", data={"token": TOKEN, "next": target})
+    assert answer.headers["location"] == "/"
+
+
+def test_a_private_server_shows_nothing_to_strangers(tmp_path: Path) -> None:
+    with Server(str(tmp_path / "a.db"), "--private", folder=tmp_path) as server:
+        for path in ("/api/health", "/openapi.json", "/docs", "/", "/search", "/api/attempts"):
+            answer = server.client.get(path)
+            assert answer.status_code == 401, path
+        page = server.client.get("/", headers={"Accept": "text/html"})
+        assert (page.status_code, page.headers["location"]) == (303, "/login?next=/")
+        assert server.client.get("/login").status_code == 200
+        assert server.client.get("/static/pages.css").status_code == 200
+        assert server.client.get("/api/health", headers=server.token).status_code == 200
+        server.client.post("/login", data={"token": TOKEN})
+        answer = server.client.get("/api/health")
+        assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-store")
+
+
+def test_a_body_that_is_too_long_is_refused_however_it_comes(served: Server) -> None:
+    head = b'--b\r\nContent-Disposition: form-data; name="token"; filename="a"\r\n\r\n'
+    pieces = [head, *[b"x" * MIB] * 9]
+    headers = {"Content-Type": "multipart/form-data; boundary=b"}
+    for content in (b"".join(pieces), iter(pieces)):  # with and without Content-Length
+        answer = served.client.post("/login", content=content, headers=headers)
+        assert (answer.status_code, answer.json()["error"]) == (413, "the body is longer than 8 MiB")
+
+
+@pytest.mark.parametrize(
+    "request_line",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET /\0 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"\x16\x03\x01\x02\x00",
+        b"x" * 200_000,
+    ],
+)
+def test_what_is_no_request_is_answered_with_400(served: Server, request_line: bytes) -> None:
+    with connected(served) as client:
+        client.sendall(request_line)
+        client.shutdown(socket.SHUT_WR)
+        assert b" 400 " in client.recv(1000).split(b"\r\n")[0]
+    assert served.client.get("/api/health").status_code == 200
+
+
+def connected(server: Server) -> socket.socket:
+    host, _, port = server.url.removeprefix("http://").partition(":")
+    return socket.create_connection((host, int(port)), timeout=30)
+
+
+def test_names_are_matched_without_regard_to_capitals() -> None:
+    settings = Settings(token="t" * 20, host="Example.org", hosts=frozenset({"jobs"}))
+    assert settings.called_by("EXAMPLE.ORG")
+    assert settings.called_by("jobs.")
+    assert settings.called_by("192.168.0.7")
+    assert not settings.called_by("127.0.0.1.evil.org")
+
+
+def test_a_token_is_made_once_and_for_its_owner_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TONNAGE_TOKEN", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert find_token() is None
+    token, place = make_token()
+    assert stat.S_IMODE(Path(place).stat().st_mode) == 0o600
+    assert make_token() == (token, place)
+    assert find_token() == token
+    assert [file.name for file in Path(place).parent.iterdir()] == ["token"]
+    monkeypatch.setenv("TONNAGE_TOKEN", TOKEN)
+    assert find_token() == TOKEN
+
+
+@pytest.mark.parametrize("text", ["", "short", "two words that are long enough", "é" * 20, "a" * 2000])
+def test_what_is_no_token_is_an_error(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "token"
+    file.write_text(text)
+    with pytest.raises(InputError, match="token"):
+        make_token(file)
+
+
+def test_a_client_that_sends_its_body_drop_by_drop_does_not_keep_others_waiting(served: Server) -> None:
+    with connected(served) as slow:
+        slow.sendall(b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n")
+        slow.sendall(b"Content-Type: application/x-www-form-urlencoded\r\n\r\nt")
+        start = time.monotonic()
+        assert served.client.get("/api/health").status_code == 200
+        assert time.monotonic() - start < 5
