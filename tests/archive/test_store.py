@@ -179,7 +179,7 @@ def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
     ("text", "expected"),
     [
         ("mysql://host/db", "not a kind of archive"),
-        ("http://host/", "cannot be opened yet"),
+        ("http://host/", "this is done where the archive is"),
         ("sqlite://", "does not name a file"),
         ("://", "not an archive"),
     ],

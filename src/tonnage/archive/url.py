@@ -3,16 +3,18 @@
 import os
 from pathlib import Path
 from stat import S_ISREG
+from urllib.parse import SplitResult, urlsplit
 
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from tonnage.errors import InputError
 
-__all__ = ["archive_url", "data_folder", "is_archive", "shown"]
+__all__ = ["archive_url", "data_folder", "is_archive", "is_remote", "remote_url", "shown"]
 
 _SQLITE = b"SQLite format 3"
-_FORMS = "expected sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+_FORMS = "expected sqlite:///FILE, postgresql://USER@HOST/DATABASE or http://SERVER:PORT"
+_REMOTE = ("http://", "https://")
 
 
 def archive_url(text: str | None = None) -> URL:
@@ -20,8 +22,9 @@ def archive_url(text: str | None = None) -> URL:
     text = text or os.environ.get("TONNAGE_ARCHIVE") or str(data_folder() / "archive.db")
     if "://" not in text:
         return URL.create("sqlite", database=str(Path(text).expanduser().absolute()))
-    if text.startswith(("http://", "https://")):
-        raise InputError(f'"{text}": an archive on a web server cannot be opened yet', hint=_FORMS)
+    if is_remote(text):
+        hint = "log in where tonnage serve runs, and name there the archive that it serves"
+        raise InputError("this is done where the archive is, not over its server", path=remote_url(text), hint=hint)
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):
@@ -38,9 +41,34 @@ def archive_url(text: str | None = None) -> URL:
     return URL.create("sqlite", database=str(Path(url.database).absolute()))
 
 
+def is_remote(text: str | None = None) -> bool:
+    """Whether the archive that a text names, by default $TONNAGE_ARCHIVE, is on a server that speaks HTTP."""
+    return (text or os.environ.get("TONNAGE_ARCHIVE") or "").lower().startswith(_REMOTE)
+
+
+def remote_url(text: str | None = None) -> str:
+    """Return the URL of an archive on a server in the form in which it is known: without what makes no difference."""
+    text = text or os.environ.get("TONNAGE_ARCHIVE") or ""
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        raise InputError(f'"{shown(text)}" is not the URL of a server', hint=_FORMS) from None
+    if parts.username is not None or parts.password is not None:
+        hint = "the variable TONNAGE_TOKEN holds the token, where others do not see it"
+        raise InputError(f'"{_without_user(parts)}": name and password do not belong into the URL', hint=hint)
+    odd = not host or parts.query or parts.fragment or any(letter <= " " or letter == "\x7f" for letter in text)
+    if odd or not (text.isascii() and text.isprintable()):
+        raise InputError(f'"{text}" is not the URL of a server', hint="http://server:8000 or https://server/path")
+    host = f"[{host}]" if ":" in str(host) else str(host)
+    usual = {"http": 80, "https": 443}[parts.scheme]
+    place = host if port in (None, usual) else f"{host}:{port}"
+    return f"{parts.scheme}://{place}{parts.path.rstrip('/')}"
+
+
 def is_archive(text: str) -> bool:
     """Whether a source is an archive: a URL of one, or a file that SQLite made."""
-    if text.startswith(("sqlite://", "postgres://", "postgresql://", "postgresql+psycopg://")):
+    if text.startswith(("sqlite://", "postgres://", "postgresql://", "postgresql+psycopg://", *_REMOTE)):
         return True
     try:
         with Path(text).open("rb") as file:
@@ -59,7 +87,11 @@ def shown(url: URL | str) -> str:
 
 
 def data_folder() -> Path:
-    """Return the folder of what Tonnage keeps for this user."""
+    """Return the folder in which Tonnage keeps what is this user's own."""
     base = os.environ.get("XDG_DATA_HOME")
     folder = Path(base) if base and Path(base).is_absolute() else Path("~/.local/share").expanduser()
     return folder / "tonnage"
+
+
+def _without_user(parts: SplitResult) -> str:
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tonnage.archive import Archive
 from tonnage.archive.engine import on_network
+from tonnage.archive.remote import Wanted, contact
 from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import Resource
 from tonnage.run.engine import Engine
@@ -28,7 +28,7 @@ from tonnage.run.journal import Journal
 from tonnage.run.local import Local
 from tonnage.run.machines import SHARED, Room, this_machine
 from tonnage.run.minders import Minders, Seen
-from tonnage.run.past import known_of_task, remember
+from tonnage.run.past import known_of_task, remember, wanted_for_task
 from tonnage.size import STRATEGIES, Plan
 from tonnage.size.learning import Learner
 from tonnage.workflow import Task, Workflow
@@ -54,7 +54,7 @@ class DynamicRun:
         self.home = home
         self.machine = this_machine(home).with_amounts(machine)
         with ExitStack() as opened:  # what is open is closed where something goes wrong here, else when the run ends
-            self._archive = opened.enter_context(Archive.open(archive, create=True))
+            self._contact = opened.enter_context(contact(archive))
             self.folder = new_run(home / f"{name}.run")
             lock = Lock(self.folder)
             opened.callback(lock.release)
@@ -137,6 +137,8 @@ class DynamicRun:
 
     def _go(self) -> None:
         try:
+            self._warn(self._contact.tell(patient=False))
+            self._warn(self._contact.ask(Wanted(workflow=self.name)))
             Local(self._engine, self._journal, self._files, self.folder, self._token, self._minders).drive(
                 self, self._more
             )
@@ -172,7 +174,10 @@ class DynamicRun:
     def _recall(self, task: Task) -> None:
         """Learn from the archive what tasks of a category have used."""
         try:
-            history = known_of_task(self._archive, self.name, task)
+            history = known_of_task(self._contact.archive, self.name, task)
+            if history is None:
+                self._warn(self._contact.ask(wanted_for_task(self.name, task)))
+                history = known_of_task(self._contact.archive, self.name, task)
         except TonnageError as error:
             _log.warning("nothing is known of %s: %s", task.category, error)
             return
@@ -261,12 +266,17 @@ class DynamicRun:
         try:
             self._journal.commit()
             workflow = Workflow.build(self.name, self._engine.tasks)
-            report = remember(self._archive, self._journal, self.folder, workflow, {})
+            report = remember(self._contact, self._journal, self.folder, workflow, {})
         except TonnageError as error:
             _log.warning("the archive did not take in the run %s: %s", self.folder.id, error)
             return
         for reason, count in report.reasons.items():
             _log.warning("the archive skipped attempts: %s (%d)", reason, count)
+        self._warn(self._contact.tell())
+
+    def _warn(self, warnings: list[str]) -> None:
+        for warning in warnings:
+            _log.warning("%s", warning)
 
     def _facts(self, strategy: str) -> dict[str, str]:
         return {

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tonnage.archive import Archive, Report, Search, find, histories, import_source, peaks_by_task
+from tonnage.archive.remote import Contact, Wanted
 from tonnage.jobs import Attempt, Decision, History, Resource
 from tonnage.logs.sources import Source
 from tonnage.run.folders import RunFolder
@@ -20,7 +21,16 @@ from tonnage.units import Bytes
 from tonnage.workflow import Task, Workflow
 from tonnage.workflow.shell import executable
 
-__all__ = ["attempts_of", "known_of", "known_of_task", "peaks_of_tasks", "remember", "sized_by_density"]
+__all__ = [
+    "attempts_of",
+    "known_of",
+    "known_of_task",
+    "peaks_of_tasks",
+    "remember",
+    "sized_by_density",
+    "wanted_for",
+    "wanted_for_task",
+]
 
 _MOST = 5_000  # past jobs of a category that a run learns from: the newest
 _MOST_TASKS = 100_000  # of a workflow whose tasks are looked up one by one
@@ -41,9 +51,20 @@ def known_of(archive: Archive, workflow: Workflow) -> dict[str, History]:
             _take(found, wanted, histories(archive, search))
     for category in wanted - found.keys():
         _take(found, {category}, histories(archive, Search(category=category)))
+    programs = _programs_of(workflow) if wanted - found.keys() else {}
     for category in wanted - found.keys():
-        _take_program(found, archive, category, _program_of(workflow, category))
+        _take_program(found, archive, category, programs[category])
     return {category: _newest(history) for category, history in found.items()}
+
+
+def wanted_for(workflow: Workflow) -> Wanted:
+    """Return what a run of a workflow wants to know: what `known_of` looks for."""
+    return Wanted(workflow=workflow.name, checksum=workflow.checksum, programs=_programs_of(workflow))
+
+
+def wanted_for_task(workflow: str, task: Task) -> Wanted:
+    """Return what a run wants to know about the category of a task: what `known_of_task` looks for."""
+    return Wanted(workflow=workflow, programs={task.category: _telling(executable(task.command))})
 
 
 def peaks_of_tasks(archive: Archive, workflow: Workflow, resource: Resource = Resource.MEMORY) -> dict[int, float]:
@@ -83,10 +104,12 @@ def _take_program(found: dict[str, History], archive: Archive, category: str, pr
             _take(found, {category}, {category: of_program[program]})
 
 
-def _program_of(workflow: Workflow, category: str) -> str | None:
-    """Return the program of a category, where all of its tasks have the same."""
-    programs = {executable(task.command) for task in workflow.tasks if task.category == category}
-    return _telling(programs.pop()) if len(programs) == 1 else None
+def _programs_of(workflow: Workflow) -> dict[str, str | None]:
+    """Return the program of each category; None where its tasks have several, or one that says nothing."""
+    programs: dict[str, set[str | None]] = {}
+    for task in workflow.tasks:
+        programs.setdefault(task.category, set()).add(executable(task.command))
+    return {category: _telling(*found) if len(found) == 1 else None for category, found in programs.items()}
 
 
 def _telling(program: str | None) -> str | None:
@@ -117,14 +140,16 @@ def sized_by_density(archive: Archive, workflow: Workflow) -> Workflow:
 
 
 def remember(
-    archive: Archive, journal: Journal, folder: RunFolder, workflow: Workflow, fields: Mapping[str, str]
+    contact: Contact, journal: Journal, folder: RunFolder, workflow: Workflow, fields: Mapping[str, str]
 ) -> Report:
     """Store a run's attempts that have ended, but for those of which the journal knows that this archive has them."""
+    archive = contact.archive
     stored = f"stored in {archive}"
     settled = journal.settled()
     known = any(True for _ in find(archive, Search(run=folder.id), limit=1))  # it may be a new archive of the same name
     entries = attempts_of(journal, folder, workflow, after=int(journal.facts().get(stored, 0)) if known else 0)
-    report = import_source(archive, Source(str(folder.path), folder.id, "tonnage", entries), fields=fields)
+    source = contact.kept(Source(str(folder.path), folder.id, "tonnage", entries), fields)
+    report = import_source(archive, source, fields=fields)
     journal.note({stored: str(settled)})
     return report
 

@@ -5,14 +5,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tonnage.archive import Archive, run_fraction
+from tonnage.archive import run_fraction
+from tonnage.archive.remote import Contact, contact
 from tonnage.errors import InputError
 from tonnage.jobs import Resource
 from tonnage.rank import rank
 from tonnage.run.engine import Engine
 from tonnage.run.files import Files
 from tonnage.run.folders import RUNS, RunFolder
-from tonnage.run.past import peaks_of_tasks
+from tonnage.run.past import peaks_of_tasks, wanted_for
 from tonnage.run.preparing import Explained, Options, Sizes, check_commands, explained, path_of, sizes_of, world_of
 from tonnage.run.queue import places_of
 from tonnage.run.worlds import World
@@ -57,8 +58,8 @@ class Outlook:
 def preview(workflow: Workflow, options: Options, say: Callable[[str], None]) -> Preview:
     """Return what a run would do at first, without touching anything."""
     check_commands(workflow)
-    with Archive.open(options.archive, create=True) as archive:
-        draft = _Draft(workflow, options, archive, say)
+    with contact(options.archive) as opened:
+        draft = _Draft(workflow, options, opened, say)
         found = explained(draft.sizes, draft.files, range(len(workflow)))
         return Preview(found, draft.scripts() if options.cluster else [])
 
@@ -68,8 +69,8 @@ def outlook(workflow: Workflow, options: Options, strategies: Sequence[str], say
     from tonnage.batch import Cluster
     from tonnage.pack.trial import try_on
 
-    with Archive.open(options.archive, create=True) as archive:
-        draft = _Draft(workflow, options, archive, say)
+    with contact(options.archive) as opened:
+        draft = _Draft(workflow, options, opened, say)
         packing, world = draft.packing(strategies[0]), draft.cluster()
         unknown = packing.unknown(draft.engine)
         if unknown:
@@ -89,10 +90,13 @@ def outlook(workflow: Workflow, options: Options, strategies: Sequence[str], say
 class _Draft:
     """A run that is only thought of."""
 
-    def __init__(self, workflow: Workflow, options: Options, archive: Archive, say: Callable[[str], None]) -> None:
+    def __init__(self, workflow: Workflow, options: Options, contact: Contact, say: Callable[[str], None]) -> None:
         home = path_of(workflow).parent
         self.world: World = world_of(home, options, say)
         self.world.check(workflow)
+        for warning in contact.ask(wanted_for(workflow)):
+            say(warning)
+        archive = contact.archive
         self.sizes: Sizes = sizes_of(workflow, options.strategy, self.world, archive)
         self.folder = RunFolder(home / RUNS / "RUN")
         self.files = Files(home, self.folder, sandbox=options.sandbox)

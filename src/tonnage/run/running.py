@@ -5,8 +5,9 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from tonnage.archive import Archive, run_fraction
+from tonnage.archive import run_fraction
 from tonnage.archive.engine import on_network
+from tonnage.archive.remote import contact
 from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import Resource
 from tonnage.rank import rank
@@ -17,7 +18,7 @@ from tonnage.run.folders import Lock, RunFolder, choosing, new_run, runs_of
 from tonnage.run.foreseen import foreseen
 from tonnage.run.journal import Journal
 from tonnage.run.local import Watcher
-from tonnage.run.past import peaks_of_tasks, remember
+from tonnage.run.past import peaks_of_tasks, remember, wanted_for
 from tonnage.run.preparing import Explained, Options, check_commands, explained, is_piped, path_of, sizes_of, world_of
 from tonnage.run.queue import places_of
 from tonnage.run.resuming import finals, take_over
@@ -61,7 +62,8 @@ class Prepared:
         self.world = world_of(self.home, options, say)
         self.machine = self.world.machine
         self.world.check(workflow)
-        self.archive = Archive.open(options.archive, create=True)
+        self.contact = contact(options.archive)
+        self.archive = self.contact.archive
         with choosing(self.home):
             self.folder, self.resumed = self._choose()
             self.lock = Lock(self.folder)
@@ -92,13 +94,14 @@ class Prepared:
     def go(self, watcher: Watcher) -> Result:
         """Run what is left; whatever happens, what was achieved is remembered."""
         watch = _Failures(watcher, self.failed)
+        signal: int | None = None
         try:
             with self.world.driving(self._parts(), watch) as driver:
                 signal = driver.go()
                 if signal is None:
                     signal = self._go_last(driver)
         finally:
-            warnings = self._remember()
+            warnings = (*self._remember(), *self.contact.tell(patient=signal is None))
         done = self.engine.counts[State.DONE]
         tasks = len(self.workflow) + len(finals(self.workflow))
         if done == tasks:
@@ -150,7 +153,7 @@ class Prepared:
     def _remember(self) -> tuple[str, ...]:
         try:
             self.journal.commit()
-            report = remember(self.archive, self.journal, self.folder, self.workflow, self.options.fields)
+            report = remember(self.contact, self.journal, self.folder, self.workflow, self.options.fields)
         except TonnageError as error:
             return (f"the archive did not take this run in: {error}",)
         return tuple(f"the archive skipped attempts: {reason} ({count})" for reason, count in report.reasons.items())
@@ -223,6 +226,8 @@ class Prepared:
         left = take_over(self.journal, self.files, self.folder, self.workflow, self.world, self._say)
         self._stale = left.stale
         for warning in self._remember() if self.resumed else ():
+            self._say(warning)
+        for warning in (*self.contact.tell(patient=False), *self.contact.ask(wanted_for(self.workflow))):
             self._say(warning)
         sizes = sizes_of(self.workflow, self.options.strategy, self.world, self.archive)
         self._sizes = replace(sizes, known=_both(sizes.known, left.carried))

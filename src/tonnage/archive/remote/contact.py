@@ -1,0 +1,124 @@
+"""A run and its archive: asked once at the start, told once at the end, wherever it is.
+
+An archive on a server has a mirror here, an ordinary archive that all decisions go by: what the server knows about a
+workflow is put into it when a run begins. What a run measured goes into the mirror and into the spool, and from there
+to the server. So a server that is away costs a warning, and nothing else.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
+from types import TracebackType
+
+from tonnage.archive.export import record
+from tonnage.archive.identity import Identities
+from tonnage.archive.importing import import_source
+from tonnage.archive.remote.posting import MOST
+from tonnage.archive.remote.reading import Wanted, past_of
+from tonnage.archive.remote.server import Server
+from tonnage.archive.remote.spool import Sent, Spool
+from tonnage.archive.store import Archive
+from tonnage.archive.url import is_remote
+from tonnage.errors import TonnageError
+from tonnage.jobs import Attempt
+from tonnage.logs.log import Entry
+from tonnage.logs.sources import Source
+
+__all__ = ["Contact", "Wanted", "contact"]
+
+_AT_ONCE = 10.0  # seconds that a run waits at its start for what waits here to be sent
+_PATIENT = 20.0  # seconds that a server which does not answer at a run's end is tried again
+_ANSWER = 120.0  # seconds in which a server must have said what it knows
+
+
+class Contact:
+    """A run's archive where it is a database: nobody needs to be asked or told."""
+
+    def __init__(self, archive: Archive) -> None:
+        self.archive = archive
+        """What is read from, and written to."""
+
+    def __enter__(self) -> "Contact":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.archive.close()
+
+    def ask(self, wanted: Wanted) -> list[str]:  # noqa: ARG002
+        """Learn what is known; return what is to be said about that."""
+        return []
+
+    def kept(self, source: Source, fields: Mapping[str, str]) -> Source:  # noqa: ARG002
+        """Return a source that keeps for `tell` what is read from it; all of that is safe when it is at its end."""
+        return source
+
+    def tell(self, *, patient: bool = True) -> list[str]:  # noqa: ARG002
+        """Tell what was kept; return what is to be said about that."""
+        return []
+
+
+class _Remote(Contact):
+    """A run's archive on a server."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._spool = Spool(server)
+        self._away = False
+        super().__init__(Archive.open(str(server.folder / "archive.db"), create=True))
+
+    def ask(self, wanted: Wanted) -> list[str]:
+        """Put what the server knows into the mirror."""
+        if self._away:
+            return []
+        try:
+            found = past_of(self._server, wanted, seconds=_ANSWER)
+            import_source(self.archive, Source(self._server.url, self._server.host, "tonnage", found))
+        except TonnageError as problem:
+            self._away = True
+            return [f"{_said(problem)}; sizes go by what is known here from earlier runs"]
+        return []
+
+    def kept(self, source: Source, fields: Mapping[str, str]) -> Source:
+        """Return a source whose attempts go into the spool when they are read."""
+        return replace(source, entries=self._spooled(source, fields))
+
+    def _spooled(self, source: Source, fields: Mapping[str, str]) -> Iterator[Entry]:
+        identities = Identities(source.label)
+        origin = {"label": source.label, "format": source.format, "path": source.name}
+        while some := list(islice(source.entries, MOST)):
+            attempts = [one for one in some if isinstance(one, Attempt)]
+            known = zip(attempts, identities.of(attempts), strict=True)
+            self._spool.put(origin, fields, [record(replace(one, identity=name)) for one, name in known])
+            yield from some
+
+    def tell(self, *, patient: bool = True) -> list[str]:
+        """Send what waits; one that is not patient tries once, and goes on."""
+        if not patient and not self._spool.files():
+            return []
+        sent = self._spool.send(_PATIENT) if patient else self._spool.send(0.0, most_seconds=_AT_ONCE)
+        self._away = sent.problem is not None
+        return said_of(self._server, self._spool, sent)
+
+
+def contact(url: str | None = None) -> Contact:
+    """Return the contact with the archive that a URL or a file names, by default the user's own; made if need be."""
+    return _Remote(Server.of(url)) if is_remote(url) else Contact(Archive.open(url, create=True))
+
+
+def said_of(server: Server, spool: Spool, sent: Sent) -> list[str]:
+    """Return what a user should know about what was sent, and what was not."""
+    found = []
+    if sent.waiting and sent.problem is not None:
+        found.append(
+            f"{_said(sent.problem)}; attempts that wait for it in {spool.folder}: {sent.waiting:,}; "
+            f"the next run with this archive sends them, or tonnage archive send --archive {server}"
+        )
+    for why, count in sent.reasons.items():
+        found.append(f"{server} will never take some attempts, which are now in {spool.refused}: {why} ({count:,})")
+    return found
+
+
+def _said(problem: TonnageError) -> str:
+    return f"{problem} ({problem.hint})" if problem.hint else str(problem)

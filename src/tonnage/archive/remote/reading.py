@@ -1,0 +1,94 @@
+"""Attempts from a server, as they come: what a run wants to know, or all that meet some conditions."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tonnage.archive.remote.calling import call, read
+from tonnage.archive.remote.server import Server
+from tonnage.archive.search import EVERYTHING, Search
+from tonnage.archive.wire import attempt_of, parsed, text_of
+from tonnage.errors import InputError, TonnageError
+from tonnage.jobs import Attempt
+
+__all__ = ["Wanted", "find_there", "past_of"]
+
+_LONGEST_LINE = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a run wants to know at its start."""
+
+    workflow: str
+    checksum: str | None = None
+    programs: Mapping[str, str | None] = field(default_factory=dict)
+    """Its categories, each with its program where that says something about it; none: all that are known."""
+
+    def body(self) -> dict[str, object]:
+        """Return it as it is asked."""
+        categories = [{"name": name, "executable": program} for name, program in self.programs.items()]
+        return {"workflow": self.workflow, "checksum": self.checksum, "categories": categories}
+
+
+def past_of(server: Server, wanted: Wanted, *, seconds: float) -> Iterator[Attempt]:
+    """Yield what a server knows of what a run wants to know."""
+    with call(server, "POST", "/api/past", text_of(wanted.body()).encode(), seconds=seconds) as response:
+        yield from _attempts(server, read(server, response))
+
+
+def find_there(
+    server: Server,
+    search: Search = EVERYTHING,
+    *,
+    sort: str | None = None,
+    reverse: bool = False,
+    limit: int | None = None,
+) -> Iterator[Attempt]:
+    """Yield the attempts of a server's archive that are searched for, in the order of their import or sorted."""
+    query = list(_query(search))
+    query += [("sort", sort)] if sort else []
+    query += [("reverse", "true")] if reverse else []
+    query += [("limit", str(limit))] if limit else []
+    with call(server, "GET", "/api/attempts.jsonl", query=query, seconds=86_400.0) as response:
+        yield from _attempts(server, read(server, response))
+
+
+def _query(search: Search) -> Iterator[tuple[str, str]]:
+    """Yield filters by the names that they have in queries."""
+    for name in ("workflow", "run", "user", "category", "label", "task", "command", "executable", "input", "output"):
+        if getattr(search, name) is not None:
+            yield name, getattr(search, name)
+    for name in ("exit_status", "outcome", "exhausted", "since", "until", "source"):
+        if getattr(search, name) is not None:
+            yield name, str(getattr(search, name))
+    for condition in search.where:
+        value = int(condition.value) if condition.value.is_integer() else condition.value
+        yield "where", f"{condition.name}{condition.operator}{value}"
+    for key, text in search.fields.items():
+        yield "field", f"{key}={text}"
+
+
+def _attempts(server: Server, pieces: Iterator[bytes]) -> Iterator[Attempt]:
+    for line in _lines(server, pieces):
+        try:
+            yield attempt_of(parsed(line))
+        except InputError as error:
+            hint = error.hint or "is it a server of tonnage serve, and of this version?"
+            raise TonnageError(f"{server}: what it answers makes no sense: {error}", hint=hint) from None
+
+
+def _lines(server: Server, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    rest: Sequence[bytes] = [b""]
+    for piece in pieces:
+        *lines, last = piece.split(b"\n")
+        if not lines:
+            rest = [*rest, last]
+            if sum(map(len, rest)) > _LONGEST_LINE:
+                raise TonnageError(f"{server}: what it answers makes no sense: a line has no end")
+            continue
+        yield b"".join((*rest, lines[0]))
+        yield from lines[1:]
+        rest = [last]
+    final = b"".join(rest)
+    if final.strip():
+        yield final

@@ -1,0 +1,79 @@
+"""A server that keeps an archive: where it is, what this user may say to it, and what is kept of it here."""
+
+import os
+import re
+from dataclasses import dataclass
+from hashlib import blake2b
+from ipaddress import ip_address
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from tonnage.archive.url import data_folder, remote_url
+from tonnage.errors import InputError
+
+__all__ = ["Server"]
+
+_TOKEN = re.compile(r"[!-~]{1,1000}")
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server, known by its URL."""
+
+    url: str
+
+    @classmethod
+    def of(cls, text: str | None = None) -> "Server":
+        """Return the server that a URL names, by default $TONNAGE_ARCHIVE."""
+        return cls(remote_url(text))
+
+    def __str__(self) -> str:
+        return self.url
+
+    @property
+    def host(self) -> str:
+        """Its name or address."""
+        return str(urlsplit(self.url).hostname)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is on this machine, so that nobody listens on the way."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost" or self.host.endswith(".localhost")
+
+    @property
+    def folder(self) -> Path:
+        """Where this user keeps what is known of it, and what waits for it."""
+        readable = re.sub(r"[^a-z0-9.-]", "_", self.url.partition("://")[2].lower())[:40]
+        return data_folder() / "remote" / f"{readable}-{blake2b(self.url.encode(), digest_size=6).hexdigest()}"
+
+    def token(self) -> str | None:
+        """Return the token that lets this user write: that of $TONNAGE_TOKEN, or of a file; None where there is none.
+
+        The user's own token file, with which a server on this machine begins, is nothing to show to other machines.
+        """
+        found = os.environ.get("TONNAGE_TOKEN", "").strip()
+        files = [self.folder / "token", *([data_folder() / "token"] if self.is_here else [])]
+        for file in files:
+            found = found or _in_file(file)
+        if found and not _TOKEN.fullmatch(found):
+            raise InputError("the token holds letters that no token has", hint="see TONNAGE_TOKEN, or its file")
+        return found or None
+
+    def make_folder(self) -> Path:
+        """Return its folder here, which nobody else may look into; made if need be."""
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (self.folder / "url").write_text(f"{self.url}\n", encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"the folder cannot be made: {error.strerror}", path=self.folder) from None
+        return self.folder
+
+
+def _in_file(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
