@@ -24,7 +24,7 @@ __all__ = ["serve"]
     multiple=True,
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     metavar="FOLDER",
-    help="Show the runs that are in this folder, too; may be repeated.",
+    help="Show the runs of workflows in this folder; may be repeated.  [default: the current one]",
 )
 @click.option(
     "--token-file",
@@ -64,7 +64,7 @@ def serve(
         archive=url,
         host=host,
         port=port,
-        runs=runs,
+        runs=runs or (Path.cwd(),),
         token=token,
         private=private,
         hosts=frozenset(name.lower() for name in allow_host),

@@ -34,7 +34,8 @@ def make_app(settings: Settings, archive: Archive) -> FastAPI:
     add_handlers(app)
     for module in (health, login, works, replays, uploads):
         app.include_router(module.router)
-    app.mount("/static", StaticFiles(directory=Path(str(files("tonnage.serve") / "static"))))
+    shared = [("tonnage.report", "static"), ("plotly", "package_data")]
+    app.mount("/static", StaticFiles(directory=Path(str(files("tonnage.serve") / "static")), packages=shared))  # type: ignore[arg-type] # tuples are as good as they say
     # The one that is added last sees a request first.
     app.add_middleware(Bounded, settings=settings)
     app.add_middleware(Guard, settings=settings)

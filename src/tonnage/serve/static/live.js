@@ -1,0 +1,45 @@
+"use strict";
+// A page that keeps up with what it shows: asks for itself again, and takes over what has changed.
+// Elements with data-live are replaced, pictures are drawn anew. It goes on as long as something is data-under-way.
+
+(() => {
+  const PAUSE = 1500; // milliseconds; longer where the server takes longer
+  const AT_MOST = 30000;
+
+  async function refresh() {
+    const response = await fetch(location.href, { headers: { Accept: "text/html" } });
+    if (!response.ok) return;
+    const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+    document.title = fresh.title;
+    for (const element of document.querySelectorAll("[data-live]")) {
+      const other = fresh.getElementById(element.id);
+      if (!other) continue;
+      element.toggleAttribute("data-under-way", other.hasAttribute("data-under-way"));
+      if (other.innerHTML !== element.innerHTML) element.replaceChildren(...other.childNodes);
+    }
+    for (const div of document.querySelectorAll(".picture[data-figure]")) {
+      const holder = document.getElementById(div.dataset.figure);
+      const other = fresh.getElementById(div.dataset.figure);
+      if (!holder || !other || other.textContent === holder.textContent) continue;
+      holder.textContent = other.textContent;
+      if (div.classList.contains("js-plotly-plot")) draw(div, JSON.parse(other.textContent));
+    }
+  }
+
+  async function keepUp() {
+    let pause = PAUSE;
+    while (document.querySelector("[data-under-way]")) {
+      await new Promise((resolve) => setTimeout(resolve, pause));
+      if (document.hidden) continue; // nobody looks
+      const begun = performance.now();
+      try {
+        await refresh();
+        pause = Math.min(Math.max(PAUSE, 3 * (performance.now() - begun)), AT_MOST);
+      } catch {
+        pause = Math.min(2 * pause, AT_MOST); // the server is away, and may come back
+      }
+    }
+  }
+
+  document.addEventListener("DOMContentLoaded", keepUp);
+})();
