@@ -21,7 +21,21 @@ from tonnage.errors import InputError, TonnageError
 __all__ = ["run", "tonnage"]
 
 # Each verb is the command of the same name in the module of the same name.
-VERBS = ("show", "generate", "watch", "archive", "size", "discover", "rank", "pack", "run", "status", "stop", "replay")
+VERBS = (
+    "show",
+    "generate",
+    "watch",
+    "archive",
+    "size",
+    "discover",
+    "rank",
+    "pack",
+    "run",
+    "status",
+    "stop",
+    "report",
+    "replay",
+)
 
 
 class _Verbs(click.Group):
