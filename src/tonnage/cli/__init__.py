@@ -33,6 +33,7 @@ VERBS = (
     "run",
     "status",
     "stop",
+    "report",
     "serve",
     "replay",
 )

@@ -62,6 +62,11 @@ class Reading:
     label: str | None
     where: tuple[str, ...]
 
+    @property
+    def is_told(self) -> bool:
+        """Whether any of the options says something."""
+        return any((self.format, self.columns, self.units, self.timezone, self.label, self.where))
+
     def sources(self, texts: Sequence[str]) -> "Iterator[Source]":
         """Yield all that the arguments name: files, folders, standard input, archives."""
         from tonnage.archive.url import is_archive

@@ -12,7 +12,7 @@ from tonnage.archive.remote import Contact, Wanted
 from tonnage.jobs import Attempt, Decision, History, Resource
 from tonnage.logs.sources import Source
 from tonnage.run.folders import RunFolder
-from tonnage.run.journal import Journal
+from tonnage.run.journal import Journal, Reader
 from tonnage.run.plain import plain_decision
 from tonnage.run.rows import Row
 from tonnage.size.applying import apply
@@ -154,13 +154,15 @@ def remember(
     return report
 
 
-def attempts_of(journal: Journal, folder: RunFolder, workflow: Workflow, *, after: int = 0) -> Iterator[Attempt]:
-    """Yield the attempts of a run that have ended, those with higher numbers than `after`."""
+def attempts_of(
+    journal: Reader, folder: RunFolder, workflow: Workflow, *, after: int = 0, open_ends: bool = False
+) -> Iterator[Attempt]:
+    """Yield the attempts of a run that have ended, those with higher numbers than `after`; with `open_ends` all."""
     token = journal.facts().get("token", folder.id)
     user, host = pwd.getpwuid(os.getuid()).pw_name if _has_name() else str(os.getuid()), socket.gethostname()
     described = _Described()
     for row in journal.rows(after):
-        if row.ended is not None:
+        if open_ends or row.ended is not None:
             yield _attempt(row, folder.id, token, workflow, user, host, described)
 
 

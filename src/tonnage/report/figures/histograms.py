@@ -22,8 +22,8 @@ def bins(peaks: FloatArray, resource: Resource) -> tuple[FloatArray, FloatArray]
     if not len(known):
         return np.array([0.0, 1.0]), np.zeros(1)
     low, high = float(known.min()), float(known.max())
-    if resource.unit in ("cores", "processes") and high - low < _MOST_BINS:
-        edges = np.arange(np.floor(low), np.ceil(high) + 2) - 0.5
+    if resource.unit in ("cores", "processes") and high - low < _MOST_BINS and (known == np.round(known)).all():
+        edges = np.arange(low, high + 2) - 0.5
     elif high <= low:
         half = max(abs(low) * 0.05, 0.5)
         edges = np.linspace(max(0.0, low - half), high + half, _FEWEST_BINS + 2)
@@ -39,12 +39,39 @@ def histogram(
     resource: Resource,
     *,
     decision: Decision | None = None,
+    given: FloatArray | None = None,
     requested: float | None = None,
     title: str | None = None,
 ) -> Figure:
-    """Return a histogram of peaks (NaN is left out); a decision's ladder is drawn in, and what jobs usually request."""
+    """Return a histogram of peaks (NaN is left out); a decision's ladder is drawn in, and what jobs usually request.
+
+    Where jobs were given different amounts at first, `given` is drawn as an outline.
+    """
     edges, counts = bins(peaks, resource)
-    return histogram_of_counts(edges, counts, resource, decision=decision, requested=requested, title=title)
+    figure = histogram_of_counts(edges, counts, resource, decision=decision, requested=requested, title=title)
+    amounts = np.empty(0) if given is None else given[np.isfinite(given)]
+    if len(np.unique(amounts)) > 1:
+        figure["data"].append(_outline(amounts, edges, resource))
+        figure["layout"]["margin"]["t"] += 18
+        figure["layout"]["legend"] = {"x": 1, "xanchor": "right", "y": 1, "yanchor": "top"}
+        figure["layout"]["showlegend"] = True
+    return figure
+
+
+def _outline(amounts: FloatArray, edges: FloatArray, resource: Resource) -> Figure:
+    """Return how many jobs were given what at first, as a line; what is beyond the last edge counts there."""
+    counts, _ = np.histogram(np.clip(amounts, edges[0], edges[-1]), edges)
+    full = np.flatnonzero(counts)
+    factor = scale(resource, float(edges[-1])).factor
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": "given at first",
+        "x": listed(edges / factor),
+        "y": listed(np.append(counts, counts[-1]).astype(np.float64)) if len(full) else [],
+        "line": {"shape": "hv", "color": "--rung", "width": 1.5, "dash": "dot"},
+        "hovertemplate": "%{y:,} were given so much at first<extra></extra>",
+    }
 
 
 def histogram_of_counts(
@@ -60,7 +87,7 @@ def histogram_of_counts(
     full = np.flatnonzero(counts)
     largest = float(edges[full[-1] + 1]) if len(full) else float(edges[-1])
     ladder = decision.ladder if decision else ()
-    units = scale(resource, max(largest, min(ladder[:1], default=0.0)))
+    units = scale(resource, largest)
     end = max([largest, *(rung for rung in ladder[:1] if rung <= 2 * largest)])
     limit = max(end, max((rung for rung in ladder if rung <= largest * _ROOM), default=0.0)) * 1.03
     begin = min(float(edges[0]), *(rung for rung in ladder[:1]), limit) if ladder else float(edges[0])
@@ -126,7 +153,7 @@ def _rungs(
         notes.append(_note(rung / factor, text, "--rung", len(notes), late=rung > (begin + limit) / 2))
     if beyond:
         few = [*beyond[:2], "…", beyond[-1]] if len(beyond) > 4 else beyond
-        text = f"{'then' if shapes else 'first'} {', '.join(few)} →"
+        text = f"{'then' if shapes else 'first'} {', '.join(few)} →".replace(", ", ", " if shapes else ", then ", 1)
         notes.append({**_note(1.0, text, "--rung", len(notes), late=True), "xref": "paper"})
     return shapes, notes
 

@@ -43,12 +43,13 @@
       hovermode: "closest",
       autosize: true,
       ...own,
+      height: undefined,
       font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: colour("--ink"), ...own.font },
       hoverlabel: {
         bgcolor: colour("--raised"), bordercolor: colour("--line"), align: "left",
         font: { color: colour("--ink"), size: 12 }, ...own.hoverlabel,
       },
-      legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { size: 12 }, ...own.legend },
+      legend: { orientation: "h", traceorder: "normal", itemsizing: "constant", x: 0, y: 1.02, yanchor: "bottom", font: { size: 12 }, ...own.legend },
     };
     for (const name of new Set(["xaxis", "yaxis", ...Object.keys(own).filter((key) => /^[xy]axis\d*$/.test(key))])) {
       layout[name] = axis(own[name]);
@@ -58,6 +59,9 @@
 
   function draw(div, figure) {
     figures.set(div, figure);
+    if (figure.layout && figure.layout.height) {
+      div.style.height = `${figure.layout.height + 12}px`; // plotly fills what it is in
+    }
     div.setAttribute("role", "img");
     div.setAttribute("aria-label", figure.title || "picture");
     return Plotly.react(div, coloured(figure.data || [], ""), layoutOf(figure), {

@@ -18,6 +18,9 @@
     } else {
       cell.textContent = shown;
     }
+    if (shown.length > 40) {
+      cell.title = shown; // what is too long for its column
+    }
     if (value !== null && value !== undefined) {
       cell.dataset.value = value;
     }

@@ -1,0 +1,143 @@
+"""``tonnage report``: a run, or jobs that somebody wrote down, as one page with pictures."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tonnage.cli.options import json_option, print_json, printable
+from tonnage.cli.sources import Reading, source_options
+from tonnage.cli.strategies import STRATEGY_NAMES
+from tonnage.errors import InputError
+from tonnage.units import format_bytes
+from tonnage.written import amounts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tonnage.jobs import Attempt
+    from tonnage.report.material import Material
+    from tonnage.report.subject import Subject
+    from tonnage.run.folders import RunFolder
+
+__all__ = ["report"]
+
+# What a declared amount is, or which jobs are alike, nobody has said here.
+_STRATEGIES = tuple(name for name in STRATEGY_NAMES if name not in ("declared", "density"))
+
+
+@click.command()
+@click.argument("text", metavar="[RUN|SOURCE]", default="last")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default="report.html",
+    show_default=True,
+    help="Where to write the page.",
+)
+@source_options
+@click.option(
+    "--strategy",
+    type=click.Choice(_STRATEGIES),
+    default="auto",
+    show_default=True,
+    metavar="NAME",
+    help="How recommended sizes are found: a strategy of tonnage size.",
+)
+@click.option(
+    "--machine",
+    multiple=True,
+    metavar="AMOUNTS",
+    help="The largest machine: cores=16,memory=64GiB.  [default: a run's]",
+)
+@click.option(
+    "--by",
+    default="category",
+    show_default=True,
+    metavar="NAME",
+    help="What a category is: category, label, executable, a field of yours; none for all jobs as one.",
+)
+@json_option
+def report(
+    text: str, output: Path, reading: Reading, strategy: str, machine: tuple[str, ...], by: str, as_json: bool
+) -> None:
+    """Draw RUN (its id, its folder, or last) or the jobs of SOURCE into one HTML file that opens anywhere.
+
+    It shows what was wasted and saved, what to change, what ran when, what was committed and used, the peaks of each
+    category with its sizes and their reasons, retries, the critical path, the workflow, and a table of the tasks that
+    wasted the most. A run that is under way can be drawn, too. Where a name is a run and a file, the run is taken.
+
+    \b
+    Example: tonnage report last
+             tonnage report trace.txt --machine cores=16,memory=64GiB -o trace.html
+    """
+    from dataclasses import replace
+
+    from tonnage.report.facts import report_on
+    from tonnage.report.page import need_pages, write_page
+    from tonnage.size import Plan
+
+    need_pages()
+    chosen = amounts(machine, "--machine")
+    run = _run(text)
+    subject, material = _of_source(text, reading, by) if run is None else _of_run(run, reading, by)
+    subject = replace(subject, machine={**subject.machine, **chosen})
+    found = report_on(subject, material, Plan(strategy=strategy, machine=subject.machine))
+    size = write_page(found, output, _made())
+    if as_json:
+        print_json({"report": str(output), "bytes": size, **found.facts()})
+    else:
+        for one in found.advice:
+            click.echo(printable(f"{one.about + ': ' if one.about else ''}{one.text}"))
+        click.echo(f"{printable(str(output))}: {format_bytes(size)}, opens in any browser")
+
+
+def _run(text: str) -> "RunFolder | None":
+    """Return the run that an argument names, where it names one."""
+    from tonnage.archive.url import is_archive
+    from tonnage.run.folders import find_run
+
+    try:
+        return find_run(text)
+    except InputError:
+        if text == "-" or is_archive(text) or Path(text).exists():
+            return None
+        if text == "last":
+            raise
+        hint = "a run is a folder in .tonnage/runs beside its workflow; a source is a file, a folder, - or an archive"
+        raise InputError(f'there is neither a run nor a source "{text}" here', hint=hint) from None
+
+
+def _of_run(run: "RunFolder", reading: Reading, by: str) -> "tuple[Subject, Material]":
+    from tonnage.report.subject import gather_run
+
+    if reading.is_told:
+        raise InputError("--from, --columns, --units, --timezone, --label and --where have no meaning with a run")
+    return gather_run(run, by)
+
+
+def _of_source(text: str, reading: Reading, by: str) -> "tuple[Subject, Material]":
+    from tonnage.report.material import Gathering
+    from tonnage.report.subject import Subject
+
+    workflow = None if reading.where else reading.workflow([text])
+    names: list[str] = []
+
+    def attempts() -> "Iterator[Attempt]":
+        for source in reading.sources([text]):
+            names.append(source.name)
+            yield from reading.attempts(source)
+
+    material = Gathering(by, workflow).gather(attempts())
+    title = names[0] if len(names) == 1 else text
+    return Subject(kind="jobs", title=title, by=by, workflow=workflow), material
+
+
+def _made() -> str:
+    """Say when the page was made, and with what."""
+    from datetime import UTC, datetime
+
+    from tonnage import __version__
+
+    return f"Made by tonnage report {__version__} on {datetime.now(UTC):%d %B %Y at %H:%M} UTC."

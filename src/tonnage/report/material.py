@@ -1,0 +1,367 @@
+"""What a report is made of: attempts as arrays, and the few of them that are shown one by one.
+
+A million attempts take some hundred megabytes here and a few seconds; what the page holds of them is bounded.
+"""
+
+import heapq
+import random
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonnage.jobs import Attempt, Decision, Outcome, Resource
+from tonnage.report.figures.basics import FloatArray
+from tonnage.size.records import Records, collect, group_of
+from tonnage.workflow import Workflow
+
+__all__ = [
+    "GIVEN",
+    "RUNNING",
+    "TASKS_IN_TABLE",
+    "Gathering",
+    "Made",
+    "Material",
+    "Times",
+    "given_of",
+    "outcomes_of",
+    "seconds_of",
+]
+
+GIVEN = (Resource.CORES, Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
+"""What an attempt can be given."""
+RUNNING = len(Outcome)
+"""The outcome of what has none yet."""
+TASKS_IN_TABLE = 2_000
+_SAMPLE = 3_000
+_LANES = 2_000
+_SLOWEST = 50
+_AGAIN = 20_000
+_OUTCOMES = {outcome: number for number, outcome in enumerate(Outcome)}
+_RESOURCES = {resource: number for number, resource in enumerate(Resource)}
+_NAN = float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What was decided for a category and a resource while its tasks ran."""
+
+    decision: Decision
+    """The one that was based on the most past jobs; of equal ones the last."""
+    amounts: int
+    """How many different amounts first attempts were given, as far as they were counted."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Times:
+    """When each task of a workflow ran, by its place; NaN where it did not."""
+
+    first: FloatArray
+    last: FloatArray
+    busy: FloatArray
+    """The seconds of all its attempts together."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Material:
+    """Attempts in the order in which they came; arrays with one number an attempt, NaN is unknown."""
+
+    records: Records
+    """Those that have ended, as whoever sizes jobs wants them."""
+    categories: tuple[str, ...]
+    category: NDArray[np.int64]
+    labels: tuple[str, ...]
+    label: NDArray[np.int64]
+    """Which of the labels an attempt has; -1 is none."""
+    number: NDArray[np.int64]
+    submitted: FloatArray
+    started: FloatArray
+    ended: FloatArray
+    seconds: FloatArray
+    outcome: NDArray[np.int8]
+    """Its place in `Outcome`; RUNNING for what has not ended, -1 where it is unknown."""
+    exhausted: NDArray[np.int8]
+    """The place of the exhausted resource in `Resource`, or -1."""
+    given: Mapping[Resource, FloatArray]
+    """What it was allocated, or where that is not known what it requested."""
+    used: Mapping[Resource, FloatArray]
+    input_bytes: FloatArray
+    made: Mapping[tuple[str, Resource], Made]
+    tasks: int
+    """How many different tasks these are, as far as is known."""
+    wasteful: list[Attempt]
+    """Those that wasted the most memory, the worst first; where nobody knows what was given, those that used most."""
+    by_waste: bool
+    slowest: list[Attempt]
+    sample: list[Attempt]
+    """Some by chance, with known memory and time."""
+    everything: list[Attempt] | None
+    """All of them, in their order, where they are few enough to be drawn one by one."""
+    again: list[Attempt]
+    """Those that did not succeed, or came after one that did not."""
+    times: Times | None
+
+    def __len__(self) -> int:
+        return len(self.category)
+
+    @property
+    def running(self) -> NDArray[np.bool_]:
+        """Which of them have not ended."""
+        found: NDArray[np.bool_] = self.outcome == RUNNING
+        return found
+
+    @property
+    def done(self) -> NDArray[np.bool_]:
+        """Which of them succeeded, as far as is known."""
+        found: NDArray[np.bool_] = (self.outcome == _OUTCOMES[Outcome.DONE]) | (self.outcome == -1)
+        return found
+
+    @property
+    def timed(self) -> NDArray[np.bool_]:
+        """Of which it is known when they ran."""
+        found: NDArray[np.bool_] = np.isfinite(self.started) & np.isfinite(self.ended)
+        return found
+
+
+def given_of(attempt: Attempt, resource: Resource) -> float | None:
+    """Return what an attempt was allocated, or where that is not known what it requested."""
+    allocated: float | None = getattr(attempt.allocated, resource)
+    if allocated is not None:
+        return allocated
+    requested: float | None = getattr(attempt.requested, resource)
+    return requested
+
+
+def seconds_of(attempt: Attempt) -> float | None:
+    """Return how long an attempt ran."""
+    if attempt.started is not None and attempt.ended is not None:
+        return max(0.0, attempt.ended - attempt.started)
+    return attempt.used.wall_time
+
+
+class Gathering:
+    """Takes in attempts, one after the other."""
+
+    def __init__(self, by: str = "category", workflow: Workflow | None = None) -> None:
+        """Begin; attempts are grouped as `tonnage size --by` does, and a workflow's tasks get their times."""
+        self._by = by
+        self._workflow = workflow
+        self._categories: dict[str, int] = {}
+        self._labels: dict[str, int] = {}
+        self._numbers: dict[str, array[int]] = {
+            name: array(kind)
+            for name, kind in (("category", "q"), ("label", "q"), ("number", "q"), ("outcome", "b"), ("exhausted", "b"))
+        }
+        self._floats: dict[str, array[float]] = {
+            name: array("d") for name in ("submitted", "started", "ended", "seconds", "input_bytes")
+        }
+        self._given: dict[Resource, array[float]] = {resource: array("d") for resource in GIVEN}
+        self._used: dict[Resource, array[float]] = {resource: array("d") for resource in Resource}
+        self._made: dict[tuple[str, Resource], Decision] = {}
+        self._amounts: dict[tuple[str, Resource], set[float]] = {}
+        self._wasteful = _Largest(TASKS_IN_TABLE)
+        self._hungry = _Largest(TASKS_IN_TABLE)
+        self._slowest = _Largest(_SLOWEST)
+        self._sample = _Sample(_SAMPLE)
+        self._everything: list[Attempt] | None = []
+        self._again: list[Attempt] = []
+        self._tasks: set[int] = set()
+        self._nameless = 0
+        size = len(workflow) if workflow else 0
+        self._times = [np.full(size, np.nan), np.full(size, np.nan), np.zeros(size)]
+
+    def gather(
+        self, attempts: Iterable[Attempt], running: Iterable[Attempt] = (), now: float | None = None
+    ) -> Material:
+        """Take in attempts that have ended, and those that run `now`; return what there is to be shown."""
+        records = collect(self._passed(attempts), self._by)
+        for attempt in running:
+            self._take(attempt, now)
+        return self._material(records)
+
+    def _passed(self, attempts: Iterable[Attempt]) -> Iterator[Attempt]:
+        for attempt in attempts:
+            self._take(attempt, None)
+            yield attempt
+
+    def _take(self, attempt: Attempt, now: float | None) -> None:
+        name = group_of(attempt, self._by)
+        seconds, started, ended = _span(attempt, now)
+        numbers, floats = self._numbers, self._floats
+        numbers["category"].append(self._categories.setdefault(name, len(self._categories)))
+        label = attempt.label
+        numbers["label"].append(-1 if label is None else self._labels.setdefault(label, len(self._labels)))
+        numbers["number"].append(attempt.number)
+        outcome = RUNNING if now is not None else -1 if attempt.outcome is None else _OUTCOMES[attempt.outcome]
+        numbers["outcome"].append(outcome)
+        numbers["exhausted"].append(-1 if attempt.exhausted is None else _RESOURCES[attempt.exhausted])
+        floats["submitted"].append(_NAN if attempt.submitted is None else attempt.submitted)
+        floats["started"].append(started)
+        floats["ended"].append(ended)
+        floats["seconds"].append(seconds)
+        floats["input_bytes"].append(_NAN if attempt.input_bytes is None else attempt.input_bytes)
+        for resource, values in self._given.items():
+            amount = given_of(attempt, resource)
+            values.append(_NAN if amount is None else amount)
+        for resource, values in self._used.items():
+            used: float | None = getattr(attempt.used, resource)
+            values.append(_NAN if used is None else used)
+        if attempt.raw.get("decisions"):
+            self._note_decisions(name, attempt)
+        self._note_task(attempt, started, ended, seconds)
+        self._keep(attempt, seconds, ended=now is None)
+
+    def _note_decisions(self, name: str, attempt: Attempt) -> None:
+        for decision in _decisions(attempt.raw["decisions"]):
+            key = name, decision.resource
+            before = self._made.get(key)
+            if before is None or decision.samples >= before.samples:
+                self._made[key] = decision
+            amounts = self._amounts.setdefault(key, set())
+            if attempt.number == 1 and len(amounts) < TASKS_IN_TABLE:
+                amounts.add(decision.amount)
+
+    def _note_task(self, attempt: Attempt, started: float, ended: float, seconds: float) -> None:
+        if attempt.task is None:
+            self._nameless += 1
+            return
+        self._tasks.add(hash((attempt.run, attempt.task)))
+        place = self._workflow.index.get(attempt.task) if self._workflow else None
+        if place is not None and seconds == seconds:  # noqa: PLR0124 (a number)
+            first, last, busy = self._times
+            first[place] = np.fmin(first[place], started)
+            last[place] = np.fmax(last[place], ended)
+            busy[place] += seconds
+
+    def _keep(self, attempt: Attempt, seconds: float, *, ended: bool) -> None:
+        if self._everything is not None:
+            if len(self._everything) < _LANES:
+                self._everything.append(attempt)
+            else:
+                self._everything = None
+        if (not attempt.finished or attempt.number > 1) and len(self._again) < _AGAIN:
+            self._again.append(attempt)
+        if not ended or seconds != seconds:  # noqa: PLR0124 (not a number)
+            return
+        given, used = given_of(attempt, Resource.MEMORY), attempt.used.memory
+        needed = (used or 0.0) * seconds if attempt.finished else 0.0
+        if given is not None:
+            self._wasteful.offer(max(0.0, given * seconds - needed), attempt)
+        self._hungry.offer((used or 0.0) * seconds, attempt)
+        self._slowest.offer(seconds, attempt)
+        if used is not None:
+            self._sample.offer(attempt)
+
+    def _material(self, records: Records) -> Material:
+        by_waste = bool(len(self._wasteful))
+        numbers = {name: np.array(values) for name, values in self._numbers.items()}
+        floats = {name: np.array(values) for name, values in self._floats.items()}
+        return Material(
+            records=records,
+            categories=tuple(self._categories),
+            category=numbers["category"],
+            labels=tuple(self._labels),
+            label=numbers["label"],
+            number=numbers["number"],
+            submitted=floats["submitted"],
+            started=floats["started"],
+            ended=floats["ended"],
+            seconds=floats["seconds"],
+            outcome=numbers["outcome"],
+            exhausted=numbers["exhausted"],
+            given={resource: np.array(values) for resource, values in self._given.items()},
+            used={resource: np.array(values) for resource, values in self._used.items()},
+            input_bytes=floats["input_bytes"],
+            made={key: Made(one, len(self._amounts[key])) for key, one in self._made.items()},
+            tasks=len(self._tasks) + self._nameless,
+            wasteful=(self._wasteful if by_waste else self._hungry).found(),
+            by_waste=by_waste,
+            slowest=self._slowest.found(),
+            sample=self._sample.found,
+            everything=self._everything,
+            again=self._again,
+            times=Times(*self._times) if self._workflow is not None else None,
+        )
+
+
+def _span(attempt: Attempt, now: float | None) -> tuple[float, float, float]:
+    """Return how long an attempt ran, and from when to when, as far as that is known or follows."""
+    started, ended, took = attempt.started, now if now is not None else attempt.ended, attempt.used.wall_time
+    if started is None and ended is not None and took is not None:
+        started = ended - took
+    if ended is None and started is not None and took is not None:
+        ended = started + took
+    if started is not None and ended is not None:
+        return max(0.0, ended - started), started, max(started, ended)
+    return (
+        _NAN if took is None else took,
+        _NAN if started is None else started,
+        _NAN if ended is None else ended,
+    )
+
+
+def _decisions(stored: Any) -> Iterator[Decision]:  # noqa: ANN401 (what an archive holds)
+    """Yield the decisions that stand with an attempt; what is none is passed over."""
+    for one in stored if isinstance(stored, list) else ():
+        if isinstance(one, Decision):
+            yield one
+            continue
+        try:
+            yield Decision(**{**one, "resource": Resource(one["resource"]), "ladder": tuple(map(float, one["ladder"]))})
+        except (TypeError, KeyError, ValueError):
+            continue  # somebody else's word for something else
+
+
+class _Largest:
+    """Keeps the attempts with the largest of some measure."""
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self._heap: list[tuple[float, int, Attempt]] = []
+        self._turn = count()
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def offer(self, measure: float, attempt: Attempt) -> None:
+        """Take an attempt in, if it is large enough."""
+        if len(self._heap) < self._room:
+            heapq.heappush(self._heap, (measure, -next(self._turn), attempt))
+        elif measure > self._heap[0][0]:
+            heapq.heapreplace(self._heap, (measure, -next(self._turn), attempt))
+
+    def found(self) -> list[Attempt]:
+        """Return them, the largest first."""
+        return [attempt for _, _, attempt in sorted(self._heap, key=lambda one: (-one[0], -one[1]))]
+
+
+class _Sample:
+    """Keeps some attempts by chance, each as likely as any other; the same ones for the same attempts."""
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self._seen = 0
+        self._chance = random.Random(15)  # noqa: S311 (no secret)
+        self.found: list[Attempt] = []
+
+    def offer(self, attempt: Attempt) -> None:
+        """Take an attempt in, by chance."""
+        self._seen += 1
+        if len(self.found) < self._room:
+            self.found.append(attempt)
+            return
+        place = int(self._chance.random() * self._seen)
+        if place < self._room:
+            self.found[place] = attempt
+
+
+def outcomes_of(material: Material) -> Counter[str]:
+    """Return how many attempts ended how."""
+    names = {-1: "unknown", RUNNING: "running", **{number: str(one) for one, number in _OUTCOMES.items()}}
+    values, counts = np.unique(material.outcome, return_counts=True)
+    return Counter({names[int(value)]: int(number) for value, number in zip(values, counts, strict=True)})

@@ -1,0 +1,226 @@
+"""The pictures of a report: which figures are drawn of what, and the sentence that stands with each."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tonnage.jobs import Attempt, Resource
+from tonnage.report.facts import Report, next_time
+from tonnage.report.figures.basics import Figure, Palette, plain
+from tonnage.report.figures.counts import counts_by_category
+from tonnage.report.figures.graphs import MOST_TASKS, category_graph, task_graph
+from tonnage.report.figures.histograms import histogram
+from tonnage.report.figures.over_time import Bar, committed_and_used, lanes, running_by_category
+from tonnage.report.figures.paths import path_figure
+from tonnage.report.figures.scatters import peak_against_input, peaks_scatter
+from tonnage.report.material import seconds_of
+from tonnage.report.rows import outcome_of
+from tonnage.report.told import counted, ladder_text, name_of
+from tonnage.run.machines import SHARED
+from tonnage.size.records import group_of
+from tonnage.units import format_seconds
+
+__all__ = [
+    "Picture",
+    "Pictures",
+    "category_pictures",
+    "peaks_pictures",
+    "pictures_over_time",
+    "retries_picture",
+    "workflow_pictures",
+]
+
+_DRAWN = (Resource.MEMORY, Resource.WALL_TIME, Resource.CORES, Resource.DISK)
+_COLOURS = {
+    "memory exhausted": "--series-2",
+    "disk exhausted": "--series-6",
+    "wall time exhausted": "--series-5",
+    "failed": "--series-4",
+    "lost": "--series-7",
+    "preempted": "--series-1",
+    "cancelled": "--series-other",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A figure's place in the page."""
+
+    id: str
+    name: str
+    caption: str
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Pictures:
+    """Collects the figures of a page."""
+
+    figures: dict[str, Figure] = field(default_factory=dict)
+
+    def add(self, name: str, figure: Figure | None, caption: str, reasons: Sequence[str] = ()) -> list[Picture]:
+        """Take a figure in, where there is one, and return its place in the page."""
+        if figure is None:
+            return []
+        number = f"figure-{len(self.figures) + 1}"
+        self.figures[number] = figure
+        return [Picture(number, name, caption, tuple(one for one in reasons if one))]
+
+
+def pictures_over_time(report: Report, pictures: Pictures) -> list[Picture]:
+    """Return what ran when, and what it held."""
+    material, palette = report.material, report.palette
+    found = pictures.add(
+        "Running tasks",
+        running_by_category(material.started, material.ended, material.category, material.categories, palette),
+        "How many attempts ran at the same time. Long thin tails at the end are what a run waits for.",
+    )
+    if material.everything is not None:
+        found += pictures.add(
+            "Every attempt",
+            lanes([bar for one in material.everything if (bar := _bar(one, report)) is not None], palette),
+            "A bar for each attempt, from its start to its end. Hatched ones did not succeed: their time is lost.",
+        )
+    for resource in SHARED:
+        used = np.where(material.done | material.running, material.used[resource], np.nan)
+        found += pictures.add(
+            name_of(resource).capitalize(),
+            committed_and_used(
+                material.started,
+                material.ended,
+                material.given[resource],
+                used,
+                resource,
+                capacity=report.subject.machine.get(resource),
+            ),
+            f"{name_of(resource).capitalize()} that attempts were given, and their peaks. The gap is what nobody used.",
+        )
+    return found
+
+
+def _bar(attempt: Attempt, report: Report) -> Bar | None:
+    if attempt.started is None:
+        return None
+    ended = attempt.ended
+    if ended is None:
+        if attempt.outcome is not None or report.subject.state != "under way":
+            return None
+        ended = float(np.nanmax(report.material.ended))
+    number = f", attempt {attempt.number}" if attempt.number > 1 else ""
+    name = plain(attempt.task or attempt.native_id or "")
+    how = outcome_of(attempt) or ("running" if attempt.ended is None else "")
+    text = f"{name}{number}: {format_seconds(max(0.0, ended - attempt.started))}{', ' if how else ''}{how}"
+    category = group_of(attempt, report.subject.by)
+    return Bar(attempt.started, max(ended, attempt.started), category, text, attempt.finished)
+
+
+def category_pictures(report: Report, name: str, pictures: Pictures) -> list[Picture]:
+    """Return histograms of a category's peaks with its ladders, and its peaks against the sizes of inputs."""
+    material = report.material
+    own = material.category == material.categories.index(name)
+    good = own & material.done
+    found = []
+    for resource in _DRAWN:
+        peaks = material.used[resource][good]
+        if resource is Resource.WALL_TIME and not np.isfinite(peaks).any():
+            peaks = material.seconds[good]
+        if not np.isfinite(peaks).any():
+            continue
+        made = material.made.get((name, resource))
+        sized = report.sized.get((name, resource))
+        decision = report.decision(name, resource)
+        given = material.given[resource][own & (material.number == 1)] if made is not None else None
+        figure = histogram(
+            peaks,
+            resource,
+            decision=decision,
+            given=given,
+            requested=sized.requested if sized is not None and made is None else None,
+            title=f"{name}: how many attempts had which peak of {name_of(resource)}",
+        )
+        reasons = [] if decision is None else [f"{_origin(made is not None, decision.reason)}"]
+        if made is not None and made.amounts > 1:
+            reasons.append(
+                f"{counted(made.amounts, 'different amount')} were given at first, as tasks ended or differ."
+            )
+        reasons.append(next_time(report, name, resource))
+        ladder = f": tried with {ladder_text(resource, decision.ladder)}" if decision is not None else ""
+        found += pictures.add(
+            name_of(resource).capitalize(), figure, f"{counted(int(good.sum()), 'job')}{ladder}.", reasons
+        )
+    inputs = material.input_bytes[good]
+    found += pictures.add(
+        "Memory against input",
+        peak_against_input(
+            inputs, material.used[Resource.MEMORY][good], Resource.MEMORY, colour=report.palette.colour(name)
+        ),
+        "Where peaks follow the size of the input, the input tells more than the category.",
+    )
+    return found
+
+
+def _origin(made: bool, reason: str) -> str:
+    return f"Decided by {reason}." if made else f"{reason[:1].upper()}{reason[1:]}."
+
+
+def retries_picture(report: Report, pictures: Pictures) -> Picture | None:
+    """Return how many attempts of each category did not succeed, and why."""
+    counts: dict[str, Counter[str]] = {}
+    for one in report.reasons[:40]:
+        counts.setdefault(one.category, Counter())[one.why] += one.attempts
+    figure = counts_by_category("Attempts that did not succeed, and why", counts, _COLOURS)
+    found = pictures.add(
+        "Attempts that did not succeed", figure, "Attempts that did not succeed, by category and reason."
+    )
+    return found[0] if found else None
+
+
+def workflow_pictures(report: Report, pictures: Pictures) -> list[Picture]:
+    """Return the critical path and the workflow, where it is known."""
+    workflow, chain, times = report.subject.workflow, report.chain, report.material.times
+    if workflow is None or not len(workflow):
+        return []
+    found = []
+    if chain is not None:
+        found += pictures.add(
+            "Critical path",
+            path_figure(chain.steps, report.palette),
+            "The tasks of the longest chain; grey is what they waited. To be faster, begin with the longest bar.",
+        )
+    if len(workflow) > MOST_TASKS:
+        caption = f"{counted(len(workflow), 'task')} by category, with how many of them wait for how many others."
+        return found + pictures.add("The workflow", category_graph(workflow, report.palette), caption)
+    busy = times.busy if times is not None else np.zeros(len(workflow))
+    texts = [
+        f"{plain(task.name)} ({plain(task.category)}){': ' + format_seconds(float(seconds)) if seconds else ''}"
+        for task, seconds in zip(workflow.tasks, busy, strict=True)
+    ]
+    path = [step.place for step in chain.steps] if chain is not None else []
+    return found + pictures.add(
+        "The workflow",
+        task_graph(workflow, texts, path, report.palette, busy),
+        "What waits for what, from left to right; larger points took longer, the strong line is the critical path.",
+    )
+
+
+def peaks_pictures(report: Report, pictures: Pictures) -> list[Picture]:
+    """Return memory against run time, coloured by category, and where jobs have labels, by label."""
+    sample, by = report.material.sample, report.subject.by
+    seconds = np.array([seconds_of(one) or 0.0 for one in sample])
+    memory = np.array([float(one.used.memory or 0.0) for one in sample])
+    texts = [
+        f"{plain(one.task or one.native_id or '')}: {Resource.MEMORY.shown(amount)} in {format_seconds(time)}"
+        for one, amount, time in zip(sample, memory.tolist(), seconds.tolist(), strict=True)
+    ]
+    caption = (
+        "Clouds of one colour are tasks that can share a size; two clouds of one colour are better two categories."
+    )
+    groups = [group_of(one, by) for one in sample]
+    found = pictures.add(f"by {by}", peaks_scatter(seconds, memory, groups, texts, report.palette, by), caption)
+    labels = [one.label or "" for one in sample]
+    if any(labels) and by != "label":
+        palette = Palette.of([name for name, _ in Counter(labels).most_common()])
+        found += pictures.add("by label", peaks_scatter(seconds, memory, labels, texts, palette, "label"), caption)
+    return found
