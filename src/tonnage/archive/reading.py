@@ -33,19 +33,22 @@ from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import AMOUNTS, Attempt, History, Outcome, Resource
 
 __all__ = [
+    "FINISHED",
     "GROUPS",
     "SORTABLE",
     "columns_by_group",
     "count_up_to",
     "find",
     "histories",
+    "newest",
     "peaks_by_task",
     "run_fraction",
 ]
 
 FloatArray: TypeAlias = NDArray[np.float64]
 
-_FINISHED = or_(attempts.c.outcome.is_(None), attempts.c.outcome == Outcome.DONE.value)
+FINISHED = or_(attempts.c.outcome.is_(None), attempts.c.outcome == Outcome.DONE.value)
+_WHEN = func.coalesce(attempts.c.ended, attempts.c.started, attempts.c.submitted)
 _BATCH = 1_000
 _LARGE_BATCH = 50_000
 GROUPS = ("category", "label", "user", "workflow", "executable", "source")
@@ -69,8 +72,7 @@ def find(
     first.
     """
     conditions = search.conditions(archive.engine.dialect.name)
-    chosen = select(attempts, runs.c.name.label("run_name"), tasks.c.name.label("task_name"), tasks.c.command)
-    chosen = chosen.select_from(attempts.outerjoin(runs).outerjoin(tasks)).where(*conditions)
+    chosen = _chosen(conditions)
     left = limit
     with connect(archive.engine) as connection:
         place = None if after is None else _place(connection, after, sort)
@@ -80,6 +82,21 @@ def find(
                 left = None if left is None else left - 1
             if left == 0:
                 return
+
+
+def newest(archive: Archive, conditions: Sequence[ColumnElement[bool]], most: int) -> list[Attempt]:
+    """Return the newest attempts that meet all conditions, the oldest of them first.
+
+    Where nobody knows when an attempt ended, the order of the import counts; such attempts count as the oldest.
+    """
+    order = _WHEN.desc().nulls_last(), attempts.c.id.desc()
+    with connect(archive.engine) as connection:
+        return list(_found(connection, _chosen(conditions).order_by(*order).limit(most)))[::-1]
+
+
+def _chosen(conditions: Sequence[ColumnElement[bool]]) -> Select[Any]:
+    chosen = select(attempts, runs.c.name.label("run_name"), tasks.c.name.label("task_name"), tasks.c.command)
+    return chosen.select_from(attempts.outerjoin(runs).outerjoin(tasks)).where(*conditions)
 
 
 def _found(connection: Connection, chosen: Select[Any]) -> Iterator[Attempt]:
@@ -185,7 +202,7 @@ def histories(
     those that were stored last.
     """
     requested = [resource for resource in resources if f"requested_{resource}" in AMOUNTS]
-    finished = case((_FINISHED, 1), else_=0)
+    finished = case((FINISHED, 1), else_=0)
     columns: list[ColumnElement[Any]] = [attempts.c[resource] for resource in resources]
     columns += [attempts.c[f"requested_{resource}"] for resource in requested]
     columns += [attempts.c.input_bytes, finished, _ran_out()]
@@ -198,7 +215,7 @@ def peaks_by_task(archive: Archive, resource: Resource, search: Search = EVERYTH
     """Return the most of a resource that each task used, by the tasks' names, in one query; of those that finished."""
     column = attempts.c[resource]
     chosen = select(tasks.c.name, func.max(column)).select_from(attempts.join(tasks))
-    chosen = chosen.where(_FINISHED, column.is_not(None), *search.conditions(archive.engine.dialect.name))
+    chosen = chosen.where(FINISHED, column.is_not(None), *search.conditions(archive.engine.dialect.name))
     with connect(archive.engine) as connection:
         rows = connection.execute(chosen.where(tasks.c.name.is_not(None)).group_by(tasks.c.name))
         return {name: float(most) for name, most in rows}
@@ -228,7 +245,7 @@ def _ran_out() -> ColumnElement[int]:
 def _memory_methods(archive: Archive, search: Search, by: str | None, newest: int | None) -> dict[str, dict[str, int]]:
     """Return how memory was measured in each group, and of how many attempts."""
     group = _group_column(by)
-    known = [_FINISHED, attempts.c.memory.is_not(None), attempts.c.memory_method.is_not(None)]
+    known = [FINISHED, attempts.c.memory.is_not(None), attempts.c.memory_method.is_not(None)]
     counted = select(group, attempts.c.memory_method, func.count()).where(*known)
     counted = counted.where(_of_newest(search, archive, newest)).group_by(text("1"), text("2"))
     found: dict[str, dict[str, int]] = defaultdict(dict)
@@ -264,8 +281,7 @@ def columns_by_group(
     Where nobody knows when an attempt ended, the order of the import counts; such attempts come first.
     """
     group = _group_column(by)
-    when = func.coalesce(attempts.c.ended, attempts.c.started, attempts.c.submitted)
-    chosen = select(group, when, attempts.c.id, *columns).where(_of_newest(search, archive, newest))
+    chosen = select(group, _WHEN, attempts.c.id, *columns).where(_of_newest(search, archive, newest))
     numbers: dict[str, int] = {}
     tables = [_numbers(batch, numbers) for batch in _batches(archive, chosen)]
     if not tables:

@@ -44,6 +44,19 @@ class Batch:
     def __len__(self) -> int:
         return len(self.attempts)
 
+    @classmethod
+    def joined(cls, batches: "Sequence[Batch]") -> "Batch":
+        """Return several batches as one; each row knows its own source."""
+        whole = cls(batches[0].source, batches[0].imported)
+        for batch in batches:
+            whole.attempts += batch.attempts
+            whole.tasks.update(batch.tasks)
+            whole.runs.update(batch.runs)
+            whole.fields += batch.fields
+            whole.files += batch.files
+            whole.letters += batch.letters
+        return whole
+
     def add(self, attempt: Attempt, identity: bytes) -> None:
         """Add an attempt."""
         task = task_identity(attempt)

@@ -18,6 +18,8 @@ from tonnage.errors import InputError
 
 __all__ = ["Archive", "stored_version", "version_in"]
 
+_AT_ONCE = 10_000
+
 
 @dataclass(frozen=True)
 class Archive:
@@ -68,17 +70,23 @@ class Archive:
         """
         with write(self.engine) as connection:
             _note_source(connection, batch.source, source)
-            target = bulk(connection)
-            if batch.runs:
-                target.insert(schema.runs, _columns(schema.runs), list(batch.runs.values()))
-            if batch.tasks:
-                target.insert(schema.tasks, _columns(schema.tasks), list(batch.tasks.values()))
-            stored = target.insert(schema.attempts, _columns(schema.attempts)[1:], batch.attempts)
-            if batch.fields:
-                target.insert_for_attempts(schema.fields, batch.fields)
-            if batch.files:
-                target.insert_for_attempts(schema.files, batch.files)
-            return stored
+            return _insert(connection, batch)
+
+    def add_together(self, batches: Sequence[tuple[Batch, Sequence[str | None]]]) -> list[int]:
+        """Store batches in one transaction, each with its source; return for each how many attempts were new."""
+        if len(batches) == 1:
+            return [self.add(*batches[0])]
+        with write(self.engine) as connection:
+            for batch, source in batches:
+                _note_source(connection, batch.source, source)
+            known = _known(connection, [row[0] for batch, _ in batches for row in batch.attempts])
+            counts = []
+            for batch, _ in batches:
+                new = {row[0] for row in batch.attempts} - known
+                known |= new
+                counts.append(len(new))
+            _insert(connection, Batch.joined([batch for batch, _ in batches]))
+            return counts
 
     def count(self) -> int:
         """Return how many attempts the archive holds."""
@@ -146,6 +154,31 @@ def _make_folder(folder: Path) -> None:
 
 def _columns(table: Table) -> list[str]:
     return [column.name for column in table.columns]
+
+
+def _insert(connection: Connection, batch: Batch) -> int:
+    """Insert the rows of a batch; return how many attempts were new."""
+    target = bulk(connection)
+    if batch.runs:
+        target.insert(schema.runs, _columns(schema.runs), list(batch.runs.values()))
+    if batch.tasks:
+        target.insert(schema.tasks, _columns(schema.tasks), list(batch.tasks.values()))
+    stored = target.insert(schema.attempts, _columns(schema.attempts)[1:], batch.attempts)
+    if batch.fields:
+        target.insert_for_attempts(schema.fields, batch.fields)
+    if batch.files:
+        target.insert_for_attempts(schema.files, batch.files)
+    return stored
+
+
+def _known(connection: Connection, identities: Sequence[object]) -> set[object]:
+    """Return those of some identities that are in the archive."""
+    found: set[object] = set()
+    column = schema.attempts.c.identity
+    for start in range(0, len(identities), _AT_ONCE):
+        chosen = select(column).where(column.in_(identities[start : start + _AT_ONCE]))
+        found |= {bytes(identity) for identity in connection.execute(chosen).scalars()}
+    return found
 
 
 def _note_source(connection: Connection, number: int, cells: Sequence[str | None]) -> None:

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from tonnage.archive.engine import on_network
-from tonnage.archive.remote import Wanted, contact
+from tonnage.archive.recall import Wanted
+from tonnage.archive.remote import contact
 from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import Resource
 from tonnage.run.engine import Engine

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tonnage.archive import Archive, Report, Search, find, histories, import_source, peaks_by_task
-from tonnage.archive.remote import Contact, Wanted
+from tonnage.archive.recall import MOST, Wanted
+from tonnage.archive.remote import Contact
 from tonnage.jobs import Attempt, Decision, History, Resource
 from tonnage.logs.sources import Source
 from tonnage.run.folders import RunFolder
@@ -32,7 +33,6 @@ __all__ = [
     "wanted_for_task",
 ]
 
-_MOST = 5_000  # past jobs of a category that a run learns from: the newest
 _MOST_TASKS = 100_000  # of a workflow whose tasks are looked up one by one
 _MARGIN = 0.05
 # Programs that say nothing about what a task does: it is in what they are given.
@@ -118,15 +118,15 @@ def _telling(program: str | None) -> str | None:
 
 
 def _newest(history: History) -> History:
-    if len(history) <= _MOST:
+    if len(history) <= MOST:
         return history
     return replace(
         history,
-        used={resource: values[-_MOST:] for resource, values in history.used.items()},
-        requested={resource: values[-_MOST:] for resource, values in history.requested.items()},
-        input_bytes=history.input_bytes[-_MOST:],
-        finished=history.finished[-_MOST:],
-        ran_out=history.ran_out[-_MOST:],
+        used={resource: values[-MOST:] for resource, values in history.used.items()},
+        requested={resource: values[-MOST:] for resource, values in history.requested.items()},
+        input_bytes=history.input_bytes[-MOST:],
+        finished=history.finished[-MOST:],
+        ran_out=history.ran_out[-MOST:],
     )
 
 

@@ -8,7 +8,7 @@ from starlette.staticfiles import StaticFiles
 
 from tonnage import __version__
 from tonnage.archive import Archive
-from tonnage.serve import health, login, replays, uploads, works
+from tonnage.serve import exchange, health, login, replays, runs, uploads, works
 from tonnage.serve.access import Guard
 from tonnage.serve.limits import Bounded
 from tonnage.serve.problems import add_handlers
@@ -32,8 +32,9 @@ def make_app(settings: Settings, archive: Archive) -> FastAPI:
     )
     app.state.site = Site(settings, archive)
     add_handlers(app)
-    for module in (health, login, works, replays, uploads):
+    for module in (health, login, works, replays, uploads, runs):
         app.include_router(module.router)
+    app.include_router(exchange.make_router())
     shared = [("tonnage.report", "static"), ("plotly", "package_data")]
     app.mount("/static", StaticFiles(directory=Path(str(files("tonnage.serve") / "static")), packages=shared))  # type: ignore[arg-type] # tuples are as good as they say
     # The one that is added last sees a request first.

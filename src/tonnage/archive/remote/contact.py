@@ -13,8 +13,9 @@ from types import TracebackType
 from tonnage.archive.export import record
 from tonnage.archive.identity import Identities
 from tonnage.archive.importing import import_source
+from tonnage.archive.recall import Wanted
 from tonnage.archive.remote.posting import MOST
-from tonnage.archive.remote.reading import Wanted, past_of
+from tonnage.archive.remote.reading import past_of
 from tonnage.archive.remote.server import Server
 from tonnage.archive.remote.spool import Sent, Spool
 from tonnage.archive.store import Archive
@@ -24,7 +25,7 @@ from tonnage.jobs import Attempt
 from tonnage.logs.log import Entry
 from tonnage.logs.sources import Source
 
-__all__ = ["Contact", "Wanted", "contact"]
+__all__ = ["Contact", "contact", "said_of"]
 
 _AT_ONCE = 10.0  # seconds that a run waits at its start for what waits here to be sent
 _PATIENT = 20.0  # seconds that a server which does not answer at a run's end is tried again
@@ -65,20 +66,29 @@ class _Remote(Contact):
     def __init__(self, server: Server) -> None:
         self._server = server
         self._spool = Spool(server)
-        self._away = False
+        self._away = self._token_said = False
         super().__init__(Archive.open(str(server.folder / "archive.db"), create=True))
 
     def ask(self, wanted: Wanted) -> list[str]:
         """Put what the server knows into the mirror."""
         if self._away:
             return []
+        said = self._about_token()
         try:
             found = past_of(self._server, wanted, seconds=_ANSWER)
             import_source(self.archive, Source(self._server.url, self._server.host, "tonnage", found))
         except TonnageError as problem:
             self._away = True
-            return [f"{_said(problem)}; sizes go by what is known here from earlier runs"]
-        return []
+            said.append(f"{_said(problem)}; sizes go by what is known here from earlier runs")
+        return said
+
+    def _about_token(self) -> list[str]:
+        """Return what is to be said, once, about a token that others can read on its way."""
+        here = self._server.is_here or self._server.url.startswith("https://") or self._token_said
+        self._token_said = True
+        if here or self._server.token() is None:
+            return []
+        return [f"the token goes to {self._server} as it is, and who listens on the way reads it: https:// is safer"]
 
     def kept(self, source: Source, fields: Mapping[str, str]) -> Source:
         """Return a source whose attempts go into the spool when they are read."""

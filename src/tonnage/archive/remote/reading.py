@@ -1,8 +1,8 @@
 """Attempts from a server, as they come: what a run wants to know, or all that meet some conditions."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 
+from tonnage.archive.recall import Wanted
 from tonnage.archive.remote.calling import call, read
 from tonnage.archive.remote.server import Server
 from tonnage.archive.search import EVERYTHING, Search
@@ -10,24 +10,9 @@ from tonnage.archive.wire import attempt_of, parsed, text_of
 from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import Attempt
 
-__all__ = ["Wanted", "find_there", "past_of"]
+__all__ = ["find_there", "past_of"]
 
 _LONGEST_LINE = 64 * 2**20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What a run wants to know at its start."""
-
-    workflow: str
-    checksum: str | None = None
-    programs: Mapping[str, str | None] = field(default_factory=dict)
-    """Its categories, each with its program where that says something about it; none: all that are known."""
-
-    def body(self) -> dict[str, object]:
-        """Return it as it is asked."""
-        categories = [{"name": name, "executable": program} for name, program in self.programs.items()]
-        return {"workflow": self.workflow, "checksum": self.checksum, "categories": categories}
 
 
 def past_of(server: Server, wanted: Wanted, *, seconds: float) -> Iterator[Attempt]:

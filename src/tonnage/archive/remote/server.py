@@ -8,12 +8,11 @@ from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from tonnage.archive.token import find_token
 from tonnage.archive.url import data_folder, remote_url
 from tonnage.errors import InputError
 
 __all__ = ["Server"]
-
-_TOKEN = re.compile(r"[!-~]{1,1000}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +53,10 @@ class Server:
 
         The user's own token file, with which a server on this machine begins, is nothing to show to other machines.
         """
-        found = os.environ.get("TONNAGE_TOKEN", "").strip()
-        files = [self.folder / "token", *([data_folder() / "token"] if self.is_here else [])]
-        for file in files:
-            found = found or _in_file(file)
-        if found and not _TOKEN.fullmatch(found):
-            raise InputError("the token holds letters that no token has", hint="see TONNAGE_TOKEN, or its file")
-        return found or None
+        own = self.folder / "token"
+        if os.environ.get("TONNAGE_TOKEN") or (self.is_here and not own.exists()):
+            return find_token()
+        return find_token(own) if own.exists() else None
 
     def make_folder(self) -> Path:
         """Return its folder here, which nobody else may look into; made if need be."""
@@ -70,10 +66,3 @@ class Server:
         except OSError as error:
             raise InputError(f"the folder cannot be made: {error.strerror}", path=self.folder) from None
         return self.folder
-
-
-def _in_file(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""
