@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tonnage.batch.programs import RefusalError
 from tonnage.batch.scheduler import RejectedError, Request, UnreachableError
 from tonnage.batch.slurm import Slurm
-from tonnage.batch.slurm.client import Client, RefusalError
+from tonnage.batch.slurm.client import Client
 from tonnage.errors import InputError, TonnageError
 
 _POLICY = (
@@ -129,7 +130,7 @@ def test_a_program_that_does_not_end_is_ended(programs: Path, tmp_path: Path) ->
 
 
 def test_a_program_that_prints_without_end_is_ended(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tonnage.batch.slurm.client._LARGEST", 1 << 22)
+    monkeypatch.setattr("tonnage.batch.programs._LARGEST", 1 << 22)
     program(programs, "squeue", "exec cat /dev/zero")
     with pytest.raises(TonnageError, match="prints more than"):
         Client().run("squeue")

@@ -9,10 +9,11 @@ from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 
+from tonnage.batch.programs import RefusalError
 from tonnage.batch.scheduler import Limits, Look, Node, Phase, RejectedError, Request, UnreachableError, Verdict
 from tonnage.batch.slurm import accounts, jobs, live
 from tonnage.batch.slurm.answers import has_ended, is_busy, is_full, refused, wait_of
-from tonnage.batch.slurm.client import Client, RefusalError
+from tonnage.batch.slurm.client import Client
 from tonnage.batch.slurm.facts import Machine, Partition, machines, partitions, settings
 from tonnage.batch.slurm.lists import chunks, shortened
 from tonnage.batch.slurm.markers import told
