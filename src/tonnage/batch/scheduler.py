@@ -11,7 +11,18 @@ from tonnage.batch.snapshot import Snapshot
 from tonnage.errors import TonnageError
 from tonnage.jobs import Outcome, Resource
 
-__all__ = ["Limits", "Look", "Node", "Phase", "RejectedError", "Request", "Scheduler", "UnreachableError", "Verdict"]
+__all__ = [
+    "Limits",
+    "Look",
+    "Node",
+    "Phase",
+    "Queued",
+    "RejectedError",
+    "Request",
+    "Scheduler",
+    "UnreachableError",
+    "Verdict",
+]
 
 
 class UnreachableError(TonnageError):
@@ -114,10 +125,23 @@ class Verdict:
     facts: Mapping[str, str] = field(default_factory=dict)
 
 
-class Scheduler(Protocol):
-    """A batch system. Every call but `script` may raise UnreachableError."""
+class Queued(Protocol):
+    """What any batch system can tell about what was submitted to it. Every call may raise UnreachableError."""
 
     name: str
+
+    def find(self, name: str) -> str | None:
+        """Return the number of a job that was submitted under a name, where the system still knows it."""
+
+    def look(self) -> dict[str, Look]:
+        """Return all of this user's jobs and elements that wait or run, by their numbers."""
+
+    def cancel(self, numbers: Collection[str]) -> None:
+        """End jobs, whether they wait or run."""
+
+
+class Scheduler(Queued, Protocol):
+    """A batch system to which tasks are submitted. Every call but `script` may raise UnreachableError."""
 
     def limits(self) -> Limits:
         """Return what can be submitted; raises InputError where nothing can: no such partition, no rights."""
@@ -137,20 +161,11 @@ class Scheduler(Protocol):
         Programs that may still submit it, even if we are killed, hold these descriptors open.
         """
 
-    def find(self, name: str) -> str | None:
-        """Return the number of a job that was submitted under a name, where the system still knows it."""
-
-    def look(self) -> dict[str, Look]:
-        """Return all of this user's jobs and elements that wait or run, by their numbers."""
-
     def verdicts(self, numbers: Collection[str]) -> dict[str, Verdict]:
         """Return what became of jobs and elements that have ended, as far as the system still knows."""
 
     def read(self, printed: str) -> Verdict | None:
         """Return what the system itself wrote into a batch job's output about its end; None where it did not."""
-
-    def cancel(self, numbers: Collection[str]) -> None:
-        """End jobs, whether they wait or run."""
 
     def queue(self, run_fraction: float = 1.0) -> Snapshot:
         """Return what the queue looks like to a job submitted now, in whole nodes.

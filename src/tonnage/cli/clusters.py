@@ -1,5 +1,6 @@
 """Options that say to which cluster tasks are sent, and how."""
 
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -7,15 +8,22 @@ from click.core import ParameterSource
 
 from tonnage.cli.options import gathered, with_options
 from tonnage.errors import InputError
+from tonnage.written import pairs
 
 if TYPE_CHECKING:
     from tonnage.batch.slurm import Slurm
-    from tonnage.run.preparing import ClusterOptions
+    from tonnage.run.preparing import ClusterOptions, PoolOptions
 
 __all__ = ["PACKER_NAMES", "ClusterChoice", "cluster_options", "refuse_options", "slurm_of", "slurm_options"]
 
 PACKER_NAMES = ("per-task", "one-job", "level-by-level", "zhang", "zhang-printed", "zhang-improved", "glume", "auto")
 """The names of PACKERS, which is heavy to import."""
+_SLURM, _HTCONDOR = ("slurm",), ("htcondor",)
+_MEANT_FOR = {
+    **dict.fromkeys(("pack", "partition", "account", "qos", "sbatch_option"), _SLURM),
+    **dict.fromkeys(("throttle", "submit_command"), _HTCONDOR),
+}
+_COMMAND = re.compile(r"\s*[+\w.]+\s*=.*", re.ASCII)
 
 
 class ClusterChoice(NamedTuple):
@@ -29,14 +37,43 @@ class ClusterChoice(NamedTuple):
     account: str | None
     qos: str | None
     sbatch_option: tuple[str, ...]
+    throttle: tuple[str, ...]
+    submit_command: tuple[str, ...]
 
-    def options(self) -> "ClusterOptions | None":
-        """Return the cluster; None where tasks run on this machine."""
+    def options(self, *, dry: bool = False) -> "ClusterOptions | PoolOptions | None":
+        """Return the cluster or pool, which need not be there where nothing is sent; None: tasks run here."""
+        self._refuse_others()
         if self.on == "local":
-            given = [name for name in self._fields[1:] if getattr(self, name) not in (None, ())]
-            if given:
-                raise InputError(f"--{given[0].replace('_', '-')} is for clusters", hint="say which: --on slurm")
             return None
+        return self._pool(dry) if self.on == "htcondor" else self._slurm()
+
+    def _refuse_others(self) -> None:
+        """Raise InputError where an option means nothing in the place that was chosen."""
+        for name in self._fields[1:]:
+            places = _MEANT_FOR.get(name, ("slurm", "htcondor"))
+            if getattr(self, name) not in (None, ()) and self.on not in places:
+                meant = "clusters" if len(places) > 1 else {"slurm": "Slurm", "htcondor": "HTCondor"}[places[0]]
+                raise InputError(
+                    f"--{name.replace('_', '-')} is for {meant}", hint=f"say where: --on {' or --on '.join(places)}"
+                )
+
+    def _pool(self, dry: bool) -> "PoolOptions":
+        from tonnage.batch.htcondor import HTCondor
+        from tonnage.run.preparing import PoolOptions
+
+        for command in self.submit_command:
+            if "\n" in command or not _COMMAND.fullmatch(command):
+                raise InputError(f'"{command}" is no submit command', hint="write one: accounting_group = physics")
+        limits = [one for one in (self.max_running, self.max_submitted) if one is not None]
+        return PoolOptions(
+            system=HTCondor(),
+            most=min(limits, default=None),
+            throttles={name: _whole(most, name) for name, most in pairs(self.throttle, "--throttle").items()},
+            commands=self.submit_command,
+            dry=dry,
+        )
+
+    def _slurm(self) -> "ClusterOptions":
         from tonnage.run.preparing import ClusterOptions
 
         return ClusterOptions(
@@ -45,6 +82,12 @@ class ClusterChoice(NamedTuple):
             max_running=self.max_running,
             max_submitted=self.max_submitted,
         )
+
+
+def _whole(text: str, name: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise InputError(f'--throttle {name}: "{text}" is no number of jobs', hint="write one: --throttle align=20")
+    return int(text)
 
 
 def slurm_of(partition: str | None, account: str | None, qos: str | None, more: tuple[str, ...]) -> "Slurm":
@@ -78,10 +121,10 @@ def cluster_options(command: Any) -> Any:  # noqa: ANN401
         ClusterChoice,
         click.option(
             "--on",
-            type=click.Choice(["local", "slurm"]),
+            type=click.Choice(["local", "slurm", "htcondor"]),
             default="local",
             show_default=True,
-            help="Where tasks run: on this machine, or on the Slurm cluster that it belongs to.",
+            help="Where tasks run: on this machine, or on the Slurm cluster or HTCondor pool that it belongs to.",
         ),
         click.option(
             "--pack",
@@ -94,6 +137,18 @@ def cluster_options(command: Any) -> Any:  # noqa: ANN401
             "--max-submitted", type=click.IntRange(1), metavar="N", help="Most batch jobs that wait or run at a time."
         ),
         slurm_options,
+        click.option(
+            "--throttle",
+            multiple=True,
+            metavar="CATEGORY=N",
+            help="Most jobs of a category that HTCondor has at a time. May be repeated.",
+        ),
+        click.option(
+            "--submit-command",
+            multiple=True,
+            metavar="COMMAND",
+            help='One more submit command of HTCondor: "accounting_group = physics". May be repeated.',
+        ),
     )
 
 

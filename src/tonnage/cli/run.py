@@ -97,10 +97,15 @@ def run(
     With --on slurm tasks go to a Slurm cluster as batch jobs of your own: one for each task, alike ones as arrays, or
     with --pack many in one. They go on even if this command is killed; run again, it finds them.
 
+    With --on htcondor they go to an HTCondor pool as one DAG, ranked and sized, whose event log this command follows;
+    --sandbox lets files travel with jobs, where machines share no file system. --dry-run writes the DAG and says how it
+    is submitted.
+
     \b
     Example: tonnage run analysis.mf
              tonnage run analysis.dag --machine cores=4,memory=8GB --explain
              tonnage run analysis.dag --on slurm --partition short --pack glume
+             tonnage run analysis.dag --on htcondor --sandbox
     """
     from tonnage.run.events import Rules
     from tonnage.run.preparing import Options
@@ -117,7 +122,7 @@ def run(
         new=new,
         fields=pairs(fields, "--field"),
         archive=url,
-        cluster=cluster.options(),
+        cluster=cluster.options(dry=dry_run),
     )
     workflow = read_workflow(path, source_format)
     if dry_run:

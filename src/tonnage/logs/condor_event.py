@@ -89,6 +89,14 @@ class Event:
         found = _CODES.findall(self.text)
         return (int(found[-1][0]), int(found[-1][1])) if found else (None, None)
 
+    def reason(self) -> str:
+        """Return why it happened, in HTCondor's words; nothing where it does not say."""
+        lines = [line.strip() for line in self.text.split("\n")[1:]]
+        told = next((line for line in lines if line.startswith("Reason: ")), None)
+        if told is not None:
+            return told.removeprefix("Reason: ")
+        return next((line for line in lines if line and not line.startswith(("(", "Code "))), "")
+
     def exit(self) -> tuple[int | None, int | None] | None:
         """Return the exit status or the signal with which it ended, where it ended by itself."""
         found = _EXIT.search(self.text)

@@ -16,7 +16,7 @@ from tonnage.logs.condor import exhausted_by, native_id
 from tonnage.logs.condor_event import HEADER, Event, JobName, Moment, events
 from tonnage.logs.log import Assumed, Entry, Hints, Log, Skipped, UnusableError
 
-__all__ = ["read", "recognises"]
+__all__ = ["Queue", "read", "recognises"]
 
 _KIB, _MIB = 2**10, 2**20
 _OTHER_FORMS = {"<": "XML", "{": "JSON", "[": "JSON"}
@@ -46,7 +46,7 @@ def read(log: Log, hints: Hints) -> Iterator[Entry]:
         raise log.error(f"is {other}: of HTCondor's event logs only the plain form is read")
     if not HEADER.search(log.head):
         raise log.error("is not an HTCondor job event log: no line like 005 (123.000.000) 2024-01-05 10:11:12")
-    queue = _Queue(hints.zone)
+    queue = Queue(hints.zone)
     for event in events(log):
         if isinstance(event, Skipped):
             yield event
@@ -98,7 +98,7 @@ class _Job:
             yield problem.at(run.ends[-1].line if run.ends else self.line)
 
 
-class _Queue:
+class Queue:
     """The jobs that have been submitted and have not left the queue."""
 
     def __init__(self, zone: tzinfo) -> None:
@@ -125,6 +125,11 @@ class _Queue:
             yield from _go_on(job, event, now)
         elif event.kind == _HELD:
             yield _without_start(event)
+
+    def node(self, name: JobName) -> str | None:
+        """Return of which node of a DAG a job in the queue is."""
+        job = self._jobs.get(name)
+        return job.notes.get("DAGNodeName") if job else None
 
     def rest(self) -> Iterator[Entry]:
         """Yield what is left when the log ends."""

@@ -68,6 +68,10 @@ class BatchJobs:
         """Note what the cluster calls a batch job."""
         self._journal.write("UPDATE batch_jobs SET native = ? WHERE id = ?", (native, job))
 
+    def reopened(self, job: int) -> None:
+        """Note that a batch job which has ended is about to be submitted again."""
+        self._journal.write("UPDATE batch_jobs SET native = NULL, ended = NULL, note = NULL WHERE id = ?", (job,))
+
     def started(self, job: int, when: float) -> None:
         """Note when a batch job started."""
         self._journal.write("UPDATE batch_jobs SET started = ? WHERE id = ?", (when, job))

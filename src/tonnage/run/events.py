@@ -1,6 +1,7 @@
 """What goes into the engine and what comes out of it: attempts that start and end, and what becomes of tasks."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from tonnage.jobs import NOTHING_KNOWN, Amounts, Decision, Outcome, Resource
@@ -78,6 +79,8 @@ class Ended:
     stderr: str | None = None
     note: str = ""
     """What went wrong, for people."""
+    facts: Mapping[str, object] = field(default_factory=dict)
+    """What a batch system measured beside our monitor, under its own names."""
 
 
 @dataclass(frozen=True, slots=True)

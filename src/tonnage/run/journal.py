@@ -23,7 +23,7 @@ from tonnage.run.rows import GIVEN, ROWS, Decisions, Row, row_of
 
 __all__ = ["Before", "Journal", "JournalError", "Reader"]
 
-_VERSION = "2"  # changes with the tables below
+_VERSION = "3"  # changes with the tables below
 _SCHEMA = f"""
 CREATE TABLE run (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 INSERT INTO run VALUES ('version', '{_VERSION}');
@@ -48,7 +48,8 @@ CREATE TABLE attempts (
     ended REAL, outcome TEXT, exhausted TEXT, exit_status INTEGER, signal INTEGER,
     {", ".join(f"used_{one} REAL" for one in Resource)},
     memory_method TEXT, lower_bounds TEXT, stdout TEXT, stderr TEXT,
-    note TEXT                  -- what went wrong, and what becomes of the task
+    note TEXT,                 -- what went wrong, and what becomes of the task
+    facts TEXT                 -- what a batch system measured beside our monitor, as JSON
 );
 CREATE TABLE batch_jobs (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,
@@ -67,7 +68,7 @@ _START_COLUMNS = ["id", "task", "number", "machine", "submitted", "started", "in
 _END_COLUMNS = [
     *("started", "host", "ended", "outcome", "exhausted", "exit_status", "signal"),
     *(f"used_{one}" for one in Resource),
-    *("memory_method", "lower_bounds", "stdout", "stderr", "note"),
+    *("memory_method", "lower_bounds", "stdout", "stderr", "note", "facts"),
 ]
 _INSERT_START = f"INSERT INTO attempts ({', '.join(_START_COLUMNS)}) VALUES ({', '.join('?' * len(_START_COLUMNS))})"  # noqa: S608 (our own names)
 _UPDATE_END = (
@@ -262,6 +263,7 @@ class Journal(Reader):
             end.stdout,
             end.stderr,
             note or None,
+            json.dumps(dict(end.facts)) if end.facts else None,
             end.attempt,
         )
         self._ends.append(row)

@@ -204,7 +204,7 @@ def _attempt(
         memory_method=row.memory_method,
         lower_bounds=row.lower_bounds,
         input_bytes=None if row.input_bytes is None else Bytes(round(row.input_bytes)),
-        raw={"decisions": described.of(row.decisions), **({"note": row.note} if row.note else {})},
+        raw={"decisions": described.of(row.decisions), **({"note": row.note} if row.note else {}), **row.facts},
     )
 
 

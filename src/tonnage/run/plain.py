@@ -80,7 +80,7 @@ def plain_ended(end: Ended) -> Plain:
     return found
 
 
-_DIFFERENT = {"attempt", "outcome", "used", "exhausted", "lower_bounds"}
+_DIFFERENT = {"attempt", "outcome", "used", "exhausted", "lower_bounds", "facts"}  # facts come from elsewhere
 _SIMPLE = {one.name: one.default for one in fields(Ended) if one.name not in _DIFFERENT}
 
 

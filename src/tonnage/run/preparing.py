@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tonnage.archive import Archive
+from tonnage.batch.htcondor import HTCondor
 from tonnage.batch.scheduler import Scheduler
 from tonnage.errors import InputError
 from tonnage.jobs import Decision, Resource
@@ -22,6 +23,7 @@ __all__ = [
     "ClusterOptions",
     "Explained",
     "Options",
+    "PoolOptions",
     "Sizes",
     "check_commands",
     "explained",
@@ -43,6 +45,21 @@ class ClusterOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PoolOptions:
+    """How tasks are sent to an HTCondor pool."""
+
+    system: HTCondor
+    most: int | None = None
+    """How many jobs are in the queue at most."""
+    throttles: Mapping[str, int] = field(default_factory=dict)
+    """And how many of a category."""
+    commands: tuple[str, ...] = ()
+    """More submit commands, for every job."""
+    dry: bool = False
+    """Whether nothing is submitted, so that no pool need be there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """How a workflow is to be run."""
 
@@ -56,8 +73,8 @@ class Options:
     new: bool = False
     fields: Mapping[str, str] = field(default_factory=dict)
     archive: str | None = None
-    cluster: ClusterOptions | None = None
-    """To which cluster tasks are sent; None: they run on this machine."""
+    cluster: ClusterOptions | PoolOptions | None = None
+    """To which cluster or pool tasks are sent; None: they run on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +117,20 @@ def world_of(home: Path, options: Options, say: Callable[[str], None]) -> World:
     """Return where a run takes place; raises InputError where nothing can run there."""
     if options.cluster is None:
         return LocalWorld(home, options.machine)
+    chosen = options.cluster
+    if isinstance(chosen, PoolOptions):
+        from tonnage.run.pool.world import PoolWorld
+
+        return PoolWorld(
+            chosen.system,
+            amounts=options.machine,
+            most=chosen.most,
+            throttles=chosen.throttles,
+            commands=chosen.commands,
+            dry=chosen.dry,
+        )
     from tonnage.run.cluster.world import ClusterWorld  # packers are heavy to import
 
-    chosen = options.cluster
     world = ClusterWorld(
         chosen.scheduler,
         home,

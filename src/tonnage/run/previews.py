@@ -1,5 +1,6 @@
 """What a run would do, without doing it: sizes, batch jobs, and what may become of them in the queue."""
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,14 +9,26 @@ from typing import TYPE_CHECKING
 from tonnage.archive import run_fraction
 from tonnage.archive.remote import Contact, contact
 from tonnage.errors import InputError
+from tonnage.files import stem
 from tonnage.jobs import Resource
 from tonnage.rank import rank
 from tonnage.run.engine import Engine
 from tonnage.run.files import Files
 from tonnage.run.folders import RUNS, RunFolder
 from tonnage.run.past import peaks_of_tasks, wanted_for
-from tonnage.run.preparing import Explained, Options, Sizes, check_commands, explained, path_of, sizes_of, world_of
+from tonnage.run.preparing import (
+    Explained,
+    Options,
+    PoolOptions,
+    Sizes,
+    check_commands,
+    explained,
+    path_of,
+    sizes_of,
+    world_of,
+)
 from tonnage.run.queue import places_of
+from tonnage.run.resuming import finals
 from tonnage.run.worlds import World
 from tonnage.workflow import Workflow
 
@@ -136,6 +149,8 @@ class _Draft:
 
     def scripts(self) -> list[str]:
         """Return the scripts of the batch jobs that would be submitted at first."""
+        if isinstance(self._options.cluster, PoolOptions):
+            return [self._written_dag()]
         world = self.cluster()
         packing = self.packing(world.pack)
         if world.pack == "per-task" or (world.pack == "auto" and packing.unknown(self.engine)):
@@ -144,6 +159,33 @@ class _Draft:
         if packed is None or packed.singly:
             return self.array_scripts()
         return self.packed_scripts(packed.jobs)
+
+    def _written_dag(self) -> str:
+        """Write the DAG that would be submitted, and return how that is done."""
+        from tonnage.batch.htcondor.dag import write_dag
+        from tonnage.batch.htcondor.system import submit_words
+        from tonnage.run.pool.planning import Plan
+        from tonnage.run.pool.world import PoolWorld
+
+        if not isinstance(self.world, PoolWorld):
+            raise InputError("this is for pools")
+        workflow, home = self.sizes.workflow, self.files.folder
+        plan = Plan(
+            workflow=workflow,
+            engine=self.engine,
+            places=self._places,
+            home=home,
+            manner=self.world.manner,
+            retries=self._options.rules.retries,
+            sandbox=self._options.sandbox,
+        )
+        folder = home / RUNS.parent / "dry-run" / stem(path_of(workflow))
+        dag = plan.dag(folder, range(len(workflow)))
+        write_dag(dag)
+        command = shlex.join(submit_words(dag.path, f"tonnage-{workflow.name}", self.world.manner.most))
+        last = finals(workflow)
+        left_out = f"# left out, since tonnage run starts it itself: {last[0].name}\n" if last else ""
+        return f"{left_out}cd {shlex.quote(str(home))} && {command}"
 
     def array_scripts(self) -> list[str]:
         """Return the scripts of tasks that go alone."""

@@ -41,6 +41,8 @@ class Row:
     stdout: str | None
     stderr: str | None
     note: str
+    facts: Mapping[str, object]
+    """What a batch system measured beside our monitor, under its own names."""
 
 
 _ROW = (
@@ -58,7 +60,7 @@ _ROW = (
         "exhausted",
         "exit_status",
     ),
-    *("signal", "memory_method", "lower_bounds", "stdout", "stderr", "note"),
+    *("signal", "memory_method", "lower_bounds", "stdout", "stderr", "note", "facts"),
     *(f"{one}_decision" for one in GIVEN),
     *GIVEN,
     *(f"used_{one}" for one in Resource),
@@ -67,6 +69,7 @@ ROWS = (
     f"SELECT t.name, t.category, {', '.join(f'a.{name}' for name in _ROW)} "  # noqa: S608 (our own names)
     "FROM attempts a JOIN tasks t ON t.id = a.task"
 )
+_NO_FACTS: Mapping[str, object] = {}
 _OUTCOMES = {str(one): one for one in Outcome}
 
 
@@ -99,8 +102,8 @@ def _decision(row: tuple[Any, ...]) -> Decision:
 def row_of(cells: Sequence[Any], decisions: Mapping[int, Decision]) -> Row:
     """Return an attempt from the cells of a row, which are name, category and _ROW."""
     name, category, _, attempt, number, machine, host, submitted, started, size, ended, outcome, exhausted = cells[:13]
-    status, signal, method, lower_bounds, stdout, stderr, note = cells[13:20]
-    made, rest = cells[20 : 20 + len(GIVEN)], cells[20 + len(GIVEN) :]
+    status, signal, method, lower_bounds, stdout, stderr, note, facts = cells[13:21]
+    made, rest = cells[21 : 21 + len(GIVEN)], cells[21 + len(GIVEN) :]
     cores, memory, disk, wall_time = rest[: len(GIVEN)]
     used_cores, used_memory, used_disk, used_wall_time, used_cpu_time, processes = rest[len(GIVEN) :]
     return Row(
@@ -133,4 +136,5 @@ def row_of(cells: Sequence[Any], decisions: Mapping[int, Decision]) -> Row:
         stdout=stdout,
         stderr=stderr,
         note=note or "",
+        facts=json.loads(facts) if facts else _NO_FACTS,
     )

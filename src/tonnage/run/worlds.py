@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from tonnage.errors import InputError
 from tonnage.jobs import Resource
 from tonnage.run.engine import Engine
 from tonnage.run.events import Rules
@@ -15,9 +16,10 @@ from tonnage.run.journal import Journal
 from tonnage.run.local import Local, Watcher
 from tonnage.run.machines import Machine, Room, Space, this_machine
 from tonnage.run.minders import Minders
+from tonnage.size.learning import fits
 from tonnage.workflow import Workflow
 
-__all__ = ["NOTHING_AWAY", "Away", "Driver", "LocalWorld", "Parts", "World"]
+__all__ = ["NOTHING_AWAY", "Away", "Driver", "LocalWorld", "Parts", "World", "refuse_too_large"]
 
 
 class Driver(Protocol):
@@ -97,6 +99,20 @@ class World(Protocol):
 
     def driving(self, parts: Parts, watcher: Watcher) -> AbstractContextManager[Driver]:
         """Return who drives an engine here, while the context lasts."""
+
+
+def refuse_too_large(workflow: Workflow, machine: Machine, where: str, hint: str | None = None) -> None:
+    """Raise InputError where a task asks for more than any machine has."""
+    for task in workflow.tasks:
+        resource = fits(task.request, machine.amounts())
+        if resource is not None:
+            asked, most = getattr(task.request, resource), machine.amounts()[resource]
+            raise InputError(
+                f'task "{task.name}" asks for {resource.shown(asked)} of {resource}, '
+                f"and {where} has {resource.shown(most)} for tasks",
+                path=workflow.source.path if workflow.source else None,
+                hint=hint,
+            )
 
 
 class LocalWorld:

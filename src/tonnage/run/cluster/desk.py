@@ -9,12 +9,9 @@ from typing import Protocol
 from tonnage.batch.scheduler import Limits, RejectedError, Request, Scheduler, UnreachableError
 from tonnage.files import write_whole
 from tonnage.run.batch_jobs import BatchJob, BatchJobs
-from tonnage.run.engine import Engine
-from tonnage.run.events import Ended, Settled, Start
+from tonnage.run.clerk import Clerk
 from tonnage.run.files import Files
 from tonnage.run.folders import Lock, RunFolder
-from tonnage.run.journal import Journal
-from tonnage.run.local import Watcher
 
 __all__ = ["OUTPUT", "RETRY", "SCRIPT", "SHARED_HINT", "Desk", "Sender"]
 
@@ -43,46 +40,23 @@ class _Unsent:
     sender: Sender
 
 
-@dataclass
-class Desk:
+@dataclass(kw_only=True)
+class Desk(Clerk):
     """What those need who send tasks away: the engine, the journal, and the cluster."""
 
-    engine: Engine
-    journal: Journal
     files: Files
     folder: RunFolder
     lock: Lock
     token: str
     scheduler: Scheduler
     limits: Limits
-    watcher: Watcher
     say: Callable[[str], None]
     jobs: BatchJobs = field(init=False)
-    _shown: set[int] = field(default_factory=set)
     _unsent: dict[int, _Unsent] = field(default_factory=dict)
     _retry_at: float = 0.0
 
     def __post_init__(self) -> None:
         self.jobs = BatchJobs(self.journal)
-
-    # Attempts
-
-    def show(self, start: Start, since: float) -> None:
-        """Let the watcher know that an attempt runs."""
-        if start.attempt not in self._shown:
-            self._shown.add(start.attempt)
-            self.watcher.started(start, since)
-
-    def settle(self, end: Ended) -> Settled:
-        """Take in the end of an attempt."""
-        self.show(self.engine.start_of(end.attempt), end.started or time.time())
-        self._shown.discard(end.attempt)
-        settled = self.engine.ended(end)
-        self.journal.ended(end, settled)
-        self.watcher.ended(end, settled)
-        return settled
-
-    # Batch jobs
 
     def place(self, job: int) -> Path:
         """Return the folder of a batch job, made if need be."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from contextlib import closing
 
-from tonnage.batch.scheduler import Scheduler
+from tonnage.batch.scheduler import Queued
 from tonnage.run.batch_jobs import BatchJob, batch_jobs
 from tonnage.run.folders import Lock, RunFolder
 from tonnage.run.journal import Reader
@@ -17,7 +17,7 @@ def open_jobs(folder: RunFolder) -> list[BatchJob]:
         return [job for job in batch_jobs(reader) if job.ended is None]
 
 
-def in_queue(jobs: Iterable[BatchJob], scheduler: Scheduler) -> set[str]:
+def in_queue(jobs: Iterable[BatchJob], scheduler: Queued) -> set[str]:
     """Return what the cluster calls those of some batch jobs that wait or run."""
     found = {job.native or scheduler.find(job.name) for job in jobs}
     if not found:
@@ -26,7 +26,7 @@ def in_queue(jobs: Iterable[BatchJob], scheduler: Scheduler) -> set[str]:
     return {number for number in found if number is not None and number in present}
 
 
-def cancel_batch_jobs(folder: RunFolder, scheduler: Scheduler) -> int:
+def cancel_batch_jobs(folder: RunFolder, scheduler: Queued) -> int:
     """Cancel what a run that nobody executes has in the queue of a cluster; return how many batch jobs that were.
 
     What became of them is written down by who goes on with the run.

@@ -26,8 +26,7 @@ from tonnage.run.local import Watcher
 from tonnage.run.machines import SHARED, Machine, QueueRoom, Space
 from tonnage.run.resuming import NO_SUCH_TASK
 from tonnage.run.rows import Row
-from tonnage.run.worlds import Away, Driver, Parts
-from tonnage.size.learning import fits
+from tonnage.run.worlds import Away, Driver, Parts, refuse_too_large
 from tonnage.workflow import Workflow
 
 __all__ = ["ALONE", "ClusterWorld"]
@@ -111,17 +110,11 @@ class ClusterWorld:
 
     def check(self, workflow: Workflow) -> None:
         """Raise InputError where a task asks for more than any node has."""
-        for task in workflow.tasks:
-            resource = fits(task.request, self.machine.amounts())
-            if resource is not None:
-                asked, most = getattr(task.request, resource), self.machine.amounts()[resource]
-                where = "the largest node" if self.pack == ALONE else "a usual node"
-                raise InputError(
-                    f'task "{task.name}" asks for {resource.shown(asked)} of {resource}, '
-                    f"and {where} has {resource.shown(most)} for tasks",
-                    path=workflow.source.path if workflow.source else None,
-                    hint=None if self.pack == ALONE else "--pack per-task uses the largest nodes, too",
-                )
+        if self.pack == ALONE:
+            refuse_too_large(workflow, self.machine, "the largest node")
+        else:
+            hint = "--pack per-task uses the largest nodes, too"
+            refuse_too_large(workflow, self.machine, "a usual node", hint)
 
     def away(self, journal: Journal, folder: RunFolder, stale: frozenset[str]) -> Away:
         """Return the attempts and tasks of batch jobs that have not ended, as far as the journal knows.

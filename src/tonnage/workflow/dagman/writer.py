@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from tonnage import __version__
@@ -16,7 +16,7 @@ from tonnage.workflow.notes import note
 from tonnage.workflow.references import FreeNames
 from tonnage.workflow.shell import one_line
 
-__all__ = ["render"]
+__all__ = ["escaped", "file_list", "node_names", "render", "safe_name", "with_unit"]
 
 # What may stand in the name of a node or description without a second thought.
 _UNSAFE = re.compile(r"^-|[^\w./:,-]", re.ASCII)
@@ -41,7 +41,7 @@ def render(workflow: Workflow) -> str:
 
 
 def _lines(workflow: Workflow) -> Iterator[str]:
-    names = _names(workflow)
+    names = node_names([task.name for _, task in _all_tasks(workflow)])
     descriptions: dict[tuple[str, tuple[str, ...]], str] = {}
     nodes: list[str] = []
     free = FreeNames()
@@ -61,19 +61,18 @@ def _all_tasks(workflow: Workflow) -> Iterator[tuple[str, Task]]:
     yield from ((special.kind.upper(), special.task) for special in workflow.special)
 
 
-def _names(workflow: Workflow) -> dict[str, str]:
+def node_names(names: Sequence[str]) -> dict[str, str]:
     """Return a name for each task that DAGMan accepts, the task's own where it can be."""
-    free = FreeNames(task.name for _, task in _all_tasks(workflow))
-    return {
-        task.name: task.name if _is_safe(task.name) else free.give(_safe(task.name)) for _, task in _all_tasks(workflow)
-    }
+    free = FreeNames(names)
+    return {name: name if _is_safe(name) else free.give(safe_name(name)) for name in names}
 
 
 def _is_safe(name: str) -> bool:
     return bool(name) and not _UNSAFE.search(name) and name.upper() not in RESERVED
 
 
-def _safe(name: str) -> str:
+def safe_name(name: str) -> str:
+    """Return a name that may stand anywhere in a DAGMan file; two may get the same."""
     return name if _is_safe(name) else _UNSAFE.sub("_", f"{name}_")
 
 
@@ -83,7 +82,7 @@ def _node(
     variables = _variables(task)
     key = (task.category, tuple(variables))
     if key not in descriptions:
-        descriptions[key] = free.give(_safe(task.category))
+        descriptions[key] = free.give(safe_name(task.category))
     description = descriptions[key]
     plain = _as_read(task, name, description, priority=_priority(kind, task))
     extra = note(task, plain)
@@ -91,7 +90,7 @@ def _node(
         variables[NOTE] = extra
     yield f"{kind} {name} {description}{_folder(task)}"
     if variables:
-        settings = (f'{variable}="{_escaped(value)}"' for variable, value in variables.items())
+        settings = (f'{variable}="{escaped(value)}"' for variable, value in variables.items())
         yield f"VARS {name} {' '.join(settings)}"
     if plain.priority is not None:
         yield f"PRIORITY {name} {plain.priority}"
@@ -103,21 +102,22 @@ def _variables(task: Task) -> dict[str, str]:
     found = {
         "command": None if task.command is None else quoted_argument(one_line(task.command)),
         "cores": None if request.cores is None else str(math.ceil(request.cores)),
-        "memory": None if request.memory is None else _with_unit(request.memory),
-        "disk": None if request.disk is None else _with_unit(request.disk),
+        "memory": None if request.memory is None else with_unit(request.memory),
+        "disk": None if request.disk is None else with_unit(request.disk),
         "wall_time": None if request.wall_time is None else str(math.ceil(request.wall_time)),
-        "inputs": _file_list(task, task.inputs),
-        "outputs": _file_list(task, task.outputs),
+        "inputs": file_list(task, task.inputs),
+        "outputs": file_list(task, task.outputs),
     }
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _with_unit(amount: int) -> str:
+def with_unit(amount: int) -> str:
     """Return bytes in the largest of HTCondor's units (base 1024) that fits, rounded up to whole KB."""
     return f"{amount // 2**20} MB" if amount % 2**20 == 0 else f"{-(-amount // 2**10)} KB"
 
 
-def _file_list(task: Task, names: tuple[str, ...]) -> str | None:
+def file_list(task: Task, names: tuple[str, ...]) -> str | None:
+    """Return names of files as HTCondor lists them; None where there are none."""
     for name in names:
         if any(character in ',"\n\r$' for character in name) or name != name.strip() or not name:
             problem = f'the file name "{name}" of task "{task.name}"'
@@ -135,7 +135,7 @@ def _folder(task: Task) -> str:
         return ""
     if "\n" in task.directory or "\r" in task.directory:
         raise InputError(f'the folder of task "{task.name}" cannot stand in a DAGMan file: its name has a line break')
-    return f' DIR "{_escaped(task.directory)}"' if _UNSAFE.search(task.directory) else f" DIR {task.directory}"
+    return f' DIR "{escaped(task.directory)}"' if _UNSAFE.search(task.directory) else f" DIR {task.directory}"
 
 
 def _as_read(task: Task, name: str, description: str, *, priority: int | None) -> Task:
@@ -159,7 +159,8 @@ def _as_read(task: Task, name: str, description: str, *, priority: int | None) -
     )
 
 
-def _escaped(value: str) -> str:
+def escaped(value: str) -> str:
+    """Return a value as it stands between the double quotes of a VARS line."""
     return value.replace("\\", "\\\\").replace('"', '\\"')
 
 

@@ -1,0 +1,310 @@
+"""A workflow as HTCondor gets it: one DAG, one submit description for each category, and what its jobs bring along.
+
+A job that is evicted for memory or disk asks for the next rung of its ladder by itself. Where HTCondor does not know
+how, the monitor stops what takes too much, a POST script says whether that is a reason to try again, and DAGMan's
+number of the retry chooses the rung.
+"""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from math import ceil
+from pathlib import Path
+from posixpath import isabs, normpath
+
+from tonnage import __version__
+from tonnage.batch.htcondor.monitor import write_monitor
+from tonnage.errors import InputError
+from tonnage.files import write_whole
+from tonnage.jobs import Decision, Resource
+from tonnage.workflow import Task
+from tonnage.workflow.dagman.submit import quoted_argument
+from tonnage.workflow.dagman.writer import escaped, file_list, node_names, safe_name, with_unit
+from tonnage.workflow.references import FreeNames
+from tonnage.workflow.shell import one_line
+
+__all__ = ["DAG", "EVENTS", "GIVEN_UP_FOR", "MONITOR", "Dag", "Node", "Order", "rungs_of", "write_dag"]
+
+DAG, EVENTS = "workflow.dag", "events.log"
+MONITOR = 32 * 2**20
+"""Bytes that a job asks for beside what its task is given: for what measures it."""
+GIVEN_UP_FOR = (6, 7, 8, 9, 12, 13, 14, 34)
+"""Codes of holds that no waiting mends: it cannot be started, a file is missing, or it needs more than there is."""
+_OF_MACHINES = "HoldReasonCode == 21 && (HoldReasonSubCode == 102 || HoldReasonSubCode == 104)"
+_HOPELESS, _FINAL = 127, 2
+"""Exit statuses after which DAGMan does not try again: there is no such program; the POST script says so."""
+_TASK, _MONITOR, _POST = "task.sh", "monitor.pyz", "post.sh"
+_SUMMARY, _MADE = "tonnage-summary.json", "made/"  # in the folder of a job that brings its files along
+_CHILDREN_PER_LINE = 1000
+_KEPT = ("PATH", "HOME", "LD_LIBRARY_PATH")  # of our environment, where files are shared
+_MORE = {Resource.MEMORY: "more_memory", Resource.DISK: "more_disk"}
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A task that is to run, and what it is given."""
+
+    task: Task
+    decisions: tuple[Decision, ...]
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A task as DAGMan knows it."""
+
+    name: str
+    order: Order
+    number: int
+    """By which its files are called."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dag:
+    """What is to be submitted, and how."""
+
+    folder: Path
+    """Where its files are written; all machines see it, unless files travel."""
+    home: Path
+    """The folder of the workflow."""
+    title: str
+    orders: Sequence[Order]
+    children: Sequence[Sequence[int]]
+    """By their places in `orders`."""
+    retries: int = 0
+    transfers: bool = False
+    """Whether files travel with jobs, since machines share no file system."""
+    grows_by_itself: bool = True
+    """Whether HTCondor knows what to do with a job that had too little."""
+    throttles: Mapping[str, int] = field(default_factory=dict)
+    """How many tasks of a category are in the queue at most."""
+    commands: Sequence[str] = ()
+    """More submit commands, as the user wants them."""
+
+    @property
+    def path(self) -> Path:
+        """The DAG's file."""
+        return self.folder / DAG
+
+    def summary(self, number: int, cluster: int) -> Path:
+        """Return where the monitor's summary of a job is."""
+        return self.folder / "summaries" / f"{number}.{cluster}"
+
+    def output(self, number: int, cluster: int, stream: str) -> Path:
+        """Return where a job's output is: ``out`` or ``err``."""
+        return self.folder / "logs" / f"{number}.{cluster}.{stream}"
+
+
+def write_dag(dag: Dag) -> list[Node]:
+    """Write everything that HTCondor needs, the DAG itself last; return its nodes."""
+    _check_folder(dag)
+    for name in ("summaries", "logs", "partial", "failures"):
+        (dag.folder / name).mkdir(parents=True, exist_ok=True)
+    names = node_names([order.task.name for order in dag.orders])
+    nodes = [Node(names[order.task.name], order, number) for number, order in enumerate(dag.orders)]
+    _write_program(dag.folder / _TASK, (files("tonnage.batch.htcondor") / _TASK).read_text())
+    write_monitor(dag.folder / _MONITOR)
+    if not dag.grows_by_itself:
+        words = f'exec "{sys.executable}" -P -m tonnage.run.pool.post "{dag.folder}" "$@"'
+        _write_program(dag.folder / _POST, f"#!/bin/sh\n{words}\n")
+    descriptions = _Descriptions(dag)
+    lines = [line for node in nodes for line in _node_lines(dag, node, descriptions)]
+    descriptions.write()
+    head = f"# {' '.join(dag.title.split())}: {len(nodes):,} tasks, written by Tonnage {__version__}"
+    throttles = [f"MAXJOBS {safe_name(name)} {most}" for name, most in dag.throttles.items()]
+    arcs = _arcs(nodes, dag.children)
+    write_whole(dag.path, "".join(f"{line}\n" for line in [head, *lines, *arcs, *throttles]))
+    return nodes
+
+
+def rungs_of(decisions: Sequence[Decision]) -> int:
+    """Return with how many sizes a task can be tried, where all its resources grow together."""
+    return max((len(one.ladder) - one.rung for one in decisions), default=1)
+
+
+def _check_folder(dag: Dag) -> None:
+    """Raise InputError where HTCondor could not name the folder in its files."""
+    for path in (dag.folder, dag.home):
+        if any(letter in str(path) for letter in " \t\n\r\"'$%;,=\\"):
+            hint = "move the workflow to a folder whose name has only letters, digits and . _ + -"
+            raise InputError("HTCondor's files cannot name this folder", path=path, hint=hint)
+
+
+def _write_program(path: Path, text: str) -> None:
+    write_whole(path, text)
+    path.chmod(0o755)
+
+
+# Nodes
+
+
+def _node_lines(dag: Dag, node: Node, descriptions: "_Descriptions") -> Iterator[str]:
+    variables = _variables(dag, node)
+    description = descriptions.of(node.order.task.category, tuple(variables))
+    yield f"JOB {node.name} {description}"
+    yield f"VARS {node.name} " + " ".join(f'{name}="{escaped(value)}"' for name, value in variables.items())
+    yield f"PRIORITY {node.name} {node.order.priority}"
+    if dag.grows_by_itself:
+        if dag.retries:
+            yield f"RETRY {node.name} {dag.retries} UNLESS-EXIT {_HOPELESS}"
+    else:
+        rungs = rungs_of(node.order.decisions)
+        yield f"RETRY {node.name} {rungs - 1 + dag.retries} UNLESS-EXIT {_FINAL}"
+        words = f"{rungs} {dag.retries} $JOB $JOBID $RETURN $RETRY"
+        yield f"SCRIPT POST {node.name} {dag.folder / _POST} {words}"
+    if node.order.task.category in dag.throttles:
+        yield f"CATEGORY {node.name} {safe_name(node.order.task.category)}"
+
+
+def _variables(dag: Dag, node: Node) -> dict[str, str]:
+    """Return what a description needs to know about a task; of a million tasks most differ only in these."""
+    task = node.order.task
+    found = {
+        "number": str(node.number),
+        "command": quoted_argument(one_line(task.command or "")),
+        "outputs": " ".join(f"'{quoted_argument(name)}'" for name in task.outputs),
+        "folder": str(dag.home if task.directory is None else dag.home / task.directory),
+        **_amounts(dag, node.order.decisions),
+    }
+    if dag.transfers:
+        found |= _files(dag, task)
+    return found
+
+
+def _amounts(dag: Dag, decisions: Sequence[Decision]) -> dict[str, str]:
+    """Return what a job asks for, and what it asks for after it had too little."""
+    found = {}
+    for one in decisions:
+        rungs = [_asked(one.resource, amount) for amount in one.ladder[one.rung :]]
+        if one.resource not in _MORE:
+            found[str(one.resource)] = rungs[0]
+        elif dag.grows_by_itself:
+            found[str(one.resource)] = rungs[0]
+            if rungs[1:]:
+                found[_MORE[one.resource]] = ", ".join(rungs[1:])
+        else:
+            # Failures count as retries, too: then the last rung is there a few times more than can be climbed.
+            tries = rungs_of(decisions) + dag.retries
+            found[str(one.resource)] = ", ".join((rungs + rungs[-1:] * tries)[:tries])
+    if not dag.grows_by_itself:
+        found["rung"] = "$(RETRY)"
+    return found
+
+
+def _asked(resource: Resource, amount: float) -> str:
+    """Return an amount in HTCondor's words."""
+    if resource is Resource.CORES:
+        return str(max(1, ceil(amount)))
+    more = MONITOR if resource is Resource.MEMORY else 0
+    unit = 2**20 if resource is Resource.MEMORY else 2**10
+    return with_unit(ceil((amount + more) / unit) * unit)
+
+
+def _files(dag: Dag, task: Task) -> dict[str, str]:
+    """Return which files travel with a task; raises InputError where one cannot."""
+    inputs = dict.fromkeys([*task.inputs, *_own_program(dag, task)])
+    for name in (*inputs, *task.outputs):
+        outside = isabs(name) or normpath(name).startswith("..")
+        if (outside and name in task.outputs) or any(letter in name for letter in ";="):
+            hint = "without --sandbox the file system is used that the pool's machines share"
+            raise InputError(f'the file "{name}" of task "{task.name}" cannot travel with it', hint=hint)
+    listed = file_list(task, tuple(inputs))
+    return {"inputs": f", {listed}" if listed else ""}
+
+
+def _own_program(dag: Dag, task: Task) -> Iterator[str]:
+    """Yield the program of a task that stands beside the workflow and is not among its inputs: ``./align.sh``."""
+    word = next(iter((task.command or "").split(None, 1)), "")
+    if "/" in word and not isabs(word):
+        name = normpath(word)
+        if name not in map(normpath, task.inputs) and (dag.home / (task.directory or ".") / name).is_file():
+            yield name
+
+
+def _arcs(nodes: Sequence[Node], children: Sequence[Sequence[int]]) -> Iterator[str]:
+    for node, places in zip(nodes, children, strict=True):
+        for begin in range(0, len(places), _CHILDREN_PER_LINE):
+            names = " ".join(nodes[place].name for place in places[begin : begin + _CHILDREN_PER_LINE])
+            yield f"PARENT {node.name} CHILD {names}"
+
+
+# Descriptions
+
+
+class _Descriptions:
+    """The submit descriptions of a DAG: one for each category, or a few where its tasks ask for unlike things."""
+
+    def __init__(self, dag: Dag) -> None:
+        self._dag = dag
+        self._free = FreeNames()
+        self._texts: dict[Path, str] = {}
+        self._known: dict[tuple[str, tuple[str, ...]], Path] = {}
+
+    def of(self, category: str, variables: tuple[str, ...]) -> Path:
+        """Return the description of tasks of a category that have these variables."""
+        known = self._known.get((category, variables))
+        if known is None:
+            name = self._free.give(safe_name(category).replace("/", "_"))
+            known = self._known[category, variables] = self._dag.folder / f"{name}.sub"
+            self._texts[known] = "".join(f"{line}\n" for line in _description(self._dag, category, variables))
+        return known
+
+    def write(self) -> None:
+        """Write them all."""
+        for path, text in self._texts.items():
+            write_whole(path, text)
+
+
+def _description(dag: Dag, category: str, variables: Sequence[str]) -> Iterator[str]:
+    yield f"# {' '.join(category.split())}: written by Tonnage {__version__}; values are in {DAG}"
+    yield "universe = vanilla"
+    yield f"executable = {dag.folder / _TASK}"
+    limited = 0 if dag.grows_by_itself else 1
+    if dag.transfers:
+        yield f"arguments = \"'{_MONITOR}' '{_SUMMARY}' - {limited} '$(command)' $(outputs)\""
+        yield from _travelling(dag)
+    else:
+        summary, partial = dag.folder / "summaries", dag.folder / "partial"
+        where = f"'{dag.folder / _MONITOR}' '{summary}/$(number).$(Cluster)' '{partial}/$(number).$(Cluster)'"
+        yield f"arguments = \"{where} {limited} '$(command)' $(outputs)\""
+        yield "should_transfer_files = NO"
+        yield "transfer_executable = False"
+    yield "initialdir = $(folder)"
+    yield f'environment = "{_environment(dag)}"'
+    yield f"log = {dag.folder / EVENTS}"
+    for stream, ending in (("output", "out"), ("error", "err")):
+        yield f"{stream} = {dag.folder}/logs/$(number).$(Cluster).{ending}"
+    yield from _requests(dag, variables)
+    given_up = " || ".join(f"HoldReasonCode == {code}" for code in GIVEN_UP_FOR)
+    yield f"periodic_remove = JobStatus == 5 && ({given_up} || ({_OF_MACHINES}))"
+    yield from dag.commands
+    yield "queue"
+
+
+def _requests(dag: Dag, variables: Sequence[str]) -> Iterator[str]:
+    names = {"cores": "request_cpus", "memory": "request_memory", "disk": "request_disk"}
+    for name, setting in names.items():
+        if name in variables:
+            chosen = name == "cores" or dag.grows_by_itself
+            yield f"{setting} = $({name})" if chosen else f"{setting} = $CHOICE(rung, {name})"
+    for name, setting in (("more_memory", "retry_request_memory"), ("more_disk", "retry_request_disk")):
+        if name in variables:
+            yield f"{setting} = $({name})"
+
+
+def _travelling(dag: Dag) -> Iterator[str]:
+    yield "should_transfer_files = YES"
+    yield "when_to_transfer_output = ON_EXIT"
+    yield "preserve_relative_paths = True"
+    yield f"transfer_input_files = {dag.folder / _MONITOR}$(inputs)"
+    yield f"transfer_output_files = {_SUMMARY}, {_MADE}"
+    yield f'transfer_output_remaps = "{_SUMMARY} = {dag.folder}/summaries/$(number).$(Cluster)"'
+
+
+def _environment(dag: Dag) -> str:
+    """Return what jobs find in their environment: ours, as far as programs are found by it, where files are shared."""
+    kept = {} if dag.transfers else {name: os.environ[name] for name in _KEPT if name in os.environ}
+    kept["TONNAGE_PYTHON"] = sys.executable
+    return " ".join(f"{name}='{quoted_argument(value)}'" for name, value in kept.items())

@@ -1,0 +1,150 @@
+"""What the events of a DAG's jobs mean for tasks: attempts begin and end. It touches nothing.
+
+An attempt's number follows from its place in the log: whoever reads the log again, after a crash, gets the same ones.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+from typing import TypeAlias
+
+from tonnage.jobs import Attempt, Decision, Outcome
+from tonnage.logs.condor_event import Event, JobName
+from tonnage.logs.condor_events import Queue
+from tonnage.run.pool.nodes import Sent
+from tonnage.size.learning import climbed
+
+__all__ = ["Attempts", "Began", "HeldUp", "News", "Over", "Removed"]
+
+_SUBMITTED, _STARTED, _ABORTED, _HELD = "000", "001", "009", "012"
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """An attempt has begun."""
+
+    attempt: int
+    sent: Sent
+    number: int
+    """Which attempt of its task this is, from 1."""
+    decisions: tuple[Decision, ...]
+    moment: float
+    submitted: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """An attempt has ended: what the pool says about it."""
+
+    attempt: int
+    sent: Sent
+    cluster: int
+    pool: Attempt
+    held: int | None = None
+    """The code of the hold that ended it."""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldUp:
+    """A job does not go on before somebody releases it."""
+
+    sent: Sent
+    code: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A job has left the queue without an end of its own."""
+
+    sent: Sent
+    reason: str
+
+
+News: TypeAlias = Began | Over | HeldUp | Removed
+
+
+@dataclass(slots=True)
+class _Job:
+    sent: Sent
+    decisions: tuple[Decision, ...]
+    submitted: float | None
+    running: int | None = None
+
+
+class Attempts:
+    """Turns events into what happened to tasks."""
+
+    def __init__(self, sent: Mapping[str, Sent], first: int, zone: tzinfo, *, grows_by_itself: bool) -> None:
+        """Prepare; attempts are numbered from `first` on."""
+        self._sent = sent
+        self._next = first
+        self._zone = zone
+        self._grows_by_itself = grows_by_itself
+        self._queue = Queue(zone)
+        self._jobs: dict[JobName, _Job] = {}
+        self._tries: Counter[str] = Counter()
+        self._submissions: Counter[str] = Counter()
+
+    @property
+    def running(self) -> int:
+        """How many attempts have begun and not ended."""
+        return sum(job.running is not None for job in self._jobs.values())
+
+    def take(self, event: Event) -> Iterator[News]:
+        """Let an event happen."""
+        over = [entry for entry in self._queue.take(event) if isinstance(entry, Attempt)]
+        job = self._jobs.get(event.job)
+        if job is not None:
+            for pool in over:
+                yield from self._end(job, event, pool)
+            if event.kind == _HELD:
+                yield HeldUp(job.sent, event.codes()[0], event.reason())
+            elif event.kind == _ABORTED:
+                yield Removed(job.sent, event.reason())
+        if event.kind == _SUBMITTED:
+            self._submit(event)
+        elif event.kind == _STARTED and job is not None:
+            yield self._begin(job, event)
+
+    def rest(self) -> Iterator[Over]:
+        """Yield what has not ended when DAGMan has: nobody will tell."""
+        for name, job in self._jobs.items():
+            if job.running is not None:
+                lost = Attempt(task=job.sent.task, outcome=Outcome.LOST)
+                yield Over(job.running, job.sent, name[0], lost, reason="DAGMan has ended, and its end is not known")
+                job.running = None
+
+    def _submit(self, event: Event) -> None:
+        sent = self._sent.get(self._queue.node(event.job) or "")
+        if sent is None:
+            return  # nobody of ours
+        again = self._submissions[sent.node]
+        self._submissions[sent.node] += 1
+        decisions = sent.decisions if self._grows_by_itself else _raised(sent.decisions, again)
+        self._jobs[event.job] = _Job(sent, decisions, event.moment(self._zone).known)
+
+    def _begin(self, job: _Job, event: Event) -> Began:
+        self._tries[job.sent.node] += 1
+        number = job.sent.before + self._tries[job.sent.node]
+        job.running, self._next = self._next, self._next + 1
+        moment = event.moment(self._zone).seconds
+        return Began(job.running, job.sent, number, job.decisions, moment, job.submitted)
+
+    def _end(self, job: _Job, event: Event, pool: Attempt) -> Iterator[Over]:
+        attempt, job.running = job.running, None
+        if attempt is None:
+            return  # its start is not in the log
+        held = event.codes()[0] if event.kind == _HELD else None
+        yield Over(attempt, job.sent, event.job[0], pool, held, event.reason())
+        if pool.outcome is Outcome.EXHAUSTED and pool.exhausted and self._grows_by_itself:
+            job.decisions = climbed(job.decisions, pool.exhausted) or job.decisions
+
+
+def _raised(decisions: tuple[Decision, ...], rungs: int) -> tuple[Decision, ...]:
+    """Return decisions some rungs up, each as far as its ladder goes."""
+    if not rungs:
+        return decisions
+    return tuple(replace(one, rung=min(one.rung + rungs, len(one.ladder) - 1)) for one in decisions)

@@ -1,0 +1,69 @@
+"""What is put into a DAG: tasks that are left, what each is given, and which goes first."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tonnage.batch.htcondor.dag import Dag, Order
+from tonnage.batch.htcondor.system import HTCondor
+from tonnage.run.engine import Engine
+from tonnage.workflow import Workflow
+
+__all__ = ["Manner", "Plan"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How tasks are submitted."""
+
+    system: HTCondor
+    grows_by_itself: bool
+    most: int | None
+    """How many jobs are in the queue at most."""
+    throttles: dict[str, int]
+    """And how many of a category."""
+    commands: tuple[str, ...]
+    """More submit commands."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A run, as far as a DAG must know about it."""
+
+    workflow: Workflow
+    engine: Engine
+    places: Sequence[int]
+    """The place of each task in the order in which tasks should run."""
+    home: Path
+    manner: Manner
+    retries: int
+    sandbox: bool
+
+    def dag(self, folder: Path, tasks: Sequence[int]) -> Dag:
+        """Return the DAG of some tasks."""
+        return Dag(
+            folder=folder,
+            home=self.home,
+            title=self.workflow.name,
+            orders=[self._order(task) for task in tasks],
+            children=self._children(tasks),
+            retries=self.retries,
+            transfers=self.sandbox,
+            grows_by_itself=self.manner.grows_by_itself,
+            throttles=self.manner.throttles,
+            commands=self.manner.commands,
+        )
+
+    def _order(self, task: int) -> Order:
+        decisions = self.engine.next_try(task).decisions or ()
+        last = len(self.places)
+        return Order(self.engine.tasks[task], decisions, last - self.places[task] if task < last else 0)
+
+    def _children(self, tasks: Sequence[int]) -> list[list[int]]:
+        """Return who waits for whom, by the places of tasks in the DAG."""
+        place_of = {task: place for place, task in enumerate(tasks)}
+        graph, ours = self.workflow.graph, len(self.workflow)
+        return [
+            [place_of[child] for child in graph.children_of(task).tolist() if child in place_of] if task < ours else []
+            for task in tasks
+        ]

@@ -1,0 +1,155 @@
+"""A pool as the place of a run: its machines, how much a task can get, and what earlier engines have submitted."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from math import nan
+
+from tonnage.batch.htcondor.dag import MONITOR
+from tonnage.batch.htcondor.system import HTCondor
+from tonnage.batch.scheduler import Node
+from tonnage.errors import InputError
+from tonnage.jobs import Outcome, Resource
+from tonnage.run.batch_jobs import BatchJobs
+from tonnage.run.clerk import Clerk
+from tonnage.run.cluster.queued import in_queue, open_jobs
+from tonnage.run.events import Ended, Settled, Start, State
+from tonnage.run.folders import RunFolder
+from tonnage.run.journal import Journal
+from tonnage.run.local import Watcher
+from tonnage.run.machines import SHARED, Machine, QueueRoom, Space
+from tonnage.run.pool.driver import Dagman
+from tonnage.run.pool.nodes import read_nodes
+from tonnage.run.pool.planning import Manner, Plan
+from tonnage.run.resuming import NO_SUCH_TASK
+from tonnage.run.worlds import Away, Driver, Parts, refuse_too_large
+from tonnage.workflow import Workflow
+
+__all__ = ["PoolWorld"]
+
+_COARSE = 8
+_ANY = 1 << 40  # attempts at once: DAGMan and the pool know how many
+
+
+class PoolWorld:
+    """The HTCondor pool to which a user submits."""
+
+    name = HTCondor.name
+    coarse: int | None = _COARSE
+
+    def __init__(
+        self,
+        system: HTCondor,
+        *,
+        amounts: Mapping[Resource, float],
+        most: int | None = None,
+        throttles: Mapping[str, int] | None = None,
+        commands: Sequence[str] = (),
+        dry: bool = False,
+    ) -> None:
+        """Ask the pool what there is; `amounts` are what a task may have at most.
+
+        Raises InputError where nothing can be submitted. With `dry` nothing will be: what is on this machine or in the
+        pool need not be there.
+        """
+        self._machines = self._seen(system, amounts)
+        self.machine = _largest(self._machines)
+        self.manner = Manner(
+            system=system,
+            grows_by_itself=self._grows_by_itself(system, dry),
+            most=most,
+            throttles=dict(throttles or {}),
+            commands=tuple(commands),
+        )
+        if not dry:
+            system.look()  # a schedd that does not answer is found out before anything is written
+
+    @staticmethod
+    def _seen(system: HTCondor, amounts: Mapping[Resource, float]) -> list[Machine]:
+        """Return the machines of the pool, as large as the user lets them be; one who says it all need not ask."""
+        if all(one in amounts for one in SHARED):
+            return [Machine(0.0, 0.0).with_amounts(amounts)]
+        return [_machine(node, amounts) for node in system.limits().nodes]
+
+    @staticmethod
+    def _grows_by_itself(system: HTCondor, dry: bool) -> bool:
+        try:
+            return system.grows_by_itself(system.version())
+        except InputError:
+            if dry:
+                return True  # whoever submits it elsewhere has a new one, we hope; the documentation says so
+            raise
+
+    def amounts(self) -> dict[Resource, float]:
+        """Return how much a task can get at most."""
+        return self.machine.amounts()
+
+    def space(self) -> Space:
+        """Return the room in the queue."""
+        return QueueRoom(self._machines, _ANY)
+
+    def check(self, workflow: Workflow) -> None:
+        """Raise InputError where a task asks for more than any machine has."""
+        refuse_too_large(workflow, self.machine, "the largest machine of the pool")
+
+    def away(self, journal: Journal, folder: RunFolder, stale: frozenset[str]) -> Away:
+        """Return the attempts and tasks of DAGs that have not ended, as far as the journal knows.
+
+        Raises InputError where one with a task that is `stale` is still in the queue.
+        """
+        jobs = {job.id: job for job in BatchJobs(journal).open()}
+        tasks = {one: {sent.task for sent in read_nodes(folder.batches / str(one))[0].values()} for one in jobs}
+        outdated = in_queue([jobs[one] for one, names in tasks.items() if names & stale], self.manner.system)
+        if outdated:
+            raise InputError(
+                f"tasks have changed, or what they follow, that DAGMan has: {', '.join(sorted(outdated))}",
+                hint=f"tonnage stop {folder.id} removes it; then the same command goes on",
+            )
+        running = [row for row in journal.running().values() if row.machine in jobs and row.task not in stale]
+        names = frozenset[str]().union(*tasks.values())
+        return Away(frozenset(row.attempt for row in running), names - stale)
+
+    def still_out(self, folder: RunFolder) -> int:
+        """Return how many DAGs a run has in the queue."""
+        return len(in_queue(open_jobs(folder), self.manner.system))
+
+    @contextmanager
+    def driving(self, parts: Parts, watcher: Watcher) -> Iterator[Driver]:
+        """Send tasks to the pool."""
+        clerk = Clerk(engine=parts.engine, journal=parts.journal, watcher=watcher)
+        driver = Dagman(parts, self.plan(parts), clerk)
+        self._adopt(parts)
+        driver.take_up(BatchJobs(parts.journal).open())
+        yield driver
+
+    def plan(self, parts: Parts) -> Plan:
+        """Return what DAGs are made of."""
+        return Plan(
+            workflow=parts.workflow,
+            engine=parts.engine,
+            places=parts.places,
+            home=parts.files.folder,
+            manner=self.manner,
+            retries=parts.rules.retries,
+            sandbox=parts.sandbox,
+        )
+
+    def _adopt(self, parts: Parts) -> None:
+        """Let the engine know which attempts may still run."""
+        for row in parts.journal.running().values():
+            task = parts.workflow.index.get(row.task)
+            if task is None:
+                end = Ended(attempt=row.attempt, outcome=Outcome.LOST, ended=time.time())
+                parts.journal.ended(end, Settled(-1, State.STOPPED, NO_SUCH_TASK))
+            else:
+                parts.engine.adopt(Start(row.attempt, task, row.number, row.machine, row.decisions, nan))
+
+
+def _machine(node: Node, amounts: Mapping[Resource, float]) -> Machine:
+    """Return what a task can have of a machine: what measures it has its part, and the user may want to give less."""
+    there = Machine(float(node.cores), max(node.memory - MONITOR, 0.0), node.disk)
+    return there.with_amounts({one: min(amounts[one], getattr(there, one)) for one in SHARED if one in amounts})
+
+
+def _largest(machines: Sequence[Machine]) -> Machine:
+    return max(machines, key=lambda one: (one.memory, one.cores))
