@@ -1,0 +1,32 @@
+"""Stand-ins for an HTCondor pool, one for each test."""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from htcondor.pool import Pool
+
+PoolWith = Callable[..., Pool]
+
+
+@pytest.fixture
+def pool(pool_with: PoolWith) -> Pool:
+    """Two machines of four cores."""
+    return pool_with()
+
+
+@pytest.fixture
+def pool_with() -> Iterator[PoolWith]:
+    """Start pools with other settings: `pool_with(machines=1, memory=512)`; the test's end is theirs."""
+    with ExitStack() as stack:
+        yield lambda **settings: _started(stack, **settings)
+
+
+def _started(stack: ExitStack, **settings: Any) -> Pool:
+    # Not below pytest's folders: their names are long for a socket.
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tonnage-htcondor-", dir="/tmp"))
+    return stack.enter_context(Pool(Path(folder), **settings))
