@@ -72,7 +72,7 @@ def _new_words(text: str) -> list[str]:
 def environment(value: str) -> dict[str, str]:
     """Return the variables of a job, in the old or the new syntax."""
     pairs = words(value) if value.strip().startswith('"') else value.split(";")
-    return dict((name.strip(), text) for name, equals, text in (pair.partition("=") for pair in pairs) if equals)
+    return {name.strip(): text for name, equals, text in (pair.partition("=") for pair in pairs) if equals}
 
 
 def names(value: str) -> list[str]:
@@ -87,7 +87,10 @@ def is_true(value: str) -> bool:
 
 def evaluated(expression: str, ad: Mapping[str, object]) -> object:
     """Return what a ClassAd expression is for an ad; None where that is undefined or an error."""
-    found = classad2.ExprTree(expression).eval(classad2.ClassAd(dict(ad)))
+    try:
+        found = classad2.ExprTree(expression).eval(classad2.ClassAd(dict(ad)))
+    except classad2.ClassAdException as error:
+        raise ValueError(f"{expression}: {error}") from None
     return None if isinstance(found, classad2.Value) else found
 
 
