@@ -2,28 +2,19 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import classad2
 import htcondor2
 
 from htcondor.dag import Variable
+from htcondor.machine import Requests
 
-__all__ = ["Requests", "amount", "environment", "evaluated", "expanded", "is_true", "names", "requests", "words"]
+__all__ = ["amount", "environment", "evaluated", "expanded", "is_true", "names", "requests", "words"]
 
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?", re.IGNORECASE)
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _MIB, _KIB = 2**20, 2**10
 _DEFAULT_MEMORY, _DEFAULT_DISK = 128, 2**20  # MiB, KiB
-
-
-@dataclass(frozen=True, slots=True)
-class Requests:
-    """What a job asks for: cores, MiB of memory, KiB of disk."""
-
-    cpus: int
-    memory: int
-    disk: int
 
 
 def expanded(text: str, variables: Sequence[Variable], cluster: int) -> dict[str, str]:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from htcondor import eventlog
-from htcondor.description import Requests, amount, evaluated, requests
+from htcondor.description import amount, evaluated, requests
 from htcondor.execution import Execution
+from htcondor.machine import Requests
 
 __all__ = ["COMPLETED", "HELD", "IDLE", "REMOVED", "RUNNING", "Job", "Manager", "node_job"]
 

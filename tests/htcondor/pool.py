@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from htcondor.description import Requests
+from htcondor.machine import Requests
 from htcondor.programs import NAMES
 from htcondor.wire import SOCKET, ask
 

@@ -6,10 +6,11 @@ import time
 from pathlib import Path
 
 from htcondor import eventlog
-from htcondor.description import Requests, evaluated
+from htcondor.description import evaluated
 from htcondor.eventlog import Amount, Usage
-from htcondor.execution import Execution, Machine, Order, start
+from htcondor.execution import Execution, Order, start
 from htcondor.jobs import HELD, IDLE, RUNNING, Job
+from htcondor.machine import Machine, Requests
 from htcondor.transfer import MissingFileError
 from htcondor.wire import ADDRESS
 

@@ -17,8 +17,9 @@ from typing import Any
 from htcondor import eventlog
 from htcondor.description import evaluated
 from htcondor.eventlog import Usage
-from htcondor.execution import Machine, kill_tree
+from htcondor.execution import kill_tree
 from htcondor.jobs import HELD, REMOVED, RUNNING, Job, Manager, node_job
+from htcondor.machine import Machine
 from htcondor.queue import Queue
 from htcondor.wire import ADDRESS, SOCKET, read_request, send_answer
 
