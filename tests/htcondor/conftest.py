@@ -1,8 +1,10 @@
 """Stand-ins for an HTCondor pool, one for each test."""
 
+import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,9 @@ def pool_with() -> Iterator[PoolWith]:
 
 
 def _started(stack: ExitStack, **settings: Any) -> Pool:
+    if find_spec("htcondor2") is None:
+        reason = "the package htcondor is not installed"
+        pytest.fail(reason) if os.environ.get("TONNAGE_CI") else pytest.skip(reason)
     # Not below pytest's folders: their names are long for a socket.
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tonnage-htcondor-", dir="/tmp"))
     return stack.enter_context(Pool(Path(folder), **settings))

@@ -9,9 +9,7 @@ __all__ = ["Dag", "DagError", "Node", "Retries", "Variable", "read_dag", "read_r
 
 _VARIABLE = re.compile(r'\s*([\w.+]+)\s*=\s*"((?:[^"\\]|\\.)*)"')
 _EVERY = "ALL_NODES"
-_IGNORED = frozenset(
-    "CONFIG DOT NODE_STATUS_FILE JOBSTATE_LOG SAVE_POINT_FILE SET_JOB_ATTR ENV ABORT_DAG_ON PRE_SKIP TOLERANCE".split()
-)
+_IGNORED = frozenset(["CONFIG", "DOT", "NODE_STATUS_FILE", "JOBSTATE_LOG", "SAVE_POINT_FILE", "SET_JOB_ATTR", "ENV"])
 """Commands that change nothing here."""
 
 
@@ -104,7 +102,7 @@ def _commands(path: Path) -> Iterator[list[str]]:
             continue
         while text.endswith("\\"):
             text = text[:-1] + " " + next((more.strip() for more in lines if not _is_comment(more)), "")
-        if text.split(None, 1)[0].upper() in ("VARS",):
+        if text.split(None, 1)[0].upper() == "VARS":
             yield text.split(None, 2)
         elif text.endswith("{"):
             yield [*text[:-1].split(), "{", "\n".join(_until(lines, "}"))]
@@ -159,32 +157,51 @@ def _keyword(word: str) -> str:
 
 
 def _apply(dag: Dag, words: list[str]) -> None:
-    match _keyword(words[0]):
-        case "PARENT":
-            _connect(dag, words)
-        case "VARS":
-            for node in dag.named(words[1]):
-                node.variables += _variables(words[2])
-        case "PRIORITY":
-            for node in dag.named(words[1]):
-                node.priority = int(words[2])
-        case "RETRY":
-            unless = int(words[4]) if len(words) > 3 and _keyword(words[3]) == "UNLESS_EXIT" else None
-            for node in dag.named(words[1]):
-                node.retries = Retries(int(words[2]), unless)
-        case "SCRIPT":
-            for node in dag.named(words[2]):
-                node.scripts[words[1].upper()] = words[3:]
-        case "CATEGORY":
-            for node in dag.named(words[1]):
-                node.category = words[2]
-        case "MAXJOBS":
-            dag.throttles[words[1]] = int(words[2])
-        case "DONE":
-            for node in dag.named(words[1]):
-                node.done = True
-        case command if command not in _IGNORED:
-            raise DagError(f"Expected a DAG command, found {words[0]}")
+    command = _keyword(words[0])
+    if command == "PARENT":
+        _connect(dag, words)
+    elif command == "MAXJOBS":
+        dag.throttles[words[1]] = int(words[2])
+    elif command in _OF_NODES:
+        for node in dag.named(words[2 if command == "SCRIPT" else 1]):
+            _OF_NODES[command](node, words)
+    elif command not in _IGNORED:
+        raise DagError(f"Expected a DAG command, found {words[0]}")
+
+
+def _set_variables(node: Node, words: list[str]) -> None:
+    node.variables += _variables(words[2])
+
+
+def _set_priority(node: Node, words: list[str]) -> None:
+    node.priority = int(words[2])
+
+
+def _set_retries(node: Node, words: list[str]) -> None:
+    unless = int(words[4]) if len(words) > 3 and _keyword(words[3]) == "UNLESS_EXIT" else None
+    node.retries = Retries(int(words[2]), unless)
+
+
+def _set_script(node: Node, words: list[str]) -> None:
+    node.scripts[words[1].upper()] = words[3:]
+
+
+def _set_category(node: Node, words: list[str]) -> None:
+    node.category = words[2]
+
+
+def _set_done(node: Node, _words: list[str]) -> None:
+    node.done = True
+
+
+_OF_NODES = {
+    "VARS": _set_variables,
+    "PRIORITY": _set_priority,
+    "RETRY": _set_retries,
+    "SCRIPT": _set_script,
+    "CATEGORY": _set_category,
+    "DONE": _set_done,
+}
 
 
 def _connect(dag: Dag, words: list[str]) -> None:

@@ -2,28 +2,19 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import classad2
 import htcondor2
 
 from htcondor.dag import Variable
+from htcondor.machine import Requests
 
-__all__ = ["Requests", "amount", "environment", "evaluated", "expanded", "is_true", "names", "requests", "words"]
+__all__ = ["amount", "environment", "evaluated", "expanded", "is_true", "names", "requests", "words"]
 
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?", re.IGNORECASE)
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _MIB, _KIB = 2**20, 2**10
 _DEFAULT_MEMORY, _DEFAULT_DISK = 128, 2**20  # MiB, KiB
-
-
-@dataclass(frozen=True, slots=True)
-class Requests:
-    """What a job asks for: cores, MiB of memory, KiB of disk."""
-
-    cpus: int
-    memory: int
-    disk: int
 
 
 def expanded(text: str, variables: Sequence[Variable], cluster: int) -> dict[str, str]:
@@ -72,7 +63,7 @@ def _new_words(text: str) -> list[str]:
 def environment(value: str) -> dict[str, str]:
     """Return the variables of a job, in the old or the new syntax."""
     pairs = words(value) if value.strip().startswith('"') else value.split(";")
-    return dict((name.strip(), text) for name, equals, text in (pair.partition("=") for pair in pairs) if equals)
+    return {name.strip(): text for name, equals, text in (pair.partition("=") for pair in pairs) if equals}
 
 
 def names(value: str) -> list[str]:
@@ -87,7 +78,10 @@ def is_true(value: str) -> bool:
 
 def evaluated(expression: str, ad: Mapping[str, object]) -> object:
     """Return what a ClassAd expression is for an ad; None where that is undefined or an error."""
-    found = classad2.ExprTree(expression).eval(classad2.ClassAd(dict(ad)))
+    try:
+        found = classad2.ExprTree(expression).eval(classad2.ClassAd(dict(ad)))
+    except classad2.ClassAdException as error:
+        raise ValueError(f"{expression}: {error}") from None
     return None if isinstance(found, classad2.Value) else found
 
 

@@ -198,15 +198,12 @@ def _table(usage: Usage) -> list[str]:
     """Return the table of resources; its columns are as wide as their widest cell."""
     if not usage.amounts:
         return []
-    rows = [("Partitionable Resources", "Usage", "Request", "Allocated")]
-    rows += [
-        (f"   {one.name}", *(_cell(cell) for cell in (one.used, one.requested, one.allocated))) for one in usage.amounts
-    ]
+    rows = [["Partitionable Resources", "Usage", "Request", "Allocated"]]
+    for one in usage.amounts:
+        rows.append([f"   {one.name}", *map(_cell, (one.used, one.requested, one.allocated))])
     label, *widths = (max(len(row[column]) for row in rows) for column in range(4))
     used, requested, allocated = (max(width, 8) for width in widths)
-    return [
-        f"\t{row[0]:<{label}} : {row[1]:>{used}} {row[2]:>{requested}} {row[3]:>{allocated}} " for row in rows
-    ]
+    return [f"\t{row[0]:<{label}} : {row[1]:>{used}} {row[2]:>{requested}} {row[3]:>{allocated}} " for row in rows]
 
 
 def _cell(amount: float | None) -> str:

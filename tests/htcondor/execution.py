@@ -11,33 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from htcondor import transfer
-from htcondor.description import Requests, environment, is_true, words
+from htcondor.description import environment, is_true, words
+from htcondor.machine import Machine, Requests
 
-__all__ = ["Execution", "Machine", "Order", "kill_tree", "start"]
+__all__ = ["Execution", "Order", "kill_tree", "start"]
 
 _PAGE, _TICKS = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
-
-
-@dataclass(slots=True)
-class Machine:
-    """A machine of the pool, and what of it is free: cores, MiB of memory, KiB of disk."""
-
-    name: str
-    total: Requests
-    free: Requests
-    slots: int = 0
-
-    def has_room(self, wanted: Requests) -> bool:
-        """Whether a job fits into what is free."""
-        free = self.free
-        return wanted.cpus <= free.cpus and wanted.memory <= free.memory and wanted.disk <= free.disk
-
-    def take(self, wanted: Requests, sign: int = 1) -> None:
-        """Give room to a job, or take it back."""
-        free = self.free
-        self.free = Requests(
-            free.cpus - sign * wanted.cpus, free.memory - sign * wanted.memory, free.disk - sign * wanted.disk
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from htcondor import eventlog
-from htcondor.description import Requests, amount, requests
+from htcondor.description import amount, evaluated, requests
 from htcondor.execution import Execution
+from htcondor.machine import Requests
 
 __all__ = ["COMPLETED", "HELD", "IDLE", "REMOVED", "RUNNING", "Job", "Manager", "node_job"]
 
@@ -152,4 +153,6 @@ def node_job(request: Mapping[str, Any], cluster: int, manager: Manager) -> Job:
     job = Job(cluster, commands, home, Path(request["nodes_log"]), manager.environment, ad, asked)
     job.ask_for(asked)
     job.become(IDLE)
+    for policy in ("periodic_remove", "periodic_release"):
+        evaluated(commands.get(policy, "false"), ad)  # what is no expression is not submitted
     return job

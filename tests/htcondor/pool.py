@@ -1,7 +1,7 @@
 """A stand-in for an HTCondor pool on this machine: `with Pool(folder) as pool`, and its end ends all its processes.
 
-It is not HTCondor: there are no daemons, no security, no fair share and no negotiation, and DAGMan's language is there as
-far as our tests need it. What it does, it does in HTCondor's own formats, and jobs really run.
+It is not HTCondor: there is no security, no fair share and no negotiation, and DAGMan's language is there as far as our
+tests need it. What it does, it does in HTCondor's own formats, and jobs really run.
 """
 
 import json
@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from htcondor.description import Requests
+from htcondor.machine import Requests
 from htcondor.programs import NAMES
 from htcondor.wire import SOCKET, ask
 
@@ -82,9 +82,9 @@ class Pool:
         (self.folder / "settings.json").write_text(json.dumps(self._settings))
         self.version = self._first_version
         for name in NAMES:
-            self._write_program("bin", name, f"from htcondor.programs import main\nmain({name!r}, {str(self.folder)!r})")
-        self._write_program("libexec", "condor_dagman", "from htcondor.dagman import main\nmain()")
-        self._write_program("libexec", "condor_schedd", "from htcondor.schedd import main\nmain()")
+            self._write_program("bin", name, "programs", f"main({name!r}, {str(self.folder)!r})")
+        self._write_program("libexec", "condor_dagman", "dagman", "main()")
+        self._write_program("libexec", "condor_schedd", "schedd", "main()")
         with (self.folder / "schedd.log").open("wb") as log:
             self._schedd = subprocess.Popen(
                 [self.folder / "libexec" / "condor_schedd", self.folder],
@@ -103,13 +103,14 @@ class Pool:
             self._schedd.terminate()
             self._schedd.wait(_PATIENCE)
 
-    def _write_program(self, folder: str, name: str, text: str) -> None:
+    def _write_program(self, folder: str, name: str, module: str, call: str) -> None:
         """Write a program that runs in this very Python, whatever the environment of who calls it."""
         path = self.folder / folder / name
         path.parent.mkdir(exist_ok=True)
-        *imports, call = text.split("\n")
-        lines = [f"#!{sys.executable} -I", "import sys", f"sys.path.insert(0, {str(_TESTS)!r})", *imports]
-        path.write_text("\n".join([*lines, f"sys.exit({call})", ""]))
+        path.write_text(
+            f"#!{sys.executable} -I\nimport sys\nsys.path.insert(0, {str(_TESTS)!r})\n"
+            f"from htcondor.{module} import main\nsys.exit({call})\n"
+        )
         path.chmod(0o755)
 
     # What users see
@@ -198,7 +199,9 @@ class Pool:
         self.wait_for_node(node)
         ask(self.folder, do="evict", node=node, lost=True)
 
-    def hold(self, node: str, code: int = 1, subcode: int = 0, reason: str = "via condor_hold (by user tester)") -> None:
+    def hold(
+        self, node: str, code: int = 1, subcode: int = 0, reason: str = "via condor_hold (by user tester)"
+    ) -> None:
         """Put the job of a node on hold as soon as it runs."""
         cluster = self.wait_for_node(node)["ClusterId"]
         ask(self.folder, do="act", action="hold", clusters=[cluster], reason=reason, codes=[code, subcode])
@@ -206,7 +209,7 @@ class Pool:
     def release(self, node: str) -> None:
         """Release the job of a node, once it is on hold."""
         cluster = self.wait_for_node(node, status=5)["ClusterId"]
-        ask(self.folder, do="act", action="release", clusters=[cluster], reason="via condor_release (by user tester)")
+        ask(self.folder, do="act", action="release", clusters=[cluster], reason="via condor_release (by user me)")
 
     def kill_dagman(self, *, restarts: bool = True) -> None:
         """Kill DAGMan with signal 9: the schedd starts it again as HTCondor's does, or nobody knows it any more.

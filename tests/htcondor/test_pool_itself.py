@@ -1,0 +1,578 @@
+"""The stand-in for a pool does what HTCondor does, in HTCondor's formats: its own library reads them."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from htcondor.conftest import PoolWith
+from htcondor.pool import Pool
+from tonnage.jobs import Attempt, Outcome, Resource
+from tonnage.logs import condor_events
+from tonnage.logs.log import Hints, Log, Skipped
+
+MIB, KIB = 2**20, 2**10
+SUBMITTED, STARTED, EVICTED, ENDED, ABORTED, HELD, RELEASED, POST, LOST = 0, 1, 4, 5, 9, 12, 13, 16, 24
+SIZES = "request_cpus = 1\nrequest_memory = 128 MB\nrequest_disk = 100 MB\n"
+HUNGRY = f"exec {sys.executable} -c ''import time; held = bytearray($(size) << 20); time.sleep($(seconds))''"
+
+
+class Work:
+    """A folder with a DAG and one submit description that runs the macro `command` of a node."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.describe("")
+
+    def describe(self, more: str, name: str = "node.sub") -> None:
+        """Write the submit description, with more in it."""
+        (self.folder / name).write_text(
+            "executable = /bin/sh\narguments = \"-c '$(command)'\"\nlog = jobs.log\noutput = $(JOB).out\n"
+            f"error = $(JOB).err\n{SIZES}{more}\nqueue\n"
+        )
+
+    def dag(self, more: str = "", **commands: str) -> Path:
+        """Write a DAG with a node for each command."""
+        path = self.folder / "work.dag"
+        lines = [f'JOB {name} node.sub\nVARS {name} command="{command}"\n' for name, command in commands.items()]
+        path.write_text("".join(lines) + more)
+        return path
+
+    def events(self, name: str = "jobs.log") -> list[Any]:
+        """Return the events of a log as HTCondor's own library reads them."""
+        htcondor2 = pytest.importorskip("htcondor2")
+        path = self.folder / name
+        return list(htcondor2.JobEventLog(str(path)).events(0)) if path.exists() else []
+
+    def kinds(self, name: str = "work.dag.nodes.log") -> list[int]:
+        """Return the kinds of a log's events."""
+        return [int(event.type) for event in self.events(name)]
+
+    def attempts(self) -> list[Attempt]:
+        """Return the attempts that Tonnage finds in the log of the jobs."""
+        entries = list(condor_events.read(Log.open(self.folder / "jobs.log"), Hints()))
+        assert not [entry for entry in entries if isinstance(entry, Skipped)]
+        return [entry for entry in entries if isinstance(entry, Attempt)]
+
+    def value(self) -> int:
+        """Return what DAGMan returned, as the log of its life has it."""
+        (value,) = (event["ReturnValue"] for event in self.events("work.dag.dagman.log") if event.type == ENDED)
+        return int(value)
+
+    def ran(self) -> list[str]:
+        """Return the nodes whose jobs were started, in their order."""
+        names: dict[int, str] = {}
+        found = []
+        for event in self.events("work.dag.nodes.log"):
+            if event.type == SUBMITTED:
+                names[event.cluster] = event["LogNotes"].removeprefix("DAG Node: ")
+            elif event.type == STARTED:
+                found.append(names[event.cluster])
+        return found
+
+    def read(self, name: str) -> str:
+        """Return the text of a file."""
+        return (self.folder / name).read_text()
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Work:
+    return Work(tmp_path)
+
+
+def run(pool: Pool, dag: Path, *options: str) -> int:
+    """Run a DAG to its end, and return the number of its DAGMan."""
+    cluster = pool.submit(dag, *options)
+    pool.wait_for(cluster)
+    return cluster
+
+
+# Event logs
+
+
+def test_htcondor_reads_the_log_of_a_job(pool: Pool, work: Work) -> None:
+    cluster = run(pool, work.dag(a="echo hello; exit 3"))
+    submitted, started, *_, ended = work.events()
+    assert (submitted.type, submitted["LogNotes"]) == (SUBMITTED, "DAG Node: a")
+    assert started.type == STARTED
+    assert started["SlotName"] == "slot1_1@machine1.example.org"
+    assert dict(started["ExecuteProps"]) | {"CondorScratchDir": ""} == {
+        "CondorScratchDir": "",
+        "Cpus": 1,
+        "Memory": 128,
+        "Disk": 102400,
+    }
+    assert (ended.type, ended["ReturnValue"], ended["TerminatedNormally"]) == (ENDED, 3, True)
+    assert (ended["RequestMemory"], ended["Memory"], ended["RequestDisk"]) == (128, 128, 102400)
+    assert work.read("a.out") == "hello\n"
+    assert work.value() == 1
+    assert work.kinds("work.dag.dagman.log") == [SUBMITTED, STARTED, ENDED]
+    assert {event.cluster for event in work.events("work.dag.dagman.log")} == {cluster}
+    assert work.kinds() == [SUBMITTED, STARTED, ENDED]
+
+
+def test_tonnage_reads_the_log_of_jobs(pool: Pool, work: Work) -> None:
+    run(pool, work.dag(a="exit 0", b="kill -11 $$"))
+    done, failed = sorted(work.attempts(), key=lambda one: str(one.task))
+    assert (done.task, done.outcome, done.exit_status, done.host) == ("a", Outcome.DONE, 0, "machine1.example.org")
+    assert (failed.task, failed.outcome, failed.signal) == ("b", Outcome.FAILED, 11)
+    for attempt in (done, failed):
+        assert (attempt.requested.cores, attempt.requested.memory, attempt.requested.disk) == (1, 128 * MIB, 100 * MIB)
+        assert attempt.allocated == attempt.requested
+        assert attempt.used.memory
+
+
+def test_memory_is_rounded_up_and_measured(pool: Pool, work: Work) -> None:
+    work.describe("request_memory = 200 MB\n")
+    run(pool, work.dag('VARS a size="150" seconds="0.3"\n', a=HUNGRY))
+    (attempt,) = work.attempts()
+    assert (attempt.requested.memory, attempt.allocated.memory) == (200 * MIB, 256 * MIB)
+    assert attempt.used.memory is not None
+    assert 150 * MIB < attempt.used.memory < 190 * MIB
+    grown = [event["ResidentSetSize"] for event in work.events() if event.type == 6]
+    assert grown == sorted(grown)
+    assert grown
+
+
+# DAGMan
+
+
+def test_children_run_after_their_parents(pool: Pool, work: Work) -> None:
+    arcs = "PARENT a CHILD b c\nPARENT b c CHILD d\n"
+    commands = dict.fromkeys("abcd", "echo $(JOB) >> order")
+    run(pool, work.dag(arcs, **commands))
+    first, *middle, last = work.read("order").split()
+    assert (first, sorted(middle), last) == ("a", ["b", "c"], "d")
+    assert work.value() == 0
+
+
+@pytest.mark.parametrize("options", [[], ["-maxjobs", "1"]])
+def test_high_priorities_run_first(pool_with: PoolWith, work: Work, options: list[str]) -> None:
+    pool = pool_with(machines=1, cpus=1)
+    priorities = "PRIORITY b 5\nPRIORITY c 9\nPRIORITY d -1\nPARENT z CHILD a b c d\n"
+    run(pool, work.dag(priorities, **dict.fromkeys("zabcd", "true")), *options)
+    assert work.ran() == ["z", "c", "b", "a", "d"]
+
+
+def test_a_machine_is_never_given_more_than_it_has(pool_with: PoolWith, work: Work) -> None:
+    pool = pool_with(machines=2, cpus=3, memory=1024)
+    work.describe("request_memory = 300 MB\nrequest_cpus = $(cores)\n")
+    cores = "".join(f'VARS n{n} cores="{1 + n % 2}"\n' for n in range(12))
+    run(pool, work.dag(cores, **{f"n{n}": "sleep 0.05" for n in range(12)}))
+    assert len(pool.taken) == 24
+    assert max(one.cpus for one in pool.taken) == 3
+    assert max(one.memory for one in pool.taken) <= 1024
+    assert {one.machine for one in pool.taken} == {"machine1.example.org", "machine2.example.org"}
+
+
+def test_a_throttle_of_a_category_holds(pool: Pool, work: Work) -> None:
+    busy = "mkdir busy; sleep 0.05; rmdir busy"
+    categories = "CATEGORY a few\nCATEGORY b few\nCATEGORY c few\nMAXJOBS few 1\n"
+    run(pool, work.dag(categories, a=busy, b=busy, c=busy))
+    assert work.value() == 0
+    assert not any(work.read(f"{name}.err") for name in "abc")
+
+
+def test_a_failed_node_is_tried_again(pool: Pool, work: Work) -> None:
+    run(pool, work.dag("RETRY a 3\n", a="test $(RETRY) = 2"))
+    assert [attempt.exit_status for attempt in work.attempts()] == [1, 1, 0]
+    assert work.value() == 0
+
+
+def test_a_node_is_not_tried_again_after_the_exit_status_that_says_so(pool: Pool, work: Work) -> None:
+    run(pool, work.dag("RETRY a 3 UNLESS-EXIT 7\n", a="exit 7"))
+    assert [attempt.exit_status for attempt in work.attempts()] == [7]
+    assert work.value() == 1
+
+
+def test_scripts_run_before_and_after_a_node_and_decide(pool: Pool, work: Work) -> None:
+    script = work.folder / "said.sh"
+    script.write_text('#!/bin/sh\necho "$@" >> said\ntest "$1" = before || test "$3" = 1\n')
+    script.chmod(0o755)
+    scripts = "SCRIPT PRE a said.sh before $JOB\nSCRIPT POST a said.sh after $JOB $RETRY $RETURN $MAX_RETRIES $JOBID\n"
+    run(pool, work.dag(f"{scripts}RETRY a 4\n", a="exit 9"))
+    first, second = [event.cluster for event in work.events() if event.type == SUBMITTED]
+    assert work.read("said").splitlines() == [
+        "before a",
+        f"after a 0 9 4 {first}.0",
+        "before a",
+        f"after a 1 9 4 {second}.0",
+    ]
+    assert work.kinds() == [SUBMITTED, STARTED, ENDED, POST] * 2
+    assert [event["ReturnValue"] for event in work.events("work.dag.nodes.log") if event.type == POST] == [1, 0]
+    assert work.value() == 0
+
+
+def test_the_final_node_runs_at_the_end_and_decides(pool: Pool, work: Work) -> None:
+    final = 'FINAL last node.sub\nVARS last command="cat made"\nPARENT a CHILD b\n'
+    run(pool, work.dag(final, a="echo a > made; false", b="echo b > made"))
+    assert work.ran() == ["a", "last"]
+    assert work.read("last.out") == "a\n"
+    assert work.value() == 0
+
+
+def test_a_dag_with_a_failure_is_rescued(pool: Pool, work: Work) -> None:
+    dag = work.dag("PARENT a CHILD b\nRETRY b 1\n", a="echo a >> order", b="test -e allowed", c="true")
+    run(pool, dag)
+    assert work.value() == 1
+    commands = [line for line in work.read("work.dag.rescue001").splitlines() if line and not line.startswith("#")]
+    assert commands == ["DONE a", "RETRY b 1", "DONE c"]
+    (work.folder / "allowed").touch()
+    run(pool, dag)
+    assert work.ran() == ["b"]  # DAGMan begins a new log
+    assert [event["ReturnValue"] for event in work.events("work.dag.dagman.log") if event.type == ENDED] == [1, 0]
+    assert work.read("order") == "a\n"
+
+
+def test_a_dag_that_was_submitted_before_is_refused_unless_forced(pool: Pool, work: Work) -> None:
+    dag = work.dag(a="true")
+    run(pool, dag)
+    again = pool.run("condor_submit_dag", dag.name, folder=dag.parent)
+    assert again.returncode == 1
+    assert 'ERROR: "work.dag.condor.sub" already exists.' in again.stderr
+    run(pool, dag, "-f")
+    assert work.value() == 0
+    run(pool, dag, "-update_submit")
+
+
+def test_forcing_ignores_a_rescue(pool: Pool, work: Work) -> None:
+    dag = work.dag(a="true", b="false")
+    run(pool, dag)
+    run(pool, dag, "-force")
+    assert sorted(work.ran()) == ["a", "b"]
+    assert (work.folder / "work.dag.rescue001.old").exists()
+
+
+def test_a_halted_dag_finishes_what_runs(pool: Pool, work: Work) -> None:
+    cluster = pool.submit(work.dag("PARENT a CHILD b\n", a="touch begun; until test -e go; do sleep 0.01; done", b="true"))
+    pool.wait_for_node("a")
+    (work.folder / "work.dag.halt").touch()
+    (work.folder / "go").touch()
+    pool.wait_for(cluster)
+    assert work.ran() == ["a"]
+    assert (work.value(), "DONE a" in work.read("work.dag.rescue001")) == (1, True)
+
+
+def test_a_line_that_dagman_does_not_know_ends_it(pool: Pool, work: Work) -> None:
+    run(pool, work.dag("PARENT a CHILD nobody\n", a="true"))
+    assert (work.value(), work.kinds()) == (1, [])
+
+
+def test_a_description_that_cannot_be_submitted_fails_its_node(pool: Pool, work: Work) -> None:
+    (work.folder / "odd.sub").write_text("this is none\nqueue\n")
+    run(pool, work.dag("JOB b odd.sub\n", a="true"))
+    assert (work.value(), work.ran()) == (1, ["a"])
+
+
+# Descriptions
+
+
+def test_macros_are_those_of_htcondor(pool: Pool, work: Work) -> None:
+    (work.folder / "macros.sub").write_text(
+        "if defined extra\n  said = given\nelse\n  said = nothing\nendif\nnumbers = 10, 20\n"
+        "executable = /usr/bin/printf\nlog = jobs.log\noutput = $(JOB).$(Cluster).$(Process).out\n"
+        "arguments = \"'%s\\n' '$(words)' $(said) '$CHOICE(RETRY, numbers)' '$(DOLLAR)(x)' $(late)\"\n"
+        "late = 1\nqueue\n"
+    )
+    nodes = "JOB a macros.sub\nJOB b macros.sub\n"
+    variables = 'VARS a words="it\'\'s \\"\\"two\\"\\" \\\\ words" extra="1"\nVARS b APPEND extra="1" late="2"\n'
+    cluster = run(pool, work.dag(nodes + variables))
+    assert work.read(f"a.{cluster + 1}.0.out").splitlines() == ['it\'s "two" \\ words', "given", "10", "$(x)", "1"]
+    assert work.read(f"b.{cluster + 2}.0.out").splitlines() == ["", "nothing", "10", "$(x)", "2"]
+
+
+def test_a_job_finds_little_in_its_environment_but_what_its_description_says(pool: Pool, work: Work) -> None:
+    work.describe("environment = \"one='a b' two=''''\"\ninitialdir = below\n")
+    (work.folder / "below").mkdir()
+    command = "env; pwd; cat $_CONDOR_JOB_AD; cat $_CONDOR_MACHINE_AD; test -d $_CONDOR_SCRATCH_DIR"
+    run(pool, work.dag(a=command.replace("$", "$(DOLLAR)")))
+    assert work.value() == 0
+    lines = work.read("below/a.out").splitlines()
+    assert {"one=a b", "two='", 'DAGNodeName = "a"', "Memory = 128", str(work.folder / "below")} <= set(lines)
+    assert not any(line.startswith(("HOME=", "PYTHON")) for line in lines)
+
+
+def test_descriptions_may_stand_in_the_dag_itself(pool: Pool, work: Work) -> None:
+    inline = "JOB a {\n  executable = /usr/bin/touch\n  arguments = $(JOB)\n}\n"
+    shared = "SUBMIT-DESCRIPTION both @=end\n  executable = /usr/bin/touch\n  arguments = $(JOB)\n@end\n"
+    run(pool, work.dag(f"{inline}{shared}JOB b both\nJOB c both DONE\n"))
+    assert [(work.folder / name).exists() for name in "abc"] == [True, True, False]
+
+
+# File transfer
+
+TRAVELS = "should_transfer_files = YES\n"
+
+
+def test_files_travel_with_a_job(pool: Pool, work: Work) -> None:
+    for name in ("in/deep/a", "all/b", "c"):
+        (work.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (work.folder / name).write_text(name)
+    work.describe(
+        f"{TRAVELS}preserve_relative_paths = True\ntransfer_input_files = in/deep/a, all/, c\n"
+        'transfer_output_files = made/, kept/x, moved\ntransfer_output_remaps = "moved = elsewhere/named"\n'
+    )
+    work.dag(a="cat in/deep/a b c; mkdir -p made/deep kept; touch made/deep/m kept/x; echo > moved; echo > left; pwd")
+    run(pool, work.folder / "work.dag")
+    assert work.value() == 0
+    assert work.read("a.out").startswith("in/deep/aall/bc/tmp/")
+    assert [(work.folder / name).exists() for name in ("deep/m", "kept/x", "elsewhere/named", "left", "made")] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert [event["Type"] for event in work.events() if event.type == 40] == [2, 3, 5, 6]
+
+
+def test_new_files_travel_back_where_none_are_listed(pool: Pool, work: Work) -> None:
+    (work.folder / "given").write_text("old")
+    work.describe(f"{TRAVELS}transfer_input_files = given\n")
+    run(pool, work.dag(a="echo > made; mkdir folder; echo > folder/x; echo new > given"))
+    assert (work.folder / "made").exists()
+    assert not (work.folder / "folder").exists()
+
+
+@pytest.mark.parametrize(
+    ("setting", "code"), [("transfer_input_files = none", 13), ("transfer_output_files = none", 12)]
+)
+def test_a_job_whose_file_is_missing_is_held(pool: Pool, work: Work, setting: str, code: int) -> None:
+    work.describe(f"{TRAVELS}{setting}\n")
+    pool.submit(work.dag(a="true"))
+    ad = pool.wait_for_node("a", status=5)
+    assert (ad["HoldReasonCode"], ad["HoldReasonSubCode"]) == (code, 2)
+    assert "none: (errno 2) No such file or directory" in ad["HoldReason"]
+    assert work.events("work.dag.nodes.log")[-1]["HoldReasonCode"] == code
+
+
+def test_a_program_that_does_not_exist_is_held(pool: Pool, work: Work) -> None:
+    (work.folder / "gone.sub").write_text("executable = gone\nlog = jobs.log\nqueue\n")
+    pool.submit(work.dag("JOB a gone.sub\n"))
+    assert pool.wait_for_node("a", status=5)["HoldReasonCode"] == 6
+
+
+# Sizes
+
+
+def hungry(work: Work, more: str, size: int) -> Path:
+    """Write a DAG with a node that takes some MiB of memory, until it is told to end."""
+    work.describe(more)
+    return work.dag(f'VARS a size="{size}" seconds="0.5"\n', a=HUNGRY)
+
+
+def test_a_job_climbs_its_ladder(pool_with: PoolWith, work: Work) -> None:
+    pool = pool_with(quantum=1)
+    run(pool, hungry(work, "request_memory = 50 MB\nretry_request_memory = 90 MB, 300 MB\n", 150))
+    first, second, third = work.attempts()
+    assert [one.requested.memory for one in (first, second, third)] == [50 * MIB, 90 * MIB, 300 * MIB]
+    assert [one.exhausted for one in (first, second, third)] == [Resource.MEMORY, Resource.MEMORY, None]
+    assert third.outcome is Outcome.DONE
+    evicted = [event for event in work.events() if event.type == EVICTED]
+    assert [(event["ReasonCode"], event["ReasonSubCode"]) for event in evicted] == [(34, 102)] * 2
+    assert "over cgroup memory limit of 50 megabytes" in evicted[0]["Reason"]
+    assert work.kinds() == [SUBMITTED, STARTED, EVICTED, STARTED, EVICTED, STARTED, ENDED]
+
+
+def test_a_job_at_the_end_of_its_ladder_is_held(pool_with: PoolWith, work: Work) -> None:
+    pool = pool_with(quantum=1)
+    pool.submit(hungry(work, "request_memory = 50 MB\nretry_request_memory = 90 MB\n", 150))
+    ad = pool.wait_for_node("a", status=5)
+    assert (ad["HoldReasonCode"], ad["HoldReasonSubCode"], ad["RequestMemory"]) == (34, 102, 90)
+    assert work.kinds() == [SUBMITTED, STARTED, EVICTED, STARTED, EVICTED, HELD]
+
+
+def test_an_old_version_does_not_know_ladders(pool_with: PoolWith, work: Work) -> None:
+    pool = pool_with(quantum=1, version="23.0.1")
+    policy = "periodic_remove = JobStatus == 5 && HoldReasonCode == 34 && HoldReasonSubCode == 102\n"
+    run(pool, hungry(work, f"request_memory = 50 MB\nretry_request_memory = 900 MB\n{policy}", 150))
+    assert work.kinds() == [SUBMITTED, STARTED, EVICTED, HELD, ABORTED]
+    (attempt,) = work.attempts()
+    assert (attempt.exhausted, work.value()) == (Resource.MEMORY, 1)
+    assert "$CondorVersion: 23.0.1 " in pool.run("condor_version").stdout
+
+
+def test_a_pool_that_does_not_enforce_lets_jobs_take_more(pool_with: PoolWith, work: Work) -> None:
+    run(pool_with(quantum=1, enforces=False), hungry(work, "request_memory = 50 MB\n", 150))
+    assert work.value() == 0
+
+
+def test_disk_has_a_ladder_too(pool: Pool, work: Work) -> None:
+    work.describe(f"{TRAVELS}request_disk = 1 MB\nretry_request_disk = 20 MB\n")
+    run(pool, work.dag(a="head -c 5000000 /dev/zero > big; sleep 0.5"))
+    first, second = work.attempts()
+    assert (first.exhausted, second.outcome) == (Resource.DISK, Outcome.DONE)
+    assert (first.requested.disk, second.requested.disk) == (MIB, 20 * MIB)
+    assert second.used.disk is not None
+    assert second.used.disk >= 5000000
+
+
+# Faults
+
+WAITS = "touch begun-$(JOB); until test -e go; do sleep 0.01; done"
+
+
+def let_go(work: Work) -> None:
+    (work.folder / "go").touch()
+
+
+def test_an_evicted_job_runs_again(pool: Pool, work: Work) -> None:
+    cluster = pool.submit(work.dag(a=WAITS))
+    pool.evict("a")
+    let_go(work)
+    pool.wait_for(cluster)
+    first, second = work.attempts()
+    assert (first.outcome, first.number, second.outcome, second.number) == (Outcome.PREEMPTED, 1, Outcome.DONE, 2)
+    assert first.requested == second.requested
+
+
+def test_a_job_whose_machine_is_lost_runs_again(pool: Pool, work: Work) -> None:
+    cluster = pool.submit(work.dag(a=WAITS))
+    pool.lose_machine("a")
+    let_go(work)
+    pool.wait_for(cluster)
+    assert [one.outcome for one in work.attempts()] == [Outcome.LOST, Outcome.DONE]
+    assert LOST in work.kinds()
+
+
+def test_a_held_job_is_released(pool: Pool, work: Work) -> None:
+    cluster = pool.submit(work.dag(a=WAITS))
+    pool.hold("a", 21, 102, "memory usage exceeded request_memory")
+    let_go(work)
+    pool.release("a")
+    pool.wait_for(cluster)
+    assert [one.exhausted for one in work.attempts()] == [Resource.MEMORY, None]
+    assert work.kinds() == [SUBMITTED, STARTED, EVICTED, HELD, RELEASED, STARTED, ENDED]
+
+
+def test_a_job_that_is_removed_fails_its_node(pool: Pool, work: Work) -> None:
+    cluster = pool.submit(work.dag(a=WAITS))
+    job = pool.wait_for_node("a")["ClusterId"]
+    said = pool.run("condor_rm", f"{job}.0")
+    assert (said.returncode, said.stdout) == (0, f"Job {job}.0 marked for removal\n")
+    pool.wait_for(cluster)
+    assert (work.kinds()[-1], work.value()) == (ABORTED, 1)
+    assert [one.outcome for one in work.attempts()] == [Outcome.CANCELLED]
+
+
+def test_a_dag_that_is_removed_is_rescued(pool: Pool, work: Work) -> None:
+    cluster = pool.submit(work.dag("PARENT a CHILD b\nRETRY b 2\n", a="true", b=WAITS))
+    pool.wait_for_node("b")
+    said = pool.run("condor_rm", str(cluster))
+    assert said.stdout == f"All jobs in cluster {cluster} have been marked for removal\n"
+    pool.wait_for(cluster)
+    pool.wait_until(lambda: not pool.jobs(), "the node's job stays")
+    assert work.kinds("work.dag.dagman.log") == [SUBMITTED, STARTED, ABORTED]
+    assert "DONE a\nRETRY b 2\n" in work.read("work.dag.rescue001")
+    assert not (work.folder / "work.dag.lock").exists()
+    assert pool.run("condor_rm", str(cluster)).returncode == 1
+
+
+def test_a_killed_dagman_recovers(pool: Pool, work: Work) -> None:
+    commands = {"a": "echo a >> order", "b": WAITS, "c": "echo c >> order"}
+    cluster = pool.submit(work.dag("PARENT a CHILD b\nPARENT b CHILD c\n", **commands))
+    pool.wait_for_node("b")
+    pool.kill_dagman()
+    let_go(work)
+    pool.wait_for(cluster)
+    assert work.ran() == ["a", "b", "c"]
+    assert work.kinds("work.dag.dagman.log") == [SUBMITTED, STARTED, EVICTED, STARTED, ENDED]
+    assert work.value() == 0
+
+
+def test_a_dagman_that_nobody_knows_any_more_is_submitted_again_and_recovers(pool: Pool, work: Work) -> None:
+    dag = work.dag("PARENT a CHILD b\n", a=WAITS, b="true")
+    pool.submit(dag)
+    pool.wait_for_node("a")
+    pool.kill_dagman(restarts=False)
+    pool.wait_until(lambda: not pool.jobs("JobUniverse == 7"), "DAGMan stays in the queue")
+    assert (work.folder / "work.dag.lock").exists()
+    let_go(work)
+    pool.wait_until(lambda: ENDED in work.kinds(), "the job does not end")
+    run(pool, dag, "-update_submit")
+    assert work.ran() == ["a", "b"]
+
+
+def test_a_dagman_on_hold_begins_nothing_until_it_is_released(pool: Pool, work: Work) -> None:
+    cluster = pool.submit(work.dag("PARENT a CHILD b\n", a=WAITS, b="true"))
+    pool.wait_for_node("a")
+    assert pool.run("condor_hold", str(cluster)).returncode == 0
+    let_go(work)
+    pool.wait_until(lambda: ENDED in work.kinds(), "the job does not end")
+    (ad,) = pool.jobs()
+    assert (ad["JobStatus"], ad["HoldReasonCode"]) == (5, 1)
+    assert pool.run("condor_release", str(cluster)).returncode == 0
+    pool.wait_for(cluster)
+    assert (work.ran(), work.value()) == (["a", "b"], 0)
+
+
+def test_a_schedd_that_does_not_answer_is_said_to_be_silent(pool: Pool, work: Work) -> None:
+    dag = work.dag(a=WAITS)
+    cluster = pool.submit(dag)
+    pool.wait_for_node("a")
+    pool.stop_answering()
+    for words in (["condor_q", "-json"], ["condor_rm", str(cluster)], ["condor_status", "-json"]):
+        said = pool.run(*words)
+        assert (said.returncode, "Failed to connect to <127.0.0.1" in said.stderr, said.stdout) == (1, True, "")
+    said = pool.run("condor_submit_dag", "-update_submit", dag.name, folder=dag.parent)
+    assert (said.returncode, "ERROR: Failed to connect to local queue manager" in said.stderr) == (1, True)
+    assert "submitted to cluster" not in said.stdout
+    let_go(work)
+    pool.wait_for(cluster)
+    pool.answer_again()
+    assert pool.run("condor_q", "-json").returncode == 0
+    assert work.value() == 0
+
+
+# Programs
+
+
+def test_the_queue_is_asked_with_a_constraint(pool: Pool, work: Work) -> None:
+    cluster = pool.submit(work.dag(a=WAITS, b=WAITS), "-batch-name", "mine")
+    for node in "ab":
+        pool.wait_for_node(node)
+    words = ["condor_q", "-json", "-constraint", 'JobBatchName == "mine" && JobUniverse == 5 && JobStatus == 2']
+    said = json.loads(pool.run(*words, "-attributes", "DAGNodeName,DAGManJobId,RequestMemory,Nothing").stdout)
+    assert said == [{"DAGManJobId": cluster, "DAGNodeName": name, "RequestMemory": 128} for name in "ab"]
+    assert pool.run("condor_q", "-json", "-constraint", 'JobBatchName == "other"').stdout == ""
+    assert pool.run("condor_q", "-json", "-constraint", "1 +").returncode == 1
+    assert [call.program for call in pool.calls] == ["condor_submit_dag", *["condor_q"] * 3]
+    assert pool.calls[1].words[2] == words[3]
+
+
+def test_the_machines_are_listed(pool_with: PoolWith) -> None:
+    pool = pool_with(machines=1, cpus=2, memory=1000, disk=5000)
+    words = ["condor_status", "-json", "-constraint", 'SlotType =!= "Dynamic"']
+    said = pool.run(*words, "-attributes", "Machine,TotalSlotCpus,TotalSlotMemory,TotalSlotDisk,PartitionableSlot")
+    assert json.loads(said.stdout) == [
+        {
+            "Machine": "machine1.example.org",
+            "PartitionableSlot": True,
+            "TotalSlotCpus": 2,
+            "TotalSlotMemory": 1000,
+            "TotalSlotDisk": 5000,
+        }
+    ]
+
+
+def test_the_end_of_a_pool_is_the_end_of_its_processes(tmp_path: Path, work: Work) -> None:
+    marks = iter(range(2))
+
+    def left() -> Iterator[str]:
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                yield (process / "cmdline").read_bytes().decode()
+            except OSError:
+                continue
+
+    with Pool(tmp_path / "pool") as pool:
+        for _ in marks:
+            dag = work.dag(a=f"setsid sleep 98765 & setsid sh -c ''sleep 98765; : {os.getpid()}''")
+        pool.submit(dag)
+        pool.wait_for_node("a")
+        pool.wait_until(lambda: any(f": {os.getpid()}" in one for one in left()), "the job does not start")
+    assert not any(f": {os.getpid()}" in one or str(tmp_path) in one for one in left())
