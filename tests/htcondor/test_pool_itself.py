@@ -248,7 +248,9 @@ def test_forcing_ignores_a_rescue(pool: Pool, work: Work) -> None:
 
 
 def test_a_halted_dag_finishes_what_runs(pool: Pool, work: Work) -> None:
-    cluster = pool.submit(work.dag("PARENT a CHILD b\n", a="touch begun; until test -e go; do sleep 0.01; done", b="true"))
+    cluster = pool.submit(
+        work.dag("PARENT a CHILD b\n", a="touch begun; until test -e go; do sleep 0.01; done", b="true")
+    )
     pool.wait_for_node("a")
     (work.folder / "work.dag.halt").touch()
     (work.folder / "go").touch()

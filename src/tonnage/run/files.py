@@ -3,7 +3,7 @@
 import hashlib
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from math import nan
 from pathlib import Path
 from posixpath import basename, dirname, isabs, join, normpath
@@ -11,6 +11,7 @@ from posixpath import basename, dirname, isabs, join, normpath
 from tonnage.errors import TonnageError
 from tonnage.run.folders import RunFolder
 from tonnage.workflow import Task, Workflow
+from tonnage.workflow.shell import own_program
 
 __all__ = ["Files", "made_by"]
 
@@ -107,7 +108,8 @@ class Files:
         place = self._run.sandboxes / str(attempt)
         inside = place / (task.directory or ".")
         inside.mkdir(parents=True, exist_ok=True)
-        for name in (*task.inputs, *_own_program(task)):
+        program = own_program(task.command)
+        for name in (*task.inputs, *([program] if program else [])):
             target = inside / name
             source = Path(home, name)
             if not isabs(name) and source.exists() and not os.path.lexists(target):
@@ -223,13 +225,6 @@ def _listed(path: str) -> bool:
             return any(one.name == basename(path) for one in found)
     except OSError:
         return False
-
-
-def _own_program(task: Task) -> Iterator[str]:
-    """Yield the program of a task where it stands beside the workflow: ``./align.sh``."""
-    word = (task.command or "").split(None, 1)[:1]
-    if word and "/" in word[0] and not isabs(word[0]):
-        yield word[0]
 
 
 def _stay_inside(place: Path, target: Path, name: str) -> None:

@@ -1,9 +1,9 @@
 """Shell commands as text: which program they start, and how several lines travel in one."""
 
 import re
-from posixpath import basename
+from posixpath import basename, isabs
 
-__all__ = ["executable", "one_line", "plain_words", "several_lines", "without_number"]
+__all__ = ["executable", "one_line", "own_program", "plain_words", "several_lines", "without_number"]
 
 _ASSIGNMENT = re.compile(r"""\s*[A-Za-z_]\w*=(?:'[^']*'|"[^"]*"|[^\s'"])*(?:\s+|$)""", re.ASCII)
 _NUMBER_SUFFIX = re.compile(r"(?:[_.-]?ID)?[_.-]?\d+$")
@@ -26,6 +26,12 @@ def executable(command: str | None) -> str | None:
         rest = rest[found.end() :]
     word = next(iter(rest.split(None, 1)), "")
     return basename(word.strip("'\"();&|")) or None
+
+
+def own_program(command: str | None) -> str | None:
+    """Return the program of a command where it stands beside the workflow: ``./align.sh``."""
+    word = next(iter((command or "").split(None, 1)), "")
+    return word if "/" in word and not isabs(word) else None
 
 
 def plain_words(command: str) -> list[str] | None:

@@ -23,7 +23,7 @@ from tonnage.workflow import Task
 from tonnage.workflow.dagman.submit import quoted_argument
 from tonnage.workflow.dagman.writer import escaped, file_list, node_names, safe_name, with_unit
 from tonnage.workflow.references import FreeNames
-from tonnage.workflow.shell import one_line
+from tonnage.workflow.shell import one_line, own_program
 
 __all__ = ["DAG", "EVENTS", "GIVEN_UP_FOR", "MONITOR", "Dag", "Node", "Order", "rungs_of", "write_dag"]
 
@@ -204,7 +204,10 @@ def _asked(resource: Resource, amount: float) -> str:
 
 def _files(dag: Dag, task: Task) -> dict[str, str]:
     """Return which files travel with a task; raises InputError where one cannot."""
-    inputs = dict.fromkeys([*task.inputs, *_own_program(dag, task)])
+    inputs = dict.fromkeys(normpath(name) for name in task.inputs)
+    program = own_program(task.command)
+    if program and (dag.home / (task.directory or ".") / program).is_file():
+        inputs[normpath(program)] = None
     for name in (*inputs, *task.outputs):
         outside = isabs(name) or normpath(name).startswith("..")
         if (outside and name in task.outputs) or any(letter in name for letter in ";="):
@@ -212,15 +215,6 @@ def _files(dag: Dag, task: Task) -> dict[str, str]:
             raise InputError(f'the file "{name}" of task "{task.name}" cannot travel with it', hint=hint)
     listed = file_list(task, tuple(inputs))
     return {"inputs": f", {listed}" if listed else ""}
-
-
-def _own_program(dag: Dag, task: Task) -> Iterator[str]:
-    """Yield the program of a task that stands beside the workflow and is not among its inputs: ``./align.sh``."""
-    word = next(iter((task.command or "").split(None, 1)), "")
-    if "/" in word and not isabs(word):
-        name = normpath(word)
-        if name not in map(normpath, task.inputs) and (dag.home / (task.directory or ".") / name).is_file():
-            yield name
 
 
 def _arcs(nodes: Sequence[Node], children: Sequence[Sequence[int]]) -> Iterator[str]:

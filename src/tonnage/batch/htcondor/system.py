@@ -146,9 +146,12 @@ class HTCondor:
 
 
 def submit_words(dag: Path, name: str, most: int | None) -> list[str]:
-    """Return the one command that submits a DAG, in the folder of the workflow."""
+    """Return the one command that submits a DAG, in the folder of the workflow.
+
+    A file is written anew that an earlier try may have left, and a rescue DAG is used.
+    """
     throttle = [] if most is None else ["-maxjobs", str(most)]
-    return ["condor_submit_dag", "-batch-name", name, "-notification", "never", *throttle, str(dag)]
+    return ["condor_submit_dag", "-batch-name", name, "-notification", "never", "-update_submit", *throttle, str(dag)]
 
 
 def _node(ad: Mapping[str, Any]) -> Node | None:

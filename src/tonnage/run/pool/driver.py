@@ -14,9 +14,10 @@ from pathlib import Path
 from tonnage.batch.htcondor.dag import DAG, write_dag
 from tonnage.batch.scheduler import RejectedError, UnreachableError
 from tonnage.errors import TonnageError
+from tonnage.jobs import Outcome
 from tonnage.run.batch_jobs import BatchJob, BatchJobs, batch_jobs
 from tonnage.run.clerk import Clerk
-from tonnage.run.events import Start, State
+from tonnage.run.events import Ended, Start, State
 from tonnage.run.pool.attempts import Began, HeldUp, News, Over, Removed
 from tonnage.run.pool.nodes import read_nodes, write_nodes
 from tonnage.run.pool.planning import Plan
@@ -48,6 +49,8 @@ class Dagman:
         self._now: Submitted | None = None
         self._hear_pause, self._look_pause = _HEAR[0], _LOOK[0]
         self._look_at = self._retry_at = 0.0
+        self._goes_on = False
+        """Whether DAGMan ended while nobody was here, so that what is left is to be submitted again."""
         self._told_to = ""
         """What DAGMan was told: to halt, or to go."""
         self._said: set[str] = set()
@@ -61,7 +64,9 @@ class Dagman:
             if not (folder / DAG).exists():
                 self._jobs.ended(job.id, time.time(), "it was never submitted")
             else:
-                self._follow(job, folder)
+                now = self._follow(job, folder, self._parts.stale)
+                now.native = now.native or now.number_in_log()
+                self._goes_on = now.has_ended()
         self._parts.journal.commit()
 
     def go(self) -> int | None:
@@ -76,14 +81,21 @@ class Dagman:
         with heard(self._wishes):
             if self._now is None:
                 self._begin(tasks)
-            while self._now is not None:
-                self._submit(self._now)
-                self._step(self._now)
+            while (now := self._now) is not None:
+                self._submit(now)
+                self._step(now)
                 if self._obey():
                     break
+                self._begin_again(tasks)
         self._parts.journal.commit()
         self._clerk.watcher.tick(self._engine)
         return self._wishes.signal
+
+    def _begin_again(self, tasks: Sequence[int]) -> None:
+        """Submit what a DAGMan has left that ended while nobody was here."""
+        if self._now is None and self._goes_on:
+            self._goes_on = False
+            self._begin(tasks)
 
     def _begin(self, tasks: Sequence[int]) -> None:
         """Write down what is to be submitted: what DAGMan left over the last time, or a DAG of what is left."""
@@ -133,16 +145,13 @@ class Dagman:
         self._jobs.add(job)
         self._follow(job, folder)
 
-    def _follow(self, job: BatchJob, folder: Path) -> Submitted:
+    def _follow(self, job: BatchJob, folder: Path, stale: frozenset[str] = frozenset()) -> Submitted:
+        """Listen to what becomes of a DAG; tasks that are `stale` have changed since it was written."""
         known = self._parts.journal.read("SELECT id, ended IS NOT NULL FROM attempts WHERE machine = ?", job.id)
         over = {attempt: bool(ended) for attempt, ended in known}
-        self._now = Submitted(job, folder, self._tasks(), over, job.native)
+        tasks = {task.name: number for number, task in enumerate(self._engine.tasks) if task.name not in stale}
+        self._now = Submitted(job, folder, tasks, over, job.native)
         return self._now
-
-    def _tasks(self) -> dict[str, int]:
-        """Return the numbers of tasks that are still what they were, also of those that were added at the end."""
-        stale = self._parts.stale
-        return {task.name: number for number, task in enumerate(self._engine.tasks) if task.name not in stale}
 
     def _place(self, number: int) -> Path:
         return self._parts.folder.batches / str(number)
@@ -165,6 +174,7 @@ class Dagman:
             self._close(now, f"HTCondor does not take it: {error}")
             raise TonnageError(f"HTCondor does not take {now.dag}: {error}") from None
         now.native = native
+        self._look_at = time.monotonic() + _LOOK[0]
         self._jobs.accepted(now.job.id, native)
         self._jobs.started(now.job.id, time.time())
         self._parts.journal.commit()
@@ -209,10 +219,9 @@ class Dagman:
             return True
         if time.monotonic() < self._look_at:
             return False
-        first = self._look_at == 0.0  # it was submitted or found this moment
         self._look_at = time.monotonic() + self._look_pause
         self._look_pause = min(_LOOK[1], self._look_pause * _SLOWER)
-        return not first and not self._is_in_queue(now)
+        return not self._is_in_queue(now)
 
     def _is_in_queue(self, now: Submitted) -> bool:
         try:
@@ -234,11 +243,17 @@ class Dagman:
             case Over(attempt=attempt):
                 if now.known.get(attempt) is False and attempt in self._engine.running:
                     now.known[attempt] = True
-                    self._clerk.settle(now.end_of(news))
+                    self._clerk.settle(self._unless_unattended(now.end_of(news)))
             case HeldUp(sent=sent, reason=reason):
                 self._say_once(f"{sent.task} is held: {reason}")
             case Removed(sent=sent, reason=reason):
                 self._say_once(f"{sent.task} was removed: {reason}")
+
+    def _unless_unattended(self, end: Ended) -> Ended:
+        """Return an end; whoever stops a run and then begins it again wants all of it."""
+        if not self._goes_on or end.outcome is not Outcome.CANCELLED:
+            return end
+        return replace(end, outcome=Outcome.LOST, note="its job was removed while nobody was here")
 
     def _began(self, now: Submitted, task: int, news: Began) -> None:
         if news.attempt in now.known:
@@ -259,7 +274,7 @@ class Dagman:
             if state == State.SENT:
                 self._engine.take_back(task)
         for task, state in enumerate(self._engine.states):
-            if state == State.READY:
+            if state == State.READY and not self._goes_on:
                 self._engine.cancel(task)
         self._jobs.ended(now.job.id, time.time(), note)
         self._parts.journal.commit()

@@ -68,7 +68,8 @@ class PoolWorld:
     def _seen(system: HTCondor, amounts: Mapping[Resource, float]) -> list[Machine]:
         """Return the machines of the pool, as large as the user lets them be; one who says it all need not ask."""
         if all(one in amounts for one in SHARED):
-            return [Machine(0.0, 0.0).with_amounts(amounts)]
+            cores, memory, disk = (amounts[one] for one in SHARED)
+            return [_machine(Node("any", int(cores), memory, disk), {})]
         return [_machine(node, amounts) for node in system.limits().nodes]
 
     @staticmethod
