@@ -1,0 +1,236 @@
+"""What HTCondor is given: DAGs that say what the workflow says, and jobs that ask for what was decided."""
+
+import shlex
+import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
+from math import ceil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from htcondor.dag import read_dag
+from htcondor.description import environment, expanded, words
+from tonnage.batch.htcondor.dag import MONITOR, Dag, Node, Order, write_dag
+from tonnage.errors import InputError
+from tonnage.jobs import Decision, Resource
+from tonnage.rank import rank
+from tonnage.workflow import Task, Workflow, read
+from tonnage.workflow.families import FAMILIES, Family
+from tonnage.workflow.shell import one_line
+
+htcondor2 = pytest.importorskip("htcondor2", reason="the package htcondor is not installed")
+MIB = 2**20
+
+
+def decided(memory: Sequence[float]) -> tuple[Decision, ...]:
+    ladders = {Resource.CORES: (1.5,), Resource.MEMORY: tuple(memory), Resource.DISK: (1e6,)}
+    return tuple(
+        Decision(resource=resource, ladder=ladder, strategy="test", samples=1, reason="a test")
+        for resource, ladder in ladders.items()
+    )
+
+
+def made(folder: Path, workflow: Workflow, **options: object) -> tuple[Dag, list[Node]]:
+    """Write the DAG of a workflow, each task with an order of its own."""
+    order = rank(workflow, "prio").tolist()
+    place = {task: number for number, task in enumerate(order)}
+    orders = [
+        Order(task, decided((1e8 + number, 4e8, 2e9)), len(workflow) - place[number])
+        for number, task in enumerate(workflow.tasks)
+    ]
+    children = [workflow.graph.children_of(number).tolist() for number in range(len(workflow))]
+    dag = Dag(
+        folder=folder / "dag",
+        home=folder,
+        title=workflow.name,
+        orders=orders,
+        children=children,
+        **options,  # type: ignore[arg-type]
+    )
+    return dag, write_dag(dag)
+
+
+def with_commands(workflow: Workflow) -> Workflow:
+    """Return a workflow that can run."""
+    tasks = [task if task.command else replace(task, command="true") for task in workflow.tasks]
+    return Workflow.build(workflow.name, tasks, (workflow.graph.edge_parents(), workflow.graph.child))
+
+
+def check(dag: Dag, nodes: list[Node], workflow: Workflow) -> None:
+    """Check that the DAG says what the workflow says, and that HTCondor's own library sees what was decided."""
+    back = read(dag.path)
+    index = {node.name: number for number, node in enumerate(nodes)}
+    assert [task.name for task in back.tasks] == [node.name for node in nodes]
+    assert np.array_equal(np.sort(_keys(back)), np.sort(_keys(workflow)))
+    assert {index[task.name]: task.priority for task in back.tasks} == {
+        number: node.order.priority for number, node in enumerate(nodes)
+    }
+    theirs = read_dag(dag.path)  # an independent reader
+    for number, node in enumerate(nodes[:: max(1, len(nodes) // 40)]):
+        lines = theirs.nodes[node.name]
+        commands = expanded(Path(lines.description).read_text(), lines.variables, cluster=7)
+        memory = next(one for one in node.order.decisions if one.resource is Resource.MEMORY)
+        rungs = [f"{ceil((amount + MONITOR) / MIB)} MB" for amount in memory.ladder]
+        assert commands["request_memory"] == rungs[0], number
+        assert commands["retry_request_memory"] == ", ".join(rungs[1:])
+        assert commands["request_cpus"] == "2"
+        assert commands["request_disk"] == "977 KB"
+        assert "retry_request_disk" not in commands, "there is only one rung"
+        assert words(commands["arguments"])[4] == one_line(node.order.task.command or "")
+        assert words(commands["arguments"])[5:] == list(node.order.task.outputs)
+
+
+def _keys(workflow: Workflow) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+    return workflow.graph.edge_parents().astype(np.int64) * len(workflow) + workflow.graph.child
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+def test_the_dag_of_every_family_is_the_workflow_and_asks_for_what_was_decided(family: Family, tmp_path: Path) -> None:
+    workflow = with_commands(family.generate(120))
+    check(*made(tmp_path, workflow), workflow)
+
+
+def test_the_dags_of_real_workflows_are_those_workflows(data: Path, tmp_path: Path) -> None:
+    seen = 0
+    for path in sorted((data / "workflows").rglob("*")):
+        if path.suffix not in (".dax", ".json", ".mf", ".jx"):
+            continue
+        try:
+            workflow = read(path)
+        except InputError:
+            continue  # made to be refused
+        if not len(workflow) or len(workflow) > 2000:
+            continue
+        workflow = with_commands(workflow)
+        folder = tmp_path / str(seen)
+        check(*made(folder, workflow), workflow)
+        seen += 1
+    assert seen > 40
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=30)
+
+
+@given(st.lists(texts.filter(str.strip), min_size=1, max_size=4), st.lists(texts, max_size=3, unique=True))
+def test_any_command_and_any_name_reach_the_job_as_they_are(
+    tmp_path_factory: pytest.TempPathFactory, commands: list[str], outputs: list[str]
+) -> None:
+    names = [name for name in outputs if "\n" not in name and "\r" not in name]
+    tasks = [Task(f"t {number}", command, outputs=tuple(names)) for number, command in enumerate(commands)]
+    workflow = Workflow.build("any", tasks)
+    dag, nodes = made(tmp_path_factory.mktemp("dag"), workflow)
+    theirs = read_dag(dag.path)
+    for node in nodes:
+        lines = theirs.nodes[node.name]
+        found = words(expanded(Path(lines.description).read_text(), lines.variables, cluster=7)["arguments"])
+        assert found[5:] == names
+        shown = subprocess.run(["/bin/sh", "-c", f"printf %s {shlex.quote(found[4])}"], capture_output=True, check=True)
+        if "\n" not in str(node.order.task.command) and "\r" not in str(node.order.task.command):
+            assert shown.stdout.decode() == node.order.task.command
+
+
+def test_an_older_version_gets_its_rungs_by_the_number_of_the_retry(tmp_path: Path) -> None:
+    workflow = Workflow.build("w", [Task("a", "true")])
+    dag, _ = made(tmp_path, workflow, grows_by_itself=False, retries=1)
+    theirs = read_dag(dag.path).nodes["a"]
+    assert theirs.retries.most == 3  # two more rungs, and one failure
+    for retry, megabytes in enumerate([128, 414, 1940, 1940]):
+        variables = [
+            type(one)(one.name, one.value.replace("$(RETRY)", str(retry)), one.appended) for one in theirs.variables
+        ]
+        commands = expanded(Path(theirs.description).read_text(), variables, cluster=7)
+        assert commands["request_memory"] == f"{megabytes} MB"
+        assert commands["request_disk"] == "977 KB"
+        assert "retry_request_memory" not in commands
+        assert words(commands["arguments"])[3] == "1", "the monitor stops what takes too much"
+    assert theirs.scripts["POST"][0] == str(dag.folder / "post.sh")
+
+
+def test_what_the_user_adds_stands_in_every_description(tmp_path: Path) -> None:
+    workflow = Workflow.build("w", [Task("a", "true", "one"), Task("b", "true", "two")])
+    dag, nodes = made(tmp_path, workflow, commands=["accounting_group = physics", '+ProjectName = "x"'])
+    for node in nodes:
+        description = htcondor2.Submit((dag.folder / f"{node.order.task.category}.sub").read_text())
+        assert description["accounting_group"] == "physics"
+        assert description["MY.ProjectName"] == '"x"'
+
+
+def test_jobs_find_programs_as_we_do_where_files_are_shared_and_only_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", '/opt/it\'s "here":/usr/bin:$x')
+    workflow = Workflow.build("w", [Task("a", "true")])
+    for transfers in (False, True):
+        dag, _ = made(tmp_path / str(transfers), workflow, transfers=transfers)
+        lines = read_dag(dag.path).nodes["a"]
+        found = environment(expanded(Path(lines.description).read_text(), lines.variables, 7)["environment"])
+        assert found.get("PATH") == (None if transfers else '/opt/it\'s "here":/usr/bin:$x')
+
+
+def test_a_folder_that_htcondor_cannot_name_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot name this folder"):
+        made(tmp_path / "a b", Workflow.build("w", [Task("a", "true")]))
+
+
+@pytest.mark.parametrize("name", ["/tmp/x", "../x", "a;b", "a=b"])
+def test_a_file_that_cannot_travel_is_refused_by_its_name(tmp_path: Path, name: str) -> None:
+    workflow = Workflow.build("w", [Task("a", "true", outputs=(name,))])
+    with pytest.raises(InputError, match="cannot travel"):
+        made(tmp_path, workflow, transfers=True)
+
+
+# The program that runs a task on a machine of the pool
+
+
+def run_task(dag: Dag, folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["/bin/sh", str(dag.folder / "task.sh"), str(dag.folder / "monitor.pyz"), *words],
+        cwd=folder,
+        env={"PATH": "/usr/bin:/bin", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def dag(tmp_path: Path) -> Dag:
+    return made(tmp_path, Workflow.build("w", [Task("a", "true")]))[0]
+
+
+def test_a_machine_without_a_fitting_python_runs_tasks_all_the_same(dag: Dag, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("sed", "tail", "mkdir", "dirname", "mv", "find", "rm", "cat"):
+        (tools / name).symlink_to(f"/usr/bin/{name}")
+    here = tmp_path / "scratch"
+    here.mkdir()
+    ended = run_task(dag, here, "summary", "-", "0", "echo a > 'o 1'", "o 1", PATH=str(tools))
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert (here / "made" / "o 1").read_text() == "a\n"
+    assert (here / "summary").read_text() == "", "nobody measured"
+
+
+def test_the_monitor_stops_what_takes_more_than_the_machine_gave_where_it_is_to(dag: Dag, tmp_path: Path) -> None:
+    ad = tmp_path / "machine.ad"
+    ad.write_text("Cpus = 3\nMemory = 132\nTotalMemory = 64000\n")
+    command = "echo $TONNAGE_MEMORY $TONNAGE_CORES; python3 -c 'bytearray(300 * 10**6); import time; time.sleep(9)'"
+    ended = run_task(dag, tmp_path, "summary", str(tmp_path / "p"), "1", command, _CONDOR_MACHINE_AD=str(ad))
+    assert ended.returncode == 124
+    assert ended.stdout == f"{100 * MIB} 3\n"
+    assert '"limits_exceeded"' in (tmp_path / "summary").read_text()
+
+
+def test_only_what_a_failure_wrote_itself_is_put_aside(dag: Dag, tmp_path: Path) -> None:
+    (tmp_path / "old").write_text("from before")
+    command = "sleep 0.1; mkdir d; echo > d/new; exit 5"
+    ended = run_task(dag, tmp_path, "summary", str(tmp_path / "p"), "0", command, "old", "d/new")
+    assert ended.returncode == 5
+    assert (tmp_path / "old").exists()
+    assert not (tmp_path / "d" / "new").exists()
+    assert (tmp_path / "p" / "d" / "new").exists()
+    assert not (tmp_path / "p.begun").exists()

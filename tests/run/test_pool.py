@@ -1,0 +1,266 @@
+"""What the event log of a DAG's jobs means for tasks; the logs are those that HTCondor's own library reads alike."""
+
+from collections.abc import Iterable
+from datetime import UTC
+from pathlib import Path
+
+import pytest
+
+from htcondor import eventlog
+from htcondor.eventlog import Amount, Usage
+from tonnage.jobs import Amounts, Attempt, Decision, Outcome, Resource
+from tonnage.run.pool.attempts import Attempts, Began, HeldUp, News, Over, Removed
+from tonnage.run.pool.follow import EventFile
+from tonnage.run.pool.nodes import Sent
+from tonnage.run.pool.post import main as post
+from tonnage.run.pool.verdicts import ended
+
+HOST = "<127.0.0.1:9618?addrs=127.0.0.1-9618&alias=here>"
+TABLE = (Amount("Cpus", 1, 1, 1), Amount("Disk (KB)", 20, 100, 200), Amount("Memory (MB)", 300, 400, 512))
+USED = Usage(3.0, 1.0, amounts=TABLE)
+TOO_MUCH = "Error from slot1_1@here: Job has gone over cgroup memory limit of 512 megabytes."
+LADDER = (4e8, 8e8, 3e9)
+
+
+def sent(name: str = "a", before: int = 0) -> Sent:
+    memory = Decision(resource=Resource.MEMORY, ladder=LADDER, strategy="s", samples=1, reason="r")
+    disk = Decision(resource=Resource.DISK, ladder=(1e8, 2e8), strategy="s", samples=1, reason="r")
+    return Sent(name, f"task {name}", 0, before, (memory, disk))
+
+
+def submitted(cluster: int, node: str = "a") -> str:
+    return eventlog.submitted((cluster, 0), HOST, node)
+
+
+def executing(cluster: int) -> str:
+    return eventlog.executing((cluster, 0), HOST, "slot1_1@here", ["Cpus = 1", "Memory = 512"])
+
+
+def terminated(cluster: int, value: int = 0) -> str:
+    return eventlog.terminated((cluster, 0), USED, value)
+
+
+def evicted(cluster: int, codes: tuple[int, int] | None = None) -> str:
+    return eventlog.evicted((cluster, 0), USED, TOO_MUCH if codes else "preempted", codes)
+
+
+def held(cluster: int, code: int, subcode: int = 0, reason: str = "because") -> str:
+    return eventlog.held((cluster, 0), reason, code, subcode)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "events.log"
+
+
+def heard(log: Path, events: Iterable[str], *, grows_by_itself: bool = True, **nodes: int) -> list[News]:
+    """Write events, see that HTCondor's library reads as many, and return what they mean."""
+    htcondor2 = pytest.importorskip("htcondor2", reason="the package htcondor is not installed")
+    text = list(events)
+    log.write_text("".join(text))
+    theirs = list(htcondor2.JobEventLog(str(log)).events(0))
+    assert [f"{event.type.value:03}" for event in theirs] == [event[:3] for event in text]
+    found = {name: sent(name, before) for name, before in (nodes or {"a": 0}).items()}
+    attempts = Attempts(found, 100, UTC, grows_by_itself=grows_by_itself)
+    return [news for event in EventFile(log).new() for news in attempts.take(event)]
+
+
+def told(news: list[News]) -> list[tuple[object, ...]]:
+    """Return the gist of what happened."""
+    found: list[tuple[object, ...]] = []
+    for one in news:
+        match one:
+            case Began():
+                given = {str(decision.resource): decision.amount for decision in one.decisions}
+                found.append(("began", one.attempt, one.number, given["memory"], given["disk"]))
+            case Over():
+                end = ended(one, None, {})
+                found.append((str(end.outcome), one.attempt, end.exhausted))
+            case HeldUp():
+                found.append(("held", one.code))
+            case Removed():
+                found.append(("removed",))
+    return found
+
+
+def test_a_job_that_ends_well_is_one_attempt_with_the_pools_figures(log: Path) -> None:
+    began, over = heard(log, [submitted(1), executing(1), terminated(1)])
+    assert isinstance(began, Began)
+    assert isinstance(over, Over)
+    end = ended(over, None, {})
+    assert (end.outcome, end.exit_status, end.host) == (Outcome.DONE, 0, "here")
+    assert (end.used.memory, end.used.disk, end.used.cpu_time) == (300 * 2**20, 20 * 2**10, 4.0)
+    assert end.facts == {
+        "htcondor": {
+            "MemoryUsage": 300 * 2**20,
+            "DiskUsage": 20 * 2**10,
+            "RemoteCpu": 4.0,
+            "RemoteWallClockTime": end.used.wall_time,
+            "RequestMemory": 400 * 2**20,
+            "RequestDisk": 100 * 2**10,
+            "MemoryProvisioned": 512 * 2**20,
+            "CpusProvisioned": 1.0,
+        }
+    }
+
+
+def test_what_the_monitor_measured_counts_and_the_pools_figures_stand_beside_it(log: Path) -> None:
+    over = heard(log, [submitted(1), executing(1), terminated(1)])[1]
+    assert isinstance(over, Over)
+    monitor = Attempt(outcome=Outcome.DONE, exit_status=0, used=Amounts.of(memory=2e8, cores=0.5), memory_method="pss")
+    end = ended(over, monitor, {})
+    assert (end.used.memory, end.used.cores, end.memory_method) == (2e8, 0.5, "pss")
+    assert end.used.disk == 20 * 2**10, "where the monitor knows nothing, the pool does"
+    assert end.facts["htcondor"]["MemoryUsage"] == 300 * 2**20  # type: ignore[index]
+
+
+def test_an_eviction_for_memory_lets_memory_grow_and_nothing_else(log: Path) -> None:
+    events = [submitted(1), executing(1), evicted(1, (34, 102)), executing(1), evicted(1, (34, 102)), executing(1)]
+    assert told(heard(log, [*events, terminated(1)])) == [
+        ("began", 100, 1, 4e8, 1e8),
+        ("exhausted", 100, Resource.MEMORY),
+        ("began", 101, 2, 8e8, 1e8),
+        ("exhausted", 101, Resource.MEMORY),
+        ("began", 102, 3, 3e9, 1e8),
+        ("done", 102, None),
+    ]
+
+
+def test_an_eviction_for_disk_lets_disk_grow(log: Path) -> None:
+    events = [submitted(1), executing(1), evicted(1, (34, 104)), executing(1), terminated(1)]
+    assert told(heard(log, events))[2] == ("began", 101, 2, 4e8, 2e8)
+
+
+def test_an_eviction_for_any_other_reason_keeps_the_size(log: Path) -> None:
+    events = [submitted(1), executing(1), evicted(1), executing(1), terminated(1)]
+    assert told(heard(log, events)) == [
+        ("began", 100, 1, 4e8, 1e8),
+        ("preempted", 100, None),
+        ("began", 101, 2, 4e8, 1e8),
+        ("done", 101, None),
+    ]
+
+
+def test_a_machine_that_is_lost_keeps_the_size(log: Path) -> None:
+    lost = [eventlog.disconnected((1, 0), "slot1_1@here", HOST), eventlog.reconnection_failed((1, 0), "slot1_1@here")]
+    events = [submitted(1), executing(1), *lost, executing(1), terminated(1)]
+    assert told(heard(log, events))[1:3] == [("lost", 100, None), ("began", 101, 2, 4e8, 1e8)]
+
+
+@pytest.mark.parametrize(
+    ("code", "subcode", "outcome", "resource"),
+    [
+        (34, 102, "exhausted", Resource.MEMORY),
+        (34, 104, "exhausted", Resource.DISK),
+        (21, 102, "exhausted", Resource.MEMORY),
+        (13, 2, "failed", None),
+        (12, 2, "failed", None),
+        (1, 0, "lost", None),
+        (26, 0, "lost", None),
+    ],
+)
+def test_a_hold_ends_an_attempt_and_its_code_says_how(
+    log: Path, code: int, subcode: int, outcome: str, resource: Resource | None
+) -> None:
+    events = [submitted(1), executing(1), evicted(1), held(1, code, subcode)]
+    assert told(heard(log, events))[1:] == [(outcome, 100, resource), ("held", code)]
+
+
+def test_a_job_that_is_held_and_released_runs_again_with_as_much(log: Path) -> None:
+    released = eventlog.released((1, 0), "by me")
+    events = [submitted(1), executing(1), held(1, 1), released, executing(1), terminated(1)]
+    assert told(heard(log, events))[-2:] == [("began", 101, 2, 4e8, 1e8), ("done", 101, None)]
+
+
+def test_a_job_that_is_removed_is_cancelled(log: Path) -> None:
+    removed = eventlog.aborted((1, 0), "via condor_rm (by user me)")
+    assert told(heard(log, [submitted(1), executing(1), removed]))[1:] == [("cancelled", 100, None), ("removed",)]
+    assert told(heard(log, [submitted(1), removed])) == [("removed",)]
+
+
+def test_a_retry_of_dagmans_is_a_new_job_that_begins_small_again(log: Path) -> None:
+    events = [submitted(1), executing(1), evicted(1, (34, 102)), executing(1), terminated(1, 3)]
+    again = [submitted(2), executing(2), terminated(2)]
+    found = told(heard(log, [*events, *again], a=4))
+    assert found[2:] == [
+        ("began", 101, 6, 8e8, 1e8),
+        ("failed", 101, None),
+        ("began", 102, 7, 4e8, 1e8),
+        ("done", 102, None),
+    ]
+
+
+def test_where_the_retry_chooses_the_rung_every_resource_grows_with_it(log: Path) -> None:
+    tries = [(submitted(number), executing(number), terminated(number, 124)) for number in range(1, 5)]
+    events = [line for lines in tries for line in lines]
+    found = told(heard(log, events, grows_by_itself=False))
+    assert [one[3:] for one in found if one[0] == "began"] == [(4e8, 1e8), (8e8, 2e8), (3e9, 2e8), (3e9, 2e8)]
+
+
+def test_what_the_monitor_stopped_is_exhausted(log: Path) -> None:
+    over = heard(log, [submitted(1), executing(1), terminated(1, 124)])[1]
+    assert isinstance(over, Over)
+    monitor = Attempt(outcome=Outcome.EXHAUSTED, exhausted=Resource.MEMORY, used=Amounts.of(memory=4.1e8))
+    end = ended(over, monitor, {})
+    assert (end.outcome, end.exhausted, end.lower_bounds) == (Outcome.EXHAUSTED, Resource.MEMORY, ("memory",))
+
+
+def test_whoever_reads_the_log_again_gets_the_same_numbers(log: Path) -> None:
+    events = [submitted(1), submitted(2, "b"), executing(2), executing(1), terminated(2), evicted(1), executing(1)]
+    first, second = (told(heard(log, events, a=0, b=0)) for _ in range(2))
+    assert first == second
+    assert [one[1] for one in first if one[0] == "began"] == [100, 101, 102]
+
+
+def test_jobs_of_others_in_the_same_log_do_not_matter(log: Path) -> None:
+    other = [eventlog.submitted((9, 0), HOST), executing(9), terminated(9), submitted(8, "stranger"), executing(8)]
+    assert told(heard(log, [*other, submitted(1), executing(1)])) == [("began", 100, 1, 4e8, 1e8)]
+
+
+def test_a_log_is_read_by_whole_events_while_it_is_written(log: Path) -> None:
+    text = "".join([submitted(1), executing(1), terminated(1)]).encode()
+    file, kinds = EventFile(log), list[str]()
+    assert file.new() == []
+    for end in range(0, len(text) + 1, 7):
+        log.write_bytes(text[:end])
+        kinds += [event.kind for event in file.new()]
+    log.write_bytes(text)
+    kinds += [event.kind for event in file.new()]
+    assert kinds == ["000", "001", "005"]
+
+
+# The POST script of older versions
+
+
+@pytest.mark.parametrize(
+    ("returned", "retry", "status"),
+    [
+        ("0", 0, 0),
+        ("124", 0, 1),  # it took too much, and there are three rungs
+        ("124", 1, 1),
+        ("124", 2, 2),
+        ("127", 0, 2),  # there is no such program
+        ("-1002", 0, 2),  # somebody has removed it
+    ],
+)
+def test_the_post_script_tries_every_rung_and_nothing_in_vain(
+    tmp_path: Path, returned: str, retry: int, status: int
+) -> None:
+    (tmp_path / "failures").mkdir()
+    assert post([str(tmp_path), "3", "0", "a", "7.0", returned, str(retry)]) == status
+
+
+def test_the_post_script_counts_failures_by_themselves(tmp_path: Path) -> None:
+    (tmp_path / "failures").mkdir()
+    words = [str(tmp_path), "3", "2", "../a/b", "7.0"]
+    assert [post([*words, "5", str(retry)]) for retry in range(3)] == [1, 1, 2]
+    assert len(list((tmp_path / "failures").iterdir())) == 1
+
+
+def test_the_post_script_knows_a_job_that_was_removed_because_it_took_too_much(tmp_path: Path) -> None:
+    (tmp_path / "failures").mkdir()
+    removed = eventlog.aborted((7, 0), "periodic_remove")
+    text = "".join([submitted(7), executing(7), held(7, 34, 102), removed])
+    (tmp_path / "events.log").write_text(text)
+    assert post([str(tmp_path), "3", "0", "a", "7.0", "-1002", "0"]) == 1
+    assert post([str(tmp_path), "3", "0", "a", "8.0", "-1002", "0"]) == 2
