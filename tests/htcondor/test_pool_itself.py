@@ -123,7 +123,6 @@ def test_tonnage_reads_the_log_of_jobs(pool: Pool, work: Work) -> None:
     for attempt in (done, failed):
         assert (attempt.requested.cores, attempt.requested.memory, attempt.requested.disk) == (1, 128 * MIB, 100 * MIB)
         assert attempt.allocated == attempt.requested
-        assert attempt.used.memory
 
 
 def test_memory_is_rounded_up_and_measured(pool: Pool, work: Work) -> None:
@@ -248,7 +247,9 @@ def test_forcing_ignores_a_rescue(pool: Pool, work: Work) -> None:
 
 
 def test_a_halted_dag_finishes_what_runs(pool: Pool, work: Work) -> None:
-    cluster = pool.submit(work.dag("PARENT a CHILD b\n", a="touch begun; until test -e go; do sleep 0.01; done", b="true"))
+    cluster = pool.submit(
+        work.dag("PARENT a CHILD b\n", a="touch begun; until test -e go; do sleep 0.01; done", b="true")
+    )
     pool.wait_for_node("a")
     (work.folder / "work.dag.halt").touch()
     (work.folder / "go").touch()
