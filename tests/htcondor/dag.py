@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["Dag", "DagError", "Node", "Retries", "Variable", "read_dag", "read_rescue"]
+__all__ = ["Dag", "DagError", "Node", "Retries", "Variable", "newest_rescue", "read_dag", "read_rescue"]
 
 _VARIABLE = re.compile(r'\s*([\w.+]+)\s*=\s*"((?:[^"\\]|\\.)*)"')
 _EVERY = "ALL_NODES"
@@ -91,6 +91,12 @@ def read_rescue(path: Path, dag: Dag) -> None:
     """Mark what a rescue DAG says is done, and take over its retries."""
     for words in _commands(path):
         _apply(dag, words)
+
+
+def newest_rescue(dag: Path) -> Path | None:
+    """Return the rescue DAG with the highest number."""
+    found = [one for one in dag.parent.glob(f"{dag.name}.rescue*") if re.search(r"\.rescue\d{3}$", one.name)]
+    return max(found, default=None)
 
 
 def _commands(path: Path) -> Iterator[list[str]]:

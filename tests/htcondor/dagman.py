@@ -10,20 +10,22 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from htcondor import eventlog
-from htcondor.dag import Dag, DagError, Node, Variable, read_dag, read_rescue
+from htcondor.dag import Dag, DagError, Node, Variable, newest_rescue, read_dag, read_rescue
 from htcondor.description import expanded
 from htcondor.wire import ask
 
-__all__ = ["main", "newest_rescue"]
+__all__ = ["main"]
 
 _PAUSE = 0.01
-_SUBMIT_FAILED, _REMOVED_JOB, _PRE_FAILED = -1001, -1002, -1004
+_MOST_IDLE = 1000
+_SUBMIT_FAILED, _REMOVED_JOB = -1001, -1002
 _OK, _ERROR, _ABORTED = 0, 1, 2
 _EVENT = re.compile(r"(\d{3}) \((\d+)\.\d+\.\d+\)")
 _VALUE = re.compile(r"\(return value (\d+)\)|\(signal (\d+)\)")
@@ -124,13 +126,14 @@ class DagMan:
                 state.script.kill()
         failed = any(state.phase != "done" for state in self._regular())
         final = next((state for state in self._states.values() if state.node.final), None)
+        was_removed, self._removed = self._removed, False
         if final is not None:
             failed = not self._runs(final)
         if not failed:
             self._say("All jobs Completed!")
             return _OK
         self._write_rescue()
-        return _ABORTED if self._removed else _ERROR
+        return _ABORTED if was_removed else _ERROR
 
     def _regular(self) -> Iterator[_State]:
         return (state for state in self._states.values() if not state.node.final)
@@ -143,7 +146,7 @@ class DagMan:
 
     def _runs(self, final: _State) -> bool:
         """Run the FINAL node; whether it succeeds."""
-        self._removed, final.phase = False, "ready"
+        final.phase = "ready"
         while final.phase not in ("done", "failed"):
             self._begin(final)
             while final.phase not in ("ready", "done", "failed"):
@@ -216,23 +219,21 @@ class DagMan:
 
     def _begin_nodes(self) -> None:
         """Begin as many ready nodes as the throttles allow, the highest priorities first."""
+        busy = [state for state in self._regular() if state.phase in ("pre", "queued")]
         ready = [state for state in self._regular() if state.phase == "ready"]
+        most, most_idle = int(self._options.get("maxjobs") or 0), int(self._options.get("maxidle") or _MOST_IDLE)
+        room = most - len(busy) if most else len(ready)
+        idle = sum(state.idle for state in busy)
+        of_categories = Counter(state.node.category for state in busy)
         for state in sorted(ready, key=lambda state: (-state.node.priority, state.place)):
-            if self._is_throttled(state):
+            category = state.node.category
+            if room <= 0 or idle >= most_idle or self._removed:
+                return
+            if category in self._dag.throttles and of_categories[category] >= self._dag.throttles[category]:
                 continue
             self._begin(state)
-            if self._removed:
-                return
-
-    def _is_throttled(self, state: _State) -> bool:
-        busy = [one for one in self._states.values() if one.phase in ("pre", "queued")]
-        most = int(self._options.get("maxjobs") or 0)
-        most_idle = int(self._options.get("maxidle") or 1000)
-        if (most and len(busy) >= most) or sum(one.idle for one in busy) >= most_idle:
-            return True
-        category = state.node.category
-        of_category = sum(one.node.category == category for one in busy)
-        return category in self._dag.throttles and of_category >= self._dag.throttles[category]
+            room, idle = room - 1, idle + 1
+            of_categories[category] += 1
 
     def _begin(self, state: _State) -> None:
         if "PRE" in state.node.scripts and not state.prepared:
@@ -351,12 +352,6 @@ class DagMan:
         path = Path(f"{self._path}.rescue{number:03}")
         path.write_text("".join(f"{line}\n" for line in lines))
         self._say(f"Rescue DAG file written to {path}")
-
-
-def newest_rescue(dag: Path) -> Path | None:
-    """Return the rescue DAG with the highest number."""
-    found = [one for one in dag.parent.glob(f"{dag.name}.rescue*") if re.search(r"\.rescue\d{3}$", one.name)]
-    return max(found, default=None)
 
 
 def _lives(lock: Path) -> bool:

@@ -22,7 +22,7 @@ def expanded(text: str, variables: Sequence[Variable], cluster: int) -> dict[str
     before = [one for one in variables if not one.appended]
     # A line cannot hold every value: the lines are there for conditions, and the values are set below.
     lines = [f"{one.name} = {one.value.rstrip(chr(92)).strip()}\n" for one in before]
-    description = htcondor2.Submit("".join(lines) + text)
+    description = htcondor2.Submit("".join(lines) + text + "\n")  # it takes no line without an end
     for one in before:
         if description.get(one.name) == one.value.rstrip("\\").strip():  # the description has no other
             description[one.name] = one.value

@@ -6,10 +6,12 @@ tests need it. What it does, it does in HTCondor's own formats, and jobs really 
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -99,9 +101,22 @@ class Pool:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._schedd:
-            self._schedd.terminate()
-            self._schedd.wait(_PATIENCE)
+        if self._schedd is None:
+            return
+        crashed = self._schedd.poll() is not None
+        self._schedd.terminate()
+        self._schedd.wait(_PATIENCE)
+        if crashed:
+            self._end_orphans()
+            raise RuntimeError(f"the schedd ended early: {(self.folder / 'schedd.log').read_text()}")
+
+    def _end_orphans(self) -> None:
+        """Kill the jobs and DAGMans that a schedd has left behind."""
+        mark, dagman = f"_CONDOR_SCRATCH_DIR={self.folder}/".encode(), str(self.folder / "libexec").encode()
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if mark in (process / "environ").read_bytes() or dagman in (process / "cmdline").read_bytes():
+                    os.kill(int(process.name), signal.SIGKILL)
 
     def _write_program(self, folder: str, name: str, module: str, call: str) -> None:
         """Write a program that runs in this very Python, whatever the environment of who calls it."""
@@ -141,7 +156,7 @@ class Pool:
 
     def jobs(self, constraint: str | None = None) -> list[dict[str, Any]]:
         """Return the ads of the queue, without one of its programs."""
-        found: list[dict[str, Any]] = ask(self.folder, do="jobs", constraint=constraint)
+        found: list[dict[str, Any]] = self._ask(do="jobs", constraint=constraint)
         return found
 
     def wait_until(self, holds: Callable[[], object], otherwise: str) -> None:
@@ -161,6 +176,12 @@ class Pool:
         constraint = f'DAGNodeName == "{node}" && JobStatus == {status}'
         self.wait_until(lambda: self.jobs(constraint), f"node {node} does not come to JobStatus {status}")
         return self.jobs(constraint)[0]
+
+    def _ask(self, **request: Any) -> Any:
+        try:
+            return ask(self.folder, **request)
+        except OSError as error:
+            raise RuntimeError(f"the schedd is gone: {(self.folder / 'schedd.log').read_text()}") from error
 
     # What was recorded
 
@@ -192,35 +213,39 @@ class Pool:
     def evict(self, node: str) -> None:
         """Take the job of a node from its machine as soon as it runs; it waits again."""
         self.wait_for_node(node)
-        ask(self.folder, do="evict", node=node)
+        self._ask(do="evict", node=node)
 
     def lose_machine(self, node: str) -> None:
         """Let the machine of a node's job be gone; the job waits again."""
         self.wait_for_node(node)
-        ask(self.folder, do="evict", node=node, lost=True)
+        self._ask(do="evict", node=node, lost=True)
 
     def hold(
         self, node: str, code: int = 1, subcode: int = 0, reason: str = "via condor_hold (by user tester)"
     ) -> None:
         """Put the job of a node on hold as soon as it runs."""
         cluster = self.wait_for_node(node)["ClusterId"]
-        ask(self.folder, do="act", action="hold", clusters=[cluster], reason=reason, codes=[code, subcode])
+        self._ask(do="act", action="hold", clusters=[cluster], reason=reason, codes=[code, subcode])
 
     def release(self, node: str) -> None:
         """Release the job of a node, once it is on hold."""
         cluster = self.wait_for_node(node, status=5)["ClusterId"]
-        ask(self.folder, do="act", action="release", clusters=[cluster], reason="via condor_release (by user me)")
+        self._ask(do="act", action="release", clusters=[cluster], reason="via condor_release (by user me)")
 
     def kill_dagman(self, *, restarts: bool = True) -> None:
         """Kill DAGMan with signal 9: the schedd starts it again as HTCondor's does, or nobody knows it any more.
 
         Its lock file stays, and the jobs of its nodes go on.
         """
-        ask(self.folder, do="kill_dagman", restarts=restarts)
+        self._ask(do="kill_dagman", restarts=restarts)
 
     def stop_answering(self) -> None:
         """Let programs find no schedd; what is in the queue goes on."""
         (self.folder / "silent").touch()
+
+    def lose_the_next_answer(self) -> None:
+        """Let the next condor_submit_dag submit its DAG, and then say that it could not."""
+        (self.folder / "forgetful").touch()
 
     def answer_again(self) -> None:
         """Let programs find the schedd."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from htcondor.dag import newest_rescue
 from htcondor.wire import ADDRESS, ask
 
 __all__ = ["NAMES", "main"]
@@ -86,14 +87,15 @@ def _submit_dag(folder: Path, words: list[str]) -> int:
         environment={name: os.environ[name] for name in _KEPT if name in os.environ},
         owner=getpass.getuser(),
     )
+    if (folder / "forgetful").exists():
+        (folder / "forgetful").unlink()
+        raise _ProgramError(f"\nERROR: Failed to commit job submission into the queue.\n{_SILENCE}")
     _say(f".\n1 job(s) submitted to cluster {cluster}.\n{_LINE}")
     return 0
 
 
 def _prepare(file: str, options: dict[str, Any]) -> None:
     """Refuse a DAG that was submitted before, unless it is to be rescued or forced; write its description."""
-    from htcondor.dagman import newest_rescue  # it takes a while to load
-
     made = [Path(f"{file}.{ending}") for ending in ("condor.sub", "lib.out", "lib.err", "dagman.log")]
     rescue = newest_rescue(Path(file))
     if options.get("force"):

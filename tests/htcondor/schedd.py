@@ -173,7 +173,7 @@ class Schedd:
 
     def do_submit(self, *, cluster: int, manager: int, **request: Any) -> None:
         """Take the job of a node into the queue."""
-        if manager not in self._managers or self._managers[manager].status == REMOVED:
+        if manager not in self._managers:
             raise ValueError(f"DAGMan {manager} is not in the queue")
         self._queue.add(node_job(request, cluster, self._managers[manager]))
 

@@ -1,9 +1,8 @@
 """The stand-in for a pool does what HTCondor does, in HTCondor's formats: its own library reads them."""
 
 import json
-import os
 import sys
-from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 
 from htcondor.conftest import PoolWith
 from htcondor.pool import Pool
-from tonnage.jobs import Attempt, Outcome, Resource
+from tonnage.jobs import Amounts, Attempt, Outcome, Resource
 from tonnage.logs import condor_events
 from tonnage.logs.log import Hints, Log, Skipped
 
@@ -19,6 +18,7 @@ MIB, KIB = 2**20, 2**10
 SUBMITTED, STARTED, EVICTED, ENDED, ABORTED, HELD, RELEASED, POST, LOST = 0, 1, 4, 5, 9, 12, 13, 16, 24
 SIZES = "request_cpus = 1\nrequest_memory = 128 MB\nrequest_disk = 100 MB\n"
 HUNGRY = f"exec {sys.executable} -c ''import time; held = bytearray($(size) << 20); time.sleep($(seconds))''"
+WAITS = "until test -e go; do sleep 0.01; done"
 
 
 class Work:
@@ -74,6 +74,10 @@ class Work:
                 found.append(names[event.cluster])
         return found
 
+    def let_go(self) -> None:
+        """Let jobs end that wait."""
+        (self.folder / "go").touch()
+
     def read(self, name: str) -> str:
         """Return the text of a file."""
         return (self.folder / name).read_text()
@@ -121,9 +125,8 @@ def test_tonnage_reads_the_log_of_jobs(pool: Pool, work: Work) -> None:
     assert (done.task, done.outcome, done.exit_status, done.host) == ("a", Outcome.DONE, 0, "machine1.example.org")
     assert (failed.task, failed.outcome, failed.signal) == ("b", Outcome.FAILED, 11)
     for attempt in (done, failed):
-        assert (attempt.requested.cores, attempt.requested.memory, attempt.requested.disk) == (1, 128 * MIB, 100 * MIB)
+        assert attempt.requested == Amounts.of(cores=1, memory=128 * MIB, disk=100 * MIB)
         assert attempt.allocated == attempt.requested
-        assert attempt.used.memory
 
 
 def test_memory_is_rounded_up_and_measured(pool: Pool, work: Work) -> None:
@@ -253,7 +256,7 @@ def test_a_halted_dag_finishes_what_runs(pool: Pool, work: Work) -> None:
     )
     pool.wait_for_node("a")
     (work.folder / "work.dag.halt").touch()
-    (work.folder / "go").touch()
+    work.let_go()
     pool.wait_for(cluster)
     assert work.ran() == ["a"]
     assert (work.value(), "DONE a" in work.read("work.dag.rescue001")) == (1, True)
@@ -415,17 +418,11 @@ def test_disk_has_a_ladder_too(pool: Pool, work: Work) -> None:
 
 # Faults
 
-WAITS = "touch begun-$(JOB); until test -e go; do sleep 0.01; done"
-
-
-def let_go(work: Work) -> None:
-    (work.folder / "go").touch()
-
 
 def test_an_evicted_job_runs_again(pool: Pool, work: Work) -> None:
     cluster = pool.submit(work.dag(a=WAITS))
     pool.evict("a")
-    let_go(work)
+    work.let_go()
     pool.wait_for(cluster)
     first, second = work.attempts()
     assert (first.outcome, first.number, second.outcome, second.number) == (Outcome.PREEMPTED, 1, Outcome.DONE, 2)
@@ -435,7 +432,7 @@ def test_an_evicted_job_runs_again(pool: Pool, work: Work) -> None:
 def test_a_job_whose_machine_is_lost_runs_again(pool: Pool, work: Work) -> None:
     cluster = pool.submit(work.dag(a=WAITS))
     pool.lose_machine("a")
-    let_go(work)
+    work.let_go()
     pool.wait_for(cluster)
     assert [one.outcome for one in work.attempts()] == [Outcome.LOST, Outcome.DONE]
     assert LOST in work.kinds()
@@ -444,7 +441,7 @@ def test_a_job_whose_machine_is_lost_runs_again(pool: Pool, work: Work) -> None:
 def test_a_held_job_is_released(pool: Pool, work: Work) -> None:
     cluster = pool.submit(work.dag(a=WAITS))
     pool.hold("a", 21, 102, "memory usage exceeded request_memory")
-    let_go(work)
+    work.let_go()
     pool.release("a")
     pool.wait_for(cluster)
     assert [one.exhausted for one in work.attempts()] == [Resource.MEMORY, None]
@@ -479,7 +476,7 @@ def test_a_killed_dagman_recovers(pool: Pool, work: Work) -> None:
     cluster = pool.submit(work.dag("PARENT a CHILD b\nPARENT b CHILD c\n", **commands))
     pool.wait_for_node("b")
     pool.kill_dagman()
-    let_go(work)
+    work.let_go()
     pool.wait_for(cluster)
     assert work.ran() == ["a", "b", "c"]
     assert work.kinds("work.dag.dagman.log") == [SUBMITTED, STARTED, EVICTED, STARTED, ENDED]
@@ -493,7 +490,7 @@ def test_a_dagman_that_nobody_knows_any_more_is_submitted_again_and_recovers(poo
     pool.kill_dagman(restarts=False)
     pool.wait_until(lambda: not pool.jobs("JobUniverse == 7"), "DAGMan stays in the queue")
     assert (work.folder / "work.dag.lock").exists()
-    let_go(work)
+    work.let_go()
     pool.wait_until(lambda: ENDED in work.kinds(), "the job does not end")
     run(pool, dag, "-update_submit")
     assert work.ran() == ["a", "b"]
@@ -503,7 +500,7 @@ def test_a_dagman_on_hold_begins_nothing_until_it_is_released(pool: Pool, work: 
     cluster = pool.submit(work.dag("PARENT a CHILD b\n", a=WAITS, b="true"))
     pool.wait_for_node("a")
     assert pool.run("condor_hold", str(cluster)).returncode == 0
-    let_go(work)
+    work.let_go()
     pool.wait_until(lambda: ENDED in work.kinds(), "the job does not end")
     (ad,) = pool.jobs()
     assert (ad["JobStatus"], ad["HoldReasonCode"]) == (5, 1)
@@ -523,7 +520,7 @@ def test_a_schedd_that_does_not_answer_is_said_to_be_silent(pool: Pool, work: Wo
     said = pool.run("condor_submit_dag", "-update_submit", dag.name, folder=dag.parent)
     assert (said.returncode, "ERROR: Failed to connect to local queue manager" in said.stderr) == (1, True)
     assert "submitted to cluster" not in said.stdout
-    let_go(work)
+    work.let_go()
     pool.wait_for(cluster)
     pool.answer_again()
     assert pool.run("condor_q", "-json").returncode == 0
@@ -562,19 +559,40 @@ def test_the_machines_are_listed(pool_with: PoolWith) -> None:
 
 
 def test_the_end_of_a_pool_is_the_end_of_its_processes(tmp_path: Path, work: Work) -> None:
-    marks = iter(range(2))
+    mark = f": {tmp_path}"
 
-    def left() -> Iterator[str]:
+    def left() -> list[bytes]:
+        found = []
         for process in Path("/proc").glob("[0-9]*"):
-            try:
-                yield (process / "cmdline").read_bytes().decode()
-            except OSError:
-                continue
+            with suppress(OSError):
+                found.append((process / "cmdline").read_bytes())
+        return [one for one in found if str(tmp_path).encode() in one]
 
     with Pool(tmp_path / "pool") as pool:
-        for _ in marks:
-            dag = work.dag(a=f"setsid sleep 98765 & setsid sh -c ''sleep 98765; : {os.getpid()}''")
-        pool.submit(dag)
+        pool.submit(work.dag(a=f"setsid sh -c ''sleep 1000; {mark}'' & wait"))
         pool.wait_for_node("a")
-        pool.wait_until(lambda: any(f": {os.getpid()}" in one for one in left()), "the job does not start")
-    assert not any(f": {os.getpid()}" in one or str(tmp_path) in one for one in left())
+        pool.wait_until(lambda: sum(mark.encode() in one for one in left()) >= 2, "the job does not start")
+    assert left() == []
+
+
+def test_an_answer_may_be_lost_although_the_dag_was_submitted(pool: Pool, work: Work) -> None:
+    dag = work.dag(a="true")
+    pool.lose_the_next_answer()
+    said = pool.run("condor_submit_dag", "-batch-name", "mine", dag.name, folder=dag.parent)
+    assert (said.returncode, "Failed to connect" in said.stderr) == (1, True)
+    pool.wait_until(lambda: work.kinds("work.dag.dagman.log")[-1:] == [ENDED], "DAGMan does not end")
+
+
+def test_a_removed_dag_runs_its_final_node(pool: Pool, work: Work) -> None:
+    cluster = pool.submit(work.dag('FINAL last node.sub\nVARS last command="true"\n', a=WAITS))
+    pool.wait_for_node("a")
+    pool.run("condor_rm", str(cluster))
+    pool.wait_for(cluster)
+    assert work.ran() == ["a", "last"]
+
+
+def test_other_outputs_travel_although_one_is_missing(pool: Pool, work: Work) -> None:
+    work.describe(f"{TRAVELS}transfer_output_files = none, made\n")
+    pool.submit(work.dag(a="touch made; exit 1"))
+    pool.wait_for_node("a", status=5)
+    assert (work.folder / "made").exists()

@@ -36,14 +36,18 @@ def fetch(commands: Mapping[str, str], home: Path, scratch: Path, before: frozen
     remaps = _remaps(commands.get("transfer_output_remaps", ""))
     listed = commands.get("transfer_output_files")
     wanted = names(listed) if listed is not None else _new_files(scratch, before)
-    total = 0
+    total, missing = 0, list[Exception]()
     for name in wanted:
-        source = scratch / name
-        if name.endswith("/"):
-            total += _copy_contents(source, home)
-            continue
         landing = _landing(name, keeps)
-        total += _copy(source, home / remaps.get(name, remaps.get(landing, landing)))
+        try:
+            if name.endswith("/"):
+                total += _copy_contents(scratch / name, home)
+            else:
+                total += _copy(scratch / name, home / remaps.get(name, remaps.get(landing, landing)))
+        except MissingFileError as error:  # the others travel nevertheless
+            missing.append(error)
+    if missing:
+        raise missing[0]
     return total
 
 
