@@ -39,13 +39,13 @@ demo: $(VENV)/installed
 
 test: $(VENV)/installed-test $(VENV)/installed-docs $(VENV)/installed-bench
 	@tests/install-services
-	@$(BIN)/python -m pytest -n auto -q --ignore tests/slurm
+	@$(BIN)/python -m pytest -n auto -q --ignore tests/slurm --ignore tests/htcondor
 	@$(MAKE) --no-print-directory on-clusters lint docs
 	@printf '%s\n' $(BENCHMARKS) "reproduce ranking" | xargs -P 3 -I{} sh -c '$(BIN)/python benchmarks/{} --quick >/dev/null || exit 255' && echo "benchmarks run"
 
 on-clusters:
 	@# They mostly wait; and where a machine is too busy for a cluster's time-outs, once more.
-	@$(BIN)/python -m pytest -n 3 -q --reruns 1 tests/slurm
+	@$(BIN)/python -m pytest -n 3 -q --reruns 1 tests/slurm tests/htcondor
 
 lint: $(VENV)/installed-test
 	@$(BIN)/ruff check .
@@ -66,7 +66,7 @@ reproduce: $(VENV)/installed
 	@$(BIN)/python benchmarks/reproduce running
 
 soak: $(VENV)/installed-test
-	@TONNAGE_HYPOTHESIS=soak TONNAGE_SOAK=1000 $(BIN)/python -m pytest -n auto -q tests/workflow tests/logs tests/archive tests/size tests/rank tests/watch/test_robust.py tests/run/test_chaos.py tests/slurm tests/test_units.py
+	@TONNAGE_HYPOTHESIS=soak TONNAGE_SOAK=1000 $(BIN)/python -m pytest -n auto -q tests/workflow tests/logs tests/archive tests/size tests/rank tests/watch/test_robust.py tests/run/test_chaos.py tests/slurm tests/htcondor tests/test_units.py
 
 # make slurm SLURM="--nodes 2 --accounting"
 slurm: $(VENV)/installed

@@ -13,6 +13,7 @@ import pytest
 from tonnage.cli import VERBS, tonnage
 
 TOP = Path(__file__).resolve().parents[1]
+ELSEWHERE = ("slurm.md", "htcondor.md")  # what is done on a cluster or pool is tested beside those
 PAGES = [*sorted((TOP / "docs").glob("*.md"))]
 _BLOCK = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _PROGRAM = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -23,9 +24,10 @@ def commands(page: Path) -> list[str]:
     return [line[2:] for line in found if line.startswith("$ ")]
 
 
-# What is done on a cluster is tested in tests/slurm.
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if commands(page) and page.name != "slurm.md"], ids=lambda page: page.name
+    "page",
+    [page for page in PAGES if commands(page) and page.name not in ("slurm.md", "htcondor.md")],
+    ids=lambda page: page.name,
 )
 def test_the_commands_of_a_page_work_one_after_the_other(page: Path, tmp_path: Path) -> None:
     shutil.copytree(TOP / "examples", tmp_path / "examples")
