@@ -21,7 +21,8 @@ _GLOB = re.compile(r"[*?]")
 class Search:
     """Filters that an attempt must all meet; None means any.
 
-    Names of workflows, users, categories, labels, tasks and executables may be patterns with ``*`` and ``?``.
+    Names of workflows, users, categories, labels, tasks and executables may be patterns with ``*`` and ``?``; an empty
+    one is that of attempts of which it is not known.
     """
 
     workflow: str | None = None
@@ -107,6 +108,8 @@ def _has(table: Table, key: str, value: str) -> ColumnElement[bool]:
 
 
 def _named(column: ColumnElement[str], name: str, dialect: str) -> ColumnElement[bool]:
+    if not name:
+        return or_(column.is_(None), column == "")
     return _matches(column, str(clean(name)), dialect) if _GLOB.search(name) else column == short(name)
 
 
