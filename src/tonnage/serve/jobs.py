@@ -28,18 +28,18 @@ _Site = Annotated[Site, Depends(site_of)]
 _ON_A_PAGE = 50
 _COUNTED = 1000
 """So many are counted; of more it is said that they are more."""
+_RESOURCES = (Resource.MEMORY, *(one for one in Resource if one is not Resource.MEMORY))
 _COLUMNS = (
     ("category", "Category", False),
-    ("workflow", "Workflow", False),
-    ("task", "Task", False),
-    ("user", "User", False),
-    ("outcome", "Outcome", False),
     ("memory", "Memory", True),
     ("requested_memory", "Asked for", True),
+    ("wall_time", "Time", True),
+    ("outcome", "Outcome", False),
     ("disk", "Disk", True),
     ("cores", "Cores", True),
-    ("wall_time", "Time", True),
-    ("ended", "Ended", False),
+    ("user", "User", False),
+    ("workflow", "Workflow", False),
+    ("ended", "Ended (UTC)", False),
 )
 
 
@@ -141,7 +141,7 @@ def _identity(found: list[Attempt]) -> str | None:
 def page(request: Request, site: _Site) -> HTMLResponse:
     """Show the form, and what is found."""
     given = {name: text.strip() for name, text in request.query_params.items() if text.strip()}
-    context: dict[str, Any] = {"given": given, "outcomes": list(Outcome), "resources": list(Resource)}
+    context: dict[str, Any] = {"given": given, "outcomes": list(Outcome), "resources": _RESOURCES}
     try:
         wanted = _wanted(given)
         found, more = wanted.found(site)
@@ -201,8 +201,6 @@ def _is_known(found: list[Attempt], name: str) -> bool:
 
 def _column(given: Mapping[str, str], wanted: Page, name: str, text: str, number: bool) -> dict[str, Any]:
     """Return a column's header, with the address of the same sorted by it."""
-    if name not in SORTABLE:
-        return {"name": name, "text": text, "number": number, "address": None, "sorted": None}
     here = wanted.sort == name
     falling = (name in ("ended", *Resource, "requested_memory")) != wanted.reverse
     again = here and not wanted.reverse

@@ -35,6 +35,7 @@ def page_environment() -> Environment:
     )
     environment.filters |= {"script_json": script_json, "count": _count, "amount": _amount, "moment": _moment}
     environment.filters |= {"hours": hours, "percent": percent, "said": said, "name_of": name_of, "ladder": ladder_text}
+    environment.filters["sentence"] = _sentence
     environment.globals["version"] = __version__
     return environment
 
@@ -52,6 +53,10 @@ def _count(number: float | None) -> str:
 
 def _amount(value: float | None, resource: str) -> str:
     return "–" if value is None else Resource(resource).shown(value)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _moment(seconds: float | None) -> str:

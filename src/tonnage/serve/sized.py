@@ -70,6 +70,12 @@ class CategorySizes:
     problem: InputError | None
     """Why they cannot be sized like that."""
 
+    @property
+    def by_resource(self) -> dict[Resource, Sized]:
+        """What to give of each resource, in the order of the pictures."""
+        found = {one.decision.resource: one for one in self.sized}
+        return {resource: found[resource] for resource in _DRAWN if resource in found}
+
     def facts(self) -> dict[str, Any]:
         """Return all of it as plain values."""
         return {

@@ -169,7 +169,7 @@ def page(how: Annotated[OneCategory, Query()], site: _Site) -> HTMLResponse:
             most=MOST,
             strategies=OFFERED,
             with_objective=WITH_OBJECTIVE,
-            sized={one.decision.resource: one for one in found.sized},
+            sized=found.by_resource,
             downloads=[
                 (name, address("/api/sizes", {"category": how.name, **chosen}, format=form))
                 for form, (name, _) in FILES.items()
