@@ -69,6 +69,7 @@ def test_a_large_archive_is_counted_elsewhere_and_shown_as_it_was_meanwhile(
     with Archive.open(f"sqlite:///{tmp_path}/archive.db") as archive:
         counting = Overview(archive)
         try:
+            assert counting.begun() is None
             first = counting.now(60)
             assert list(first.categories) == [one.facts() for one in stats(archive)]
             assert first.jobs == len(list(jobs()))

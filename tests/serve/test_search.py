@@ -5,6 +5,7 @@ import io
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,8 +48,12 @@ QUERIES: list[tuple[dict[str, str], int]] = [
 
 
 def searched(query: dict[str, str]) -> Search:
-    lists = {name: [query[name]] for name in ("where", "field") if name in query}
-    return search_of(**{**query, **lists, **({"exit_status": 137} if "exit_status" in query else {})})  # type: ignore[arg-type]
+    texts: dict[str, Any] = dict(query)
+    for name in ("where", "field"):
+        texts[name] = [query[name]] if name in query else []
+    if "exit_status" in query:
+        texts["exit_status"] = int(query["exit_status"])
+    return search_of(**texts)
 
 
 @pytest.mark.parametrize(("query", "count"), QUERIES)

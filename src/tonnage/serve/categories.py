@@ -121,8 +121,10 @@ def categories(choice: Annotated[Choice, Query()], site: _Site) -> Json:
 
 @router.get("/", include_in_schema=False)
 def page(site: _Site, choice: Annotated[Choice, Query()]) -> HTMLResponse:
-    """Show the categories."""
-    counted = site.overview.now(site.settings.limits.seconds)
+    """Show the categories; of an archive that is being counted for the first time, as soon as that is done."""
+    counted = site.overview.begun()
+    if counted is None:
+        return HTMLResponse(render("categories.html", here="/", counted=None))
     found = choice.of(counted)
     here = {key: value for key, value in choice.model_dump(exclude_defaults=True).items() if key != "limit"}
     end = choice.offset + _ON_A_PAGE

@@ -22,6 +22,7 @@ OFFERED = tuple(name for name in STRATEGIES if name not in ("declared", "density
 """Strategies that need no more than the jobs of a category."""
 _DRAWN = (Resource.MEMORY, Resource.DISK, Resource.CORES, Resource.WALL_TIME)
 _KEPT = 128  # answers, each of some kilobytes
+_HISTORIES = 32  # each of half a megabyte, so that another strategy asks the archive nothing
 _COUNTED = 10_000_000
 _MOST_TOGETHER = 20_000
 """So many of the newest jobs are looked at for the sizes of several categories."""
@@ -40,9 +41,9 @@ class Question:
     """What the largest machine has: ``cores=16,memory=64GiB``."""
 
     @property
-    def search(self) -> Search:
+    def jobs(self) -> "_Jobs":
         """Which jobs are looked at."""
-        return Search(category=self.category, workflow=self.workflow)
+        return _Jobs(self.category, self.workflow)
 
     def plan(self) -> Plan:
         """Return how they are sized; raises InputError."""
@@ -53,6 +54,21 @@ class Question:
             raise InputError(f"an objective has no meaning with the strategy {self.strategy}", hint=hint)
         machine = amounts([self.machine], "machine") if self.machine.strip() else {}
         return Plan(strategy=self.strategy, objective=self.objective or "waste", resources=SIZED, machine=machine)
+
+
+@dataclass(frozen=True, slots=True)
+class _Jobs:
+    category: str | None
+    workflow: str | None
+
+    @property
+    def search(self) -> Search:
+        return Search(category=self.category, workflow=self.workflow)
+
+    @property
+    def newest(self) -> int:
+        """How many are looked at, at most."""
+        return MOST if self.category is not None else _MOST_TOGETHER
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +109,11 @@ def category_sizes(archive: Archive, question: Question) -> CategorySizes | None
 
 
 @lru_cache(maxsize=_KEPT)
-def _category_sizes(archive: Archive, state: tuple[object, ...], question: Question) -> CategorySizes | None:  # noqa: ARG001 (another state, another answer)
-    found = histories(archive, question.search, newest=MOST)
+def _category_sizes(archive: Archive, state: tuple[object, ...], question: Question) -> CategorySizes | None:
+    found, jobs = _histories(archive, state, question.jobs)
     if not found:
         return None
     ((_, history),) = found.items()
-    jobs = len(history) if len(history) < MOST else count_up_to(archive, question.search, _COUNTED)
     sized: list[Sized] = []
     problem = None
     try:
@@ -114,12 +129,19 @@ def sizes(archive: Archive, question: Question) -> Sequence[Sized]:
 
 
 @lru_cache(maxsize=_KEPT)
-def _sizes(archive: Archive, state: tuple[object, ...], question: Question) -> Sequence[Sized]:  # noqa: ARG001
-    newest = MOST if question.category is not None else _MOST_TOGETHER
-    found = size(histories(archive, question.search, newest=newest), question.plan())
+def _sizes(archive: Archive, state: tuple[object, ...], question: Question) -> Sequence[Sized]:
+    found = size(_histories(archive, state, question.jobs)[0], question.plan())
     if not found:
         raise InputError("no stored job is like that, finished and with a known use")
     return found
+
+
+@lru_cache(maxsize=_HISTORIES)
+def _histories(archive: Archive, state: tuple[object, ...], jobs: _Jobs) -> tuple[Mapping[str, History], int]:  # noqa: ARG001 (in another state, others are found)
+    """Return what the newest of some jobs used, and how many there are in all."""
+    found = histories(archive, jobs.search, newest=jobs.newest)
+    looked_at = sum(len(history) for history in found.values())
+    return found, looked_at if looked_at < jobs.newest else count_up_to(archive, jobs.search, _COUNTED)
 
 
 def _figures(history: History, sized: Sequence[Sized]) -> dict[Resource, Figure]:
