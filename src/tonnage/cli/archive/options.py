@@ -20,6 +20,7 @@ _TEXTS = {
     "run": "Of this run.",
     "user": "Of this user.",
     "category": "Of this category; names may be patterns: '*ALIGN*'.",
+    "label": "With this label, which discover gave it.",
     "task": "Of the task with this name.",
     "command": "With this in the command, or matching a pattern such as '*/bwa mem*'.",
     "executable": "Of this program.",
