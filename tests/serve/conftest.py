@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from archive.servers import Postgres
+from serve.filled import fill
 from serve.serving import Server
 
 
@@ -37,3 +38,12 @@ def served(empty_server: Server) -> Server:
     """A server over an empty archive in a file, asked by somebody who was never there."""
     empty_server.client.cookies.clear()
     return empty_server
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server over an archive in a file with some hundred jobs."""
+    folder = tmp_path_factory.mktemp("filled")
+    fill(f"sqlite:///{folder}/filled.db")
+    with Server(f"sqlite:///{folder}/filled.db", folder=folder) as server:
+        yield server

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["EXPORTERS", "csv_lines", "export", "record"]
 
 _BATCH = 10_000
+_LINES = 1_000
 _BYTES = [*(name for name, (_, resource) in AMOUNTS.items() if resource.unit == "bytes"), "input_bytes"]
 
 
@@ -100,8 +101,9 @@ def _cell(value: object) -> object:
 
 
 def _json_lines(attempts: Iterable[Attempt]) -> Iterator[bytes]:
-    for attempt in attempts:
-        yield json.dumps(record(attempt)).encode() + b"\n"
+    remaining = iter(attempts)
+    while batch := list(islice(remaining, _LINES)):
+        yield "".join(f"{json.dumps(record(one))}\n" for one in batch).encode()
 
 
 def _parquet(attempts: Iterable[Attempt]) -> Iterator[bytes]:

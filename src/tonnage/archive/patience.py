@@ -26,6 +26,7 @@ def within(seconds: float) -> Iterator[None]:
 
 def interruptible(engine: Engine) -> None:
     """Let `within` interrupt what is asked over this engine from now on."""
+    engine.dispose()  # connections that are open already would not know of it
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _watch_sqlite)
     else:

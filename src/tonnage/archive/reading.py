@@ -72,12 +72,13 @@ def find(
     first.
     """
     conditions = search.conditions(archive.engine.dialect.name)
-    chosen = _chosen(conditions)
+    # In the order of the ids themselves, a database would rather read everything than use an index for these.
+    sorted_late = bool(conditions) if limit is None else search.has_ranges
     left = limit
     with connect(archive.engine) as connection:
         place = None if after is None else _place(connection, after, sort)
-        for part in _parts(chosen, sort, reverse, place, whole=limit is None and bool(conditions)):
-            for attempt in _found(connection, part.limit(left)):
+        for part in _parts(sort, reverse, place, late=sorted_late):
+            for attempt in part.found(connection, conditions, left):
                 yield attempt
                 left = None if left is None else left - 1
             if left == 0:
@@ -102,10 +103,15 @@ def _chosen(conditions: Sequence[ColumnElement[bool]]) -> Select[Any]:
 def _found(connection: Connection, chosen: Select[Any]) -> Iterator[Attempt]:
     rows = connection.execute(chosen, execution_options={"yield_per": _BATCH}).mappings()
     for batch in rows.partitions():
-        ids = [row["id"] for row in batch]
-        fields, files = (_belonging(connection, table, ids) for table in (schema.fields, schema.files))
-        for row in batch:
-            yield _attempt(row, dict(fields[row["id"]]), files[row["id"]])
+        yield from _whole(connection, batch)
+
+
+def _whole(connection: Connection, rows: Sequence[RowMapping]) -> Iterator[Attempt]:
+    """Yield attempts with their fields and files."""
+    ids = [row["id"] for row in rows]
+    fields, files = (_belonging(connection, table, ids) for table in (schema.fields, schema.files))
+    for row in rows:
+        yield _attempt(row, dict(fields[row["id"]]), files[row["id"]])
 
 
 def count_up_to(archive: Archive, search: Search, most: int) -> int:
@@ -144,40 +150,59 @@ def _sortable(name: str) -> ColumnElement[Any]:
     return attempts.c[name]
 
 
-def _parts(
-    chosen: Select[Any], sort: str | None, reverse: bool, after: _Place | None, *, whole: bool
-) -> Iterator[Select[Any]]:
-    """Yield the queries whose results are, one behind the other, what is searched for in its order.
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of what is searched for: what holds for it beside the search itself, and its order."""
+
+    conditions: Sequence[ColumnElement[bool]]
+    order: Sequence[ColumnElement[Any]]
+
+    def found(
+        self, connection: Connection, conditions: Sequence[ColumnElement[bool]], limit: int | None
+    ) -> Iterator[Attempt]:
+        """Yield its attempts; a few of many are chosen by their ids alone, because rows are wide to sort."""
+        every = [*conditions, *self.conditions]
+        if limit is None:
+            yield from _found(connection, _chosen(every).order_by(*self.order))
+            return
+        chosen = select(attempts.c.id).where(*every).order_by(*self.order).limit(limit)
+        ids = connection.execute(chosen).scalars().all()
+        for start in range(0, len(ids), _BATCH):
+            batch = ids[start : start + _BATCH]
+            rows = {row["id"]: row for row in connection.execute(_chosen([attempts.c.id.in_(batch)])).mappings()}
+            yield from _whole(connection, [rows[id] for id in batch])
+
+
+def _parts(sort: str | None, reverse: bool, after: _Place | None, *, late: bool) -> Iterator[_Part]:
+    """Yield the parts that are, one behind the other, what is searched for in its order.
 
     Those of which the column is known come first. Where they are asked for alone, an index has them in their order,
     and attempts with the same value in that of their ids.
     """
     number = attempts.c.id
     if sort is None:
-        if after is not None:
-            chosen = chosen.where(number < after.id if reverse else number > after.id)
-        # In the order of the ids themselves, a database would rather read everything than use another index.
-        ordered: ColumnElement[int] = number + 0 if whole else number
-        yield chosen.order_by(ordered.desc() if reverse else ordered)
+        behind = [] if after is None else [number < after.id if reverse else number > after.id]
+        ordered: ColumnElement[int] = number + 0 if late else number
+        yield _Part(behind, [ordered.desc() if reverse else ordered])
         return
     column = _sortable(sort)
     falling = (column.type.python_type is not str) != reverse
     if after is None or after.value is not None:
-        known = chosen.where(column.is_not(None))
+        known: list[ColumnElement[bool]] = [column.is_not(None)]
         if after is not None:
             # Only with the bound on the column alone, too, do both databases begin in the midst of its index.
-            known = known.where(
+            known += [
                 column <= after.value if falling else column >= after.value,
                 or_(
                     column < after.value if falling else column > after.value,
                     number < after.id if falling else number > after.id,
                 ),
-            )
-        yield known.order_by(column.desc(), number.desc()) if falling else known.order_by(column, number)
-    unknown = chosen.where(column.is_(None))
+            ]
+        yield _Part(known, [column.desc(), number.desc()] if falling else [column, number])
+    unknown: list[ColumnElement[bool]] = [column.is_(None)]
     if after is not None and after.value is None:
-        unknown = unknown.where(number < after.id if falling else number > after.id)
-    yield unknown.order_by(number.desc() if falling else number)
+        unknown.append(number < after.id if falling else number > after.id)
+    yield _Part(unknown, [number.desc() if falling else number])
 
 
 def _belonging(connection: Connection, table: Table, ids: Sequence[int]) -> dict[int, list[tuple[str, str]]]:

@@ -21,7 +21,8 @@ _GLOB = re.compile(r"[*?]")
 class Search:
     """Filters that an attempt must all meet; None means any.
 
-    Names of workflows, users, categories, labels, tasks and executables may be patterns with ``*`` and ``?``.
+    Names of workflows, users, categories, labels, tasks and executables may be patterns with ``*`` and ``?``; an empty
+    one is that of attempts of which it is not known.
     """
 
     workflow: str | None = None
@@ -50,6 +51,11 @@ class Search:
     """It was read from a source with this label."""
     where: tuple[Condition, ...] = ()
     fields: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def has_ranges(self) -> bool:
+        """Whether it asks for amounts or moments within bounds."""
+        return bool(self.where) or self.since is not None or self.until is not None
 
     def conditions(self, dialect: str) -> list[ColumnElement[bool]]:
         """Return the conditions on the rows of `attempts`, for ``sqlite`` or ``postgresql``."""
@@ -107,7 +113,12 @@ def _has(table: Table, key: str, value: str) -> ColumnElement[bool]:
 
 
 def _named(column: ColumnElement[str], name: str, dialect: str) -> ColumnElement[bool]:
-    return _matches(column, str(clean(name)), dialect) if _GLOB.search(name) else column == short(name)
+    if not name:
+        return or_(column.is_(None), column == "")
+    if not _GLOB.search(name):
+        return column == short(name)
+    # Of names there are few, and an index has them all: so a pattern is looked up there, not in every row.
+    return column.in_(select(column).where(_matches(column, str(clean(name)), dialect)).distinct())
 
 
 def _matches(column: ColumnElement[str], pattern: str, dialect: str) -> ColumnElement[bool]:

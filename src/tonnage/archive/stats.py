@@ -1,7 +1,7 @@
 """What the jobs of each category use, and how much of what they asked for they waste."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from sqlalchemy import case
@@ -10,11 +10,12 @@ from tonnage.archive.reading import FloatArray, columns_by_group
 from tonnage.archive.schema import attempts
 from tonnage.archive.search import EVERYTHING, Search
 from tonnage.archive.store import Archive
-from tonnage.jobs import Resource
+from tonnage.jobs import HOURS, Resource
 
 __all__ = ["CategoryStats", "ResourceStats", "Waste", "stats"]
 
 _BINS = 12
+_GB_HOUR, _ = HOURS["bytes"]
 _USED = tuple(Resource)
 
 
@@ -29,6 +30,10 @@ class ResourceStats:
     max: float
     histogram: tuple[int, ...]
     """Attempts in equally wide ranges from 0 to the largest."""
+
+    def facts(self) -> dict[str, object]:
+        """Return all of it as plain values."""
+        return {**asdict(self), "histogram": list(self.histogram)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,16 @@ class Waste:
         """The part of what was asked for that was not used."""
         return self.byte_seconds / self.requested_byte_seconds if self.requested_byte_seconds else None
 
+    def facts(self) -> dict[str, object]:
+        """Return all of it as plain values, in gigabytes times hours."""
+        return {
+            "jobs": self.attempts,
+            "gbh": self.byte_seconds / _GB_HOUR,
+            "requested_gbh": self.requested_byte_seconds / _GB_HOUR,
+            "savings_gbh": self.savings_byte_seconds / _GB_HOUR,
+            "fraction": self.fraction,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class CategoryStats:
@@ -58,6 +73,16 @@ class CategoryStats:
     """How many attempts ran out of each resource."""
     resources: dict[Resource, ResourceStats]
     waste: Waste | None
+
+    def facts(self) -> dict[str, object]:
+        """Return all of it as plain values."""
+        return {
+            "category": self.category,
+            "jobs": self.jobs,
+            "exhausted": {str(resource): count for resource, count in self.exhausted.items()},
+            "resources": {str(resource): spread.facts() for resource, spread in self.resources.items()},
+            "waste": self.waste and self.waste.facts(),
+        }
 
 
 def stats(archive: Archive, search: Search = EVERYTHING, *, by: str | None = "category") -> list[CategoryStats]:

@@ -15,7 +15,7 @@ from tonnage.written import amounts, pairs, part, parts
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tonnage.jobs import Decision, History
+    from tonnage.jobs import History
     from tonnage.size import Plan, QueueChoice, Sized
 
 __all__ = ["size"]
@@ -159,7 +159,7 @@ def size(
     found = _sizes(histories, plan)
     choices = _choices(histories, limits)
     if form == "json":
-        print_json({"allocations": [_facts(one) for one in found], **_queue_facts(choices)})
+        print_json({"allocations": [one.facts() for one in found], **_queue_facts(choices)})
     elif form == "table":
         _print(found, by)
         _print_queues(choices, by)
@@ -280,13 +280,9 @@ def _print_notes(found: "Sequence[Sized]", explain: bool) -> None:
 
 
 def _export(found: "Sequence[Sized]", form: str) -> None:
-    from tonnage.size.export import EXPORTERS, Sizes
+    from tonnage.size.export import exported
 
-    decisions: dict[str, dict[Resource, Decision]] = {}
-    for one in found:
-        decisions.setdefault(one.category, {})[one.decision.resource] = one.decision
-    sizes = [Sizes(category, own) for category, own in decisions.items()]
-    text = EXPORTERS[form](sizes)
+    text = exported(form, found)
     click.echo(text, nl=False)
     left_out = text.count("left out: ")
     if left_out:
@@ -295,29 +291,6 @@ def _export(found: "Sequence[Sized]", form: str) -> None:
         for warning in one.warnings:
             where = f"{one.category or '(none)'}, {one.decision.resource}"
             click.echo(printable(f"tonnage: {where}: {warning}"), err=True)
-
-
-def _facts(one: "Sized") -> dict[str, object]:
-    decision = one.decision
-    unit = HOURS.get(decision.resource.unit)
-    return {
-        "category": one.category,
-        "resource": str(decision.resource),
-        "strategy": decision.strategy,
-        "samples": decision.samples,
-        "ladder": list(decision.ladder),
-        "expected_waste": decision.expected_waste,
-        "expected_retries": decision.expected_retries,
-        "reason": decision.reason,
-        "largest": one.largest,
-        "requested": one.requested,
-        "left_out": one.left_out,
-        "saved": one.saved / unit[0] if unit else None,
-        "saved_unit": unit[1] if unit else None,
-        "saved_against": one.compared_with if unit else None,
-        "warnings": list(one.warnings),
-        "notes": list(one.notes),
-    }
 
 
 def _queue_facts(choices: "Mapping[str, Sequence[QueueChoice]]") -> dict[str, object]:

@@ -4,6 +4,7 @@ import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from difflib import get_close_matches
 
 from tonnage.errors import InputError
@@ -46,6 +47,12 @@ class Condition:
             hint = f"did you mean {close[0]}?" if close else f"one of {', '.join(_NAMES)}"
             raise InputError(f'"{name}" is not an amount that can be compared', hint=hint)
         return cls(name, "=" if sign == "==" else sign, _amount(name, amount))
+
+    def __str__(self) -> str:
+        """Return the condition as a text of which `parse` makes the same again."""
+        in_bytes = self.name == "input_bytes" or (self.name in AMOUNTS and AMOUNTS[self.name][1].unit == "bytes")
+        amount = str(int(self.value)) if self.value.is_integer() else f"{Decimal(str(self.value)):f}"
+        return f"{self.name}{self.operator}{amount}{'B' if in_bytes else ''}"
 
     def holds(self, attempt: Attempt) -> bool:
         """Whether an attempt meets the condition."""

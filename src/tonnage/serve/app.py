@@ -8,9 +8,11 @@ from starlette.staticfiles import StaticFiles
 
 from tonnage import __version__
 from tonnage.archive import Archive
-from tonnage.serve import exchange, health, login, replays, runs, uploads, works
+from tonnage.archive.patience import interruptible
+from tonnage.serve import categories, documents, exchange, health, jobs, login, replays, runs, sizes, uploads, works
 from tonnage.serve.access import Guard
 from tonnage.serve.limits import Bounded
+from tonnage.serve.overview import Overview
 from tonnage.serve.problems import add_handlers
 from tonnage.serve.settings import Settings
 from tonnage.serve.site import Site
@@ -22,6 +24,7 @@ _ABOUT = "Sizes, searches and stores the jobs of an archive. Amounts are bytes, 
 
 def make_app(settings: Settings, archive: Archive) -> FastAPI:
     """Return the server of an archive."""
+    interruptible(archive.engine)
     app = FastAPI(
         title="Tonnage",
         version=__version__,
@@ -30,9 +33,9 @@ def make_app(settings: Settings, archive: Archive) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
-    app.state.site = Site(settings, archive)
+    app.state.site = Site(settings, archive, Overview(archive))
     add_handlers(app)
-    for module in (health, login, works, replays, uploads, runs):
+    for module in (categories, sizes, jobs, replays, uploads, works, runs, health, login, documents):
         app.include_router(module.router)
     app.include_router(exchange.make_router())
     shared = [("tonnage.report", "static"), ("plotly", "package_data")]

@@ -1,17 +1,20 @@
 """Pages: templates filled with values, every one of them escaped."""
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
+from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from tonnage import __version__
 from tonnage.jobs import Resource
+from tonnage.report.told import hours, ladder_text, name_of, percent, said
 
-__all__ = ["page_environment", "render", "script_json"]
+__all__ = ["address", "page_environment", "render", "script_json"]
 
 
 def script_json(value: object) -> Markup:
@@ -31,8 +34,17 @@ def page_environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"script_json": script_json, "count": _count, "amount": _amount, "moment": _moment}
+    environment.filters |= {"hours": hours, "percent": percent, "said": said, "name_of": name_of, "ladder": ladder_text}
+    environment.filters["sentence"] = _sentence
     environment.globals["version"] = __version__
     return environment
+
+
+def address(path: str, query: Mapping[str, object], **changes: object) -> str:
+    """Return a path with a query, of which some are changed, and those that become None or False are gone."""
+    kept = {key: value for key, value in {**query, **changes}.items() if value is not None and value is not False}
+    pairs = {key: "true" if value is True else value for key, value in kept.items()}
+    return f"{path}?{urlencode(pairs, doseq=True)}" if pairs else path
 
 
 def _count(number: float | None) -> str:
@@ -41,6 +53,10 @@ def _count(number: float | None) -> str:
 
 def _amount(value: float | None, resource: str) -> str:
     return "–" if value is None else Resource(resource).shown(value)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _moment(seconds: float | None) -> str:

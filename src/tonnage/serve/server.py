@@ -39,11 +39,12 @@ def serve(settings: Settings, ready: Callable[[str, Archive], None], *, verbose:
             limit_concurrency=_MOST_CONNECTIONS,
             timeout_graceful_shutdown=_GRACE,
         )
+        app.state.site.overview.begun()  # a large archive is counted before anybody asks
         ready(_address(settings.host, port), archive)
         try:
             uvicorn.Server(config).run(sockets=[listening])
         finally:
-            app.state.site.workshop.close()
+            app.state.site.close()
 
 
 def _listen(settings: Settings) -> socket.socket:

@@ -1,10 +1,13 @@
 """What all requests share."""
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from fastapi import Request
 
 from tonnage.archive import Archive
+from tonnage.archive.patience import within
+from tonnage.serve.overview import Overview
 from tonnage.serve.settings import Settings
 from tonnage.serve.work import Workshop
 
@@ -17,7 +20,17 @@ class Site:
 
     settings: Settings
     archive: Archive
+    overview: Overview
     workshop: Workshop = field(default_factory=Workshop)
+
+    def asking(self) -> AbstractContextManager[None]:
+        """Let no question to the archive, asked in this block, take longer than it may."""
+        return within(self.settings.limits.seconds)
+
+    def close(self) -> None:
+        """Stop all that is under way."""
+        self.workshop.close()
+        self.overview.close()
 
     @property
     def archive_url(self) -> str:

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from tonnage.errors import InputError
-from tonnage.jobs import Decision, History, Resource
+from tonnage.jobs import HOURS, Decision, History, Resource
 from tonnage.size.histograms import Histogram, fading
 from tonnage.size.ladders import Ladder, cost, escalated, of_rungs
 from tonnage.size.mixture import Mixture
@@ -49,6 +49,29 @@ class Sized:
     """What everybody should know before they follow the decision."""
     notes: tuple[str, ...]
     """What else is known about it."""
+
+    def facts(self) -> dict[str, object]:
+        """Return all of it as plain values."""
+        decision = self.decision
+        unit = HOURS.get(decision.resource.unit)
+        return {
+            "category": self.category,
+            "resource": str(decision.resource),
+            "strategy": decision.strategy,
+            "samples": decision.samples,
+            "ladder": list(decision.ladder),
+            "expected_waste": decision.expected_waste,
+            "expected_retries": decision.expected_retries,
+            "reason": decision.reason,
+            "largest": self.largest,
+            "requested": self.requested,
+            "left_out": self.left_out,
+            "saved": self.saved / unit[0] if unit else None,
+            "saved_unit": unit[1] if unit else None,
+            "saved_against": self.compared_with if unit else None,
+            "warnings": list(self.warnings),
+            "notes": list(self.notes),
+        }
 
 
 def size(histories: Mapping[str, History], plan: Plan) -> list[Sized]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from tonnage.archive.filters import written
 from tonnage.archive.recall import Wanted
 from tonnage.archive.remote.calling import call, read
 from tonnage.archive.remote.server import Server
@@ -30,27 +31,12 @@ def find_there(
     limit: int | None = None,
 ) -> Iterator[Attempt]:
     """Yield the attempts of a server's archive that are searched for, in the order of their import or sorted."""
-    query = list(_query(search))
+    query = list(written(search))
     query += [("sort", sort)] if sort else []
     query += [("reverse", "true")] if reverse else []
     query += [("limit", str(limit))] if limit else []
     with call(server, "GET", "/api/attempts.jsonl", query=query, seconds=86_400.0) as response:
         yield from _attempts(server, read(server, response))
-
-
-def _query(search: Search) -> Iterator[tuple[str, str]]:
-    """Yield filters by the names that they have in queries."""
-    for name in ("workflow", "run", "user", "category", "label", "task", "command", "executable", "input", "output"):
-        if getattr(search, name) is not None:
-            yield name, getattr(search, name)
-    for name in ("exit_status", "outcome", "exhausted", "since", "until", "source"):
-        if getattr(search, name) is not None:
-            yield name, str(getattr(search, name))
-    for condition in search.where:
-        value = int(condition.value) if condition.value.is_integer() else condition.value
-        yield "where", f"{condition.name}{condition.operator}{value}"
-    for key, text in search.fields.items():
-        yield "field", f"{key}={text}"
 
 
 def _attempts(server: Server, pieces: Iterator[bytes]) -> Iterator[Attempt]:

@@ -2,15 +2,11 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from tonnage.jobs import Outcome, Resource
-from tonnage.written import pairs
-
-if TYPE_CHECKING:
-    from tonnage.archive import Search
 
 __all__ = ["archive_option", "search_options"]
 
@@ -24,6 +20,7 @@ _TEXTS = {
     "run": "Of this run.",
     "user": "Of this user.",
     "category": "Of this category; names may be patterns: '*ALIGN*'.",
+    "label": "With this label, which discover gave it.",
     "task": "Of the task with this name.",
     "command": "With this in the command, or matching a pattern such as '*/bwa mem*'.",
     "executable": "Of this program.",
@@ -36,8 +33,11 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def with_search(*arguments: object, **options: Any) -> object:  # noqa: ANN401 (click's options are of any type)
+        from tonnage.archive.filters import search_of
+
         chosen = {name: options.pop(name) for name in (*_TEXTS, *_OTHERS)}
-        return command(*arguments, search=_search(**chosen), **options)
+        chosen["output"] = chosen.pop("output_file")
+        return command(*arguments, search=search_of(**chosen), **options)
 
     decorated = with_search
     options = [
@@ -56,30 +56,3 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(options):
         decorated = option(decorated)
     return decorated
-
-
-def _search(
-    *,
-    output_file: str | None,
-    outcome: str | None,
-    exhausted: str | None,
-    since: str | None,
-    until: str | None,
-    where: tuple[str, ...],
-    field: tuple[str, ...],
-    **others: Any,  # noqa: ANN401
-) -> "Search":
-    from tonnage.archive import Search
-    from tonnage.logs.conditions import Condition
-    from tonnage.logs.moments import moment
-
-    return Search(
-        output=output_file,
-        outcome=Outcome(outcome) if outcome else None,
-        exhausted=Resource(exhausted) if exhausted else None,
-        since=None if since is None else moment(since),
-        until=None if until is None else moment(until),
-        where=tuple(Condition.parse(text) for text in where),
-        fields=pairs(field, "--field"),
-        **others,
-    )

@@ -7,7 +7,7 @@ import click
 from tonnage.cli.archive.options import archive_option, search_options
 from tonnage.cli.options import json_option, print_json, printable
 from tonnage.cli.tables import amount, print_table
-from tonnage.jobs import Resource
+from tonnage.jobs import HOURS, Resource
 
 if TYPE_CHECKING:
     from tonnage.archive import Search
@@ -17,7 +17,7 @@ __all__ = ["command"]
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _GROUPS = ("category", "label", "user", "workflow", "executable", "source")
-_GB_HOUR = 1e9 * 3600
+_GB_HOUR, _ = HOURS["bytes"]
 _MOST_CATEGORIES = 40
 
 
@@ -48,7 +48,7 @@ def command(url: str | None, search: "Search", by: str, resource: str, as_json: 
     with Archive.open(url) as archive:
         found = stats(archive, search, by=None if by == "none" else by)
     if as_json:
-        print_json({"categories": [_facts(one) for one in found]})
+        print_json({"categories": [one.facts() for one in found]})
     elif not found:
         click.echo("no job meets these conditions")
     else:
@@ -88,30 +88,3 @@ def _bars(counts: tuple[int, ...]) -> str:
     """Draw a histogram; what is not empty is never drawn as empty."""
     most = max(counts)
     return "".join(_BLOCKS[-(-count * (len(_BLOCKS) - 1) // most) if count else 0] for count in counts)
-
-
-def _facts(one: "CategoryStats") -> dict[str, object]:
-    waste = one.waste
-    return {
-        "category": one.category,
-        "jobs": one.jobs,
-        "exhausted": {str(resource): count for resource, count in one.exhausted.items()},
-        "resources": {
-            str(resource): {
-                "count": spread.count,
-                "p50": spread.p50,
-                "p95": spread.p95,
-                "max": spread.max,
-                "histogram": list(spread.histogram),
-            }
-            for resource, spread in one.resources.items()
-        },
-        "waste": waste
-        and {
-            "jobs": waste.attempts,
-            "gbh": waste.byte_seconds / _GB_HOUR,
-            "requested_gbh": waste.requested_byte_seconds / _GB_HOUR,
-            "savings_gbh": waste.savings_byte_seconds / _GB_HOUR,
-            "fraction": waste.fraction,
-        },
-    }

@@ -13,7 +13,7 @@ _ROOM = 1.12
 """How far beyond the largest peak a rung may lie and still be drawn at its place."""
 _UNEVEN = 100
 """From this ratio of the highest bar to the lowest on, counts are drawn as logarithms: rare peaks matter most."""
-_LEVELS = 3  # of the texts above each other
+_LEVELS = 5  # of the texts above each other
 
 
 def bins(peaks: FloatArray, resource: Resource) -> tuple[FloatArray, FloatArray]:

@@ -5,6 +5,7 @@
 (() => {
   const figures = new Map(); // what each picture shows
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
+  const fingers = window.matchMedia("(pointer: coarse)");
 
   function colour(name) {
     return getComputedStyle(document.documentElement).getPropertyValue(name).trim() || "#888";
@@ -28,7 +29,7 @@
     const line = colour("--line");
     return {
       gridcolor: line, linecolor: line, zerolinecolor: line, tickcolor: line, automargin: true,
-      fixedrange: window.matchMedia("(pointer: coarse)").matches, // who moves a finger scrolls the page
+      fixedrange: fingers.matches, // who moves a finger scrolls the page
       ...own,
       title: { font: { size: 12 }, standoff: 8, ...(own && own.title) },
     };
@@ -67,7 +68,7 @@
     return Plotly.react(div, coloured(figure.data || [], ""), layoutOf(figure), {
       displaylogo: false,
       responsive: true,
-      displayModeBar: "hover",
+      displayModeBar: fingers.matches ? false : "hover", // it would cover the picture for good
       modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "toggleSpikelines"],
     });
   }

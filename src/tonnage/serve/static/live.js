@@ -9,7 +9,10 @@
   async function refresh() {
     const response = await fetch(location.href, { headers: { Accept: "text/html" } });
     if (!response.ok) return;
-    const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+    takeOver(new DOMParser().parseFromString(await response.text(), "text/html"));
+  }
+
+  function takeOver(fresh) {
     document.title = fresh.title;
     for (const element of document.querySelectorAll("[data-live]")) {
       const other = fresh.getElementById(element.id);
@@ -41,5 +44,6 @@
     }
   }
 
+  window.takeOver = takeOver;
   document.addEventListener("DOMContentLoaded", keepUp);
 })();

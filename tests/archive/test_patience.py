@@ -1,0 +1,52 @@
+"""Questions that may not take for ever, and what tells that something else is stored."""
+
+import time
+
+import pytest
+from sqlalchemy import text
+
+from archive.conftest import Store
+from tonnage.archive import Archive, Search, find, forget
+from tonnage.archive.engine import connect
+from tonnage.archive.patience import interruptible, within
+from tonnage.archive.upkeep import set_labels
+from tonnage.errors import TonnageError
+from tonnage.jobs import Attempt
+
+_LONG = {
+    "sqlite": "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n",
+    "postgresql": "SELECT pg_sleep(600)",
+}
+
+
+def test_a_question_that_takes_too_long_is_given_up_and_the_next_is_answered(archive: Archive) -> None:
+    archive.count()  # there is a connection already
+    interruptible(archive.engine)
+    with (
+        pytest.raises(TonnageError, match="took too long"),
+        within(0.1),
+        connect(archive.engine) as connection,
+    ):
+        connection.execute(text(_LONG[archive.engine.dialect.name])).all()
+    with within(60):
+        assert archive.count() == 0
+
+
+def test_the_state_of_an_archive_changes_with_what_is_stored(archive: Archive, store: Store) -> None:
+    def changed(before: tuple[object, ...]) -> tuple[object, ...]:
+        deadline = time.monotonic() + 20
+        while archive.state() == before and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert archive.state() != before
+        return archive.state()
+
+    empty = archive.state()
+    assert archive.state() == empty
+    store([Attempt(row=f"{number}", category="align") for number in range(3)])
+    full = changed(empty)
+    identity = next(iter(find(archive))).identity
+    assert identity is not None
+    set_labels(archive, {identity: "large"})
+    labelled = changed(full)
+    forget(archive, Search(label="large"))
+    changed(labelled)
