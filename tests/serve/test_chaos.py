@@ -118,7 +118,7 @@ def test_what_was_acknowledged_is_there_whatever_is_killed(
 def test_what_was_acknowledged_is_there_after_fifty_deaths(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    unleash(url, tmp_path, monkeypatch, clients=8, parcels=600, kills=50, seed=seed)
+    unleash(url, tmp_path, monkeypatch, clients=8, parcels=200, kills=50, seed=seed)
 
 
 @pytest.mark.skipif(not SOAK, reason="takes minutes: make soak")
