@@ -18,6 +18,7 @@ from serve.test_access import connected
 from serve.test_uploads import ended, send
 from tonnage.archive import Archive
 from tonnage.serve.app import make_app
+from tonnage.serve.punctual import Punctual
 from tonnage.serve.settings import Limits, Settings
 
 KIB, GIB = 2**10, 2**30
@@ -153,13 +154,18 @@ def test_a_body_that_claims_to_be_packed_is_not_unpacked(served: Server) -> None
     assert served.client.post("/api/attempts", content=packed, headers=headers).status_code == 400
 
 
+class Hasty(Punctual):
+    seconds = 0.3
+
+
 @contextmanager
 def impatient(folder: Path, limits: Limits) -> Iterator[tuple[str, int]]:
     """Serve with other limits than the usual ones; give the address."""
     with Archive.open(str(folder / "impatient.db"), create=True) as archive, closing(socket.socket()) as listening:
         listening.bind(("127.0.0.1", 0))
         settings = Settings(token=TOKEN, limits=limits, port=listening.getsockname()[1])
-        server = uvicorn.Server(uvicorn.Config(make_app(settings, archive), log_level="warning", lifespan="off"))
+        config = uvicorn.Config(make_app(settings, archive), http=Hasty, log_level="warning", lifespan="off")
+        server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:
@@ -187,6 +193,23 @@ def test_a_body_that_comes_drop_by_drop_is_refused_in_the_end(tmp_path: Path) ->
         answer.join(30)
         assert b" 408 " in heard[0].partition(b"\r\n")[0]
         assert b"too slowly" in b"".join(heard)
+
+
+@pytest.mark.parametrize("beginning", [b"", b"GET /api/health HTTP/1.1\r\nHost: local"])
+def test_who_connects_and_does_not_say_what_for_is_sent_away(tmp_path: Path, beginning: bytes) -> None:
+    asked = b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with impatient(tmp_path, Limits()) as address, socket.create_connection(address, timeout=30) as client:
+        client.sendall(asked)
+        assert b" 200 " in client.recv(10_000).partition(b"\r\n")[0]
+        client.sendall(beginning)
+        while client.recv(10_000):
+            pass  # the answer's rest, and then its end
+
+
+def test_who_may_not_write_cannot_keep_a_connection_with_a_body_that_never_comes(served: Server) -> None:
+    with connected(served) as client:
+        client.sendall(b"POST /api/attempts HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n")
+        assert b" 401 " in client.recv(1000).partition(b"\r\n")[0]
 
 
 def test_a_thousand_connections_that_say_nothing_do_not_shut_others_out_for_ever(served: Server) -> None:

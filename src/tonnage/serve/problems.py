@@ -1,7 +1,9 @@
 """What goes wrong, in the caller's words: a status, `{"error": ..., "hint": ...}`, and for people a page."""
 
+import asyncio
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 
@@ -21,7 +23,8 @@ __all__ = ["Problem", "add_handlers", "answered", "problems", "refuse", "wants_p
 _log = logging.getLogger(__name__)
 _LONGEST = 500
 _AGAIN = 5
-_DRAINED = 32 * 2**20
+_DRAINED = 32 * 2**20  # bytes
+_DRAINING = 5.0  # seconds
 
 
 class Problem(BaseModel):
@@ -72,13 +75,19 @@ async def refuse(
     waits to be asked for it, as curl does, is not asked.
     """
     if b"expect" not in dict(scope["headers"]):
-        taken, more = 0, True
-        while more and taken <= _DRAINED:
-            message = await receive()
-            taken += len(message.get("body", b""))
-            more = message["type"] == "http.request" and message.get("more_body", False)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_DRAINING):
+                await _drain(receive)
     headers = {**(headers or {}), "Connection": "close"}
     await answered(scope, status, error, hint, headers)(scope, receive, send)
+
+
+async def _drain(receive: Receive) -> None:
+    taken, more = 0, True
+    while more and taken <= _DRAINED:
+        message = await receive()
+        taken += len(message.get("body", b""))
+        more = message["type"] == "http.request" and message.get("more_body", False)
 
 
 def add_handlers(app: FastAPI) -> None:
