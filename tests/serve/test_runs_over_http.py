@@ -136,10 +136,43 @@ def test_an_executor_learns_from_a_server_and_tells_it(tmp_path: Path, monkeypat
 
 def test_what_is_not_done_over_a_server_says_where_it_is_done(served: Server, tmp_path: Path) -> None:
     ada = User(tmp_path / "ada", served.url)
-    for verb in (["check"], ["migrate"], ["forget", "--category", "x"], ["stats"]):
+    for verb in (["check"], ["migrate"], ["forget", "--category", "x"], ["stats"], ["import", "w.makeflow"]):
         said = ada.call("archive", *verb)
         assert said.status == 2
-        assert "this is done where the archive is" in said.stderr
+        assert "where the archive is, not over its server" in said.stderr
     said = ada.call("archive", "send", "--archive", "jobs.db")
     assert said.status == 2
     assert "only an archive on a server" in said.stderr
+
+
+def test_jobs_are_read_over_a_server_as_from_the_archive_itself(tmp_path: Path) -> None:
+    """Whatever the verb prints or writes, but for the name of the archive."""
+    with Server(str(tmp_path / "a.db"), folder=tmp_path) as server:
+        ada = User(tmp_path / "ada", server.url)
+        ada.run("--field", "project=atlas")
+        ada.write("w.makeflow", "a.txt:\n\tfalse\n")
+        ada.call("run", "w.makeflow", "--new")
+        assert len(stored(server.archive)) == 6
+        searches = [[], ["--outcome", "done", "--sort", "ended"], ["--field", "project=atlas", "--limit", "2"]]
+        searches += [["--since", "1d", "--where", "wall_time<10min", "--reverse"], ["--exit", "1", "--category", "*"]]
+        for search in searches:
+            here, there = (
+                ada.call("archive", "query", "--json", "--archive", url, *search)
+                for url in (server.archive, server.url)
+            )
+            assert (there.status, there.facts) == (0, here.facts)
+        assert len(there.facts["attempts"]) == 1  # type: ignore[arg-type]
+        for url, file in ((server.archive, "here.csv"), (server.url, "there.csv")):
+            assert ada.call("archive", "export", "--archive", url, "-o", file).status == 0
+        assert (ada.folder / "here.csv").read_bytes() == (ada.folder / "there.csv").read_bytes()
+        for verb in (["size", "--json"], ["discover", "--json"], ["replay", "size", "--json", "--where", "memory>0"]):
+            here, there = (ada.call(*verb, url) for url in (server.archive, server.url))
+            assert there.status == here.status
+            if verb[0] == "size":
+                assert there.facts == here.facts
+        said = ada.call("archive", "query", "--sort", "nonsense")
+        assert said.status == 2
+        assert "is not a column to sort by" in said.stderr
+    said = ada.call("size", server.url)
+    assert said.status == 1
+    assert "nobody is there" in said.stderr

@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 _LONGEST = 500
 _AGAIN = 5
 _DRAINED = 32 * 2**20  # bytes
-_DRAINING = 5.0  # seconds
+_DRAINING = 3.0  # seconds
 
 
 class Problem(BaseModel):
