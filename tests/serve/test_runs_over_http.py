@@ -1,11 +1,17 @@
 """Runs whose archive is on a server: they learn from it, tell it what they measured, and never wait for it."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from serve.serving import TOKEN, Server
 from serve.users import WORKFLOW, User, stored
+from tonnage.archive import Archive, Search, import_source
+from tonnage.archive.remote import find_at
+from tonnage.jobs import Amounts, Attempt, Outcome
+from tonnage.logs.conditions import Condition
+from tonnage.logs.sources import Source
 from tonnage.run.executor import Executor
 
 UNKNOWN = "nothing is known"
@@ -145,34 +151,63 @@ def test_what_is_not_done_over_a_server_says_where_it_is_done(served: Server, tm
     assert "only an archive on a server" in said.stderr
 
 
-def test_jobs_are_read_over_a_server_as_from_the_archive_itself(tmp_path: Path) -> None:
-    """Whatever the verb prints or writes, but for the name of the archive."""
-    with Server(str(tmp_path / "a.db"), folder=tmp_path) as server:
-        ada = User(tmp_path / "ada", server.url)
-        ada.run("--field", "project=atlas")
-        ada.write("w.makeflow", "a.txt:\n\tfalse\n")
-        ada.call("run", "w.makeflow", "--new")
-        assert len(stored(server.archive)) == 6
-        searches = [[], ["--outcome", "done", "--sort", "ended"], ["--field", "project=atlas", "--limit", "2"]]
-        searches += [["--since", "1d", "--where", "wall_time<10min", "--reverse"], ["--exit", "1", "--category", "*"]]
-        for search in searches:
-            here, there = (
-                ada.call("archive", "query", "--json", "--archive", url, *search)
-                for url in (server.archive, server.url)
-            )
-            assert (there.status, there.facts) == (0, here.facts)
-        assert len(there.facts["attempts"]) == 1  # type: ignore[arg-type]
-        for url, file in ((server.archive, "here.csv"), (server.url, "there.csv")):
-            assert ada.call("archive", "export", "--archive", url, "-o", file).status == 0
-        assert (ada.folder / "here.csv").read_bytes() == (ada.folder / "there.csv").read_bytes()
-        for verb in (["size", "--json"], ["discover", "--json"], ["replay", "size", "--json", "--where", "memory>0"]):
-            here, there = (ada.call(*verb, url) for url in (server.archive, server.url))
-            assert there.status == here.status
-            if verb[0] == "size":
-                assert there.facts == here.facts
-        said = ada.call("archive", "query", "--sort", "nonsense")
-        assert said.status == 2
-        assert "is not a column to sort by" in said.stderr
-    said = ada.call("size", server.url)
+SEARCHES = [
+    Search(),
+    Search(outcome=Outcome.DONE, category="out*"),
+    Search(fields={"project": "atlas"}, run="a run"),
+    Search(since=1000.5, until=1020.0, where=(Condition.parse("memory>5MB"), Condition.parse("cores!=2"))),
+    Search(exit_status=1, user="ada lovelace & co"),
+    Search(input="in 7.fa"),
+    Search(command="a=b&c", source="a"),
+]
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_a_search_over_a_server_finds_what_one_in_the_archive_finds(filled: Server, search: Search) -> None:
+    found = list(find_at(filled.archive, search))
+    assert list(find_at(filled.url, search)) == found
+    assert found
+    for order in ({"sort": "memory"}, {"sort": "ended", "reverse": True, "limit": 3}, {"limit": 1}):
+        assert list(find_at(filled.url, search, **order)) == list(find_at(filled.archive, search, **order))  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server over some jobs."""
+    folder = tmp_path_factory.mktemp("filled")
+    jobs = [
+        Attempt(
+            native_id=f"job {number}",
+            run="a run",
+            task=f"task {number}",
+            category=f"out{number % 3}",
+            command="run a=b&c --x '\N{GREEK SMALL LETTER ALPHA}'",
+            user="ada lovelace & co",
+            ended=1000.0 + number,
+            outcome=Outcome.FAILED if number % 5 == 0 else Outcome.DONE,
+            exit_status=int(number % 5 == 0),
+            used=Amounts.of(memory=number * 10**6, cores=number % 4),
+            fields={"project": "atlas", "odd & even": str(number % 2)},
+            inputs=(f"in {number}.fa",),
+        )
+        for number in range(30)
+    ]
+    with Archive.open(str(folder / "a.db"), create=True) as archive:
+        import_source(archive, Source("a", "a", "csv", iter(jobs)))
+    with Server(str(folder / "a.db"), folder=folder) as server:
+        yield server
+
+
+def test_every_verb_reads_jobs_over_a_server(filled: Server, tmp_path: Path) -> None:
+    ada = User(tmp_path / "ada", filled.url)
+    assert len(ada.call("archive", "query", "--json", "--limit", "7").facts["attempts"]) == 7  # type: ignore[arg-type]
+    assert ada.call("archive", "export", "-o", "jobs.csv").status == 0
+    assert len((ada.folder / "jobs.csv").read_text().splitlines()) == 31
+    here, there = (ada.call("size", "--json", url) for url in (filled.archive, filled.url))
+    assert (there.status, there.facts) == (0, here.facts)
+    said = ada.call("archive", "query", "--sort", "nonsense")
+    assert said.status == 2
+    assert "is not a column to sort by" in said.stderr
+    said = ada.call("size", "http://127.0.0.1:1")
     assert said.status == 1
     assert "nobody is there" in said.stderr
