@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -251,6 +252,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, help="jobs stored while others read")
     parser.add_argument("--posts", type=int, help="posts")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # nothing that was started is left behind
     jobs = options.jobs or (3_000 if options.quick else 1_000_000)
     posts = options.posts or (300 if options.quick else 10_000)
     each = 1 if options.quick else 20
