@@ -4,7 +4,7 @@
 PYTHON ?= $(shell for p in /usr/bin/python3 python3; do $$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 VENV := .venv
 BIN := $(VENV)/bin
-BENCHMARKS := graphs.py monitors.py archives.py sizes.py clusters.py ranks.py queues.py packs.py engines.py runs.py on_slurm.py
+BENCHMARKS := graphs.py monitors.py archives.py sizes.py clusters.py ranks.py queues.py packs.py engines.py runs.py serving.py on_slurm.py
 
 .PHONY: help demo test on-clusters lint docs bench reproduce soak slurm clean
 
@@ -66,7 +66,7 @@ reproduce: $(VENV)/installed
 	@$(BIN)/python benchmarks/reproduce running
 
 soak: $(VENV)/installed-test
-	@TONNAGE_HYPOTHESIS=soak TONNAGE_SOAK=1000 $(BIN)/python -m pytest -n auto -q tests/workflow tests/logs tests/archive tests/size tests/rank tests/watch/test_robust.py tests/run/test_chaos.py tests/slurm tests/htcondor tests/test_units.py
+	@TONNAGE_HYPOTHESIS=soak TONNAGE_SOAK=1000 $(BIN)/python -m pytest -n auto -q tests/workflow tests/logs tests/archive tests/size tests/rank tests/watch/test_robust.py tests/run/test_chaos.py tests/serve/test_chaos.py tests/serve/test_interface.py tests/slurm tests/htcondor tests/test_units.py
 
 # make slurm SLURM="--nodes 2 --accounting"
 slurm: $(VENV)/installed

@@ -14,8 +14,10 @@ __all__ = ["Postgres"]
 class Postgres:
     """One server; each test gets a new database."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, durable: bool = False) -> None:
+        """Start a server; one that is not durable does not wait for the disk."""
         self._bin = _programs()
+        self._durable = durable
         self._folder = Path(tempfile.mkdtemp(prefix="tonnage-pg-", dir="/tmp"))
         self._folder.chmod(0o755)
         self._data = self._folder / "data"
@@ -28,7 +30,8 @@ class Postgres:
         self.start()
 
     def start(self) -> None:
-        options = f"-k {self._folder} -c listen_addresses='' -c fsync=off -c max_connections=60"
+        options = f"-k {self._folder} -c listen_addresses='' -c fsync={'on' if self._durable else 'off'}"
+        options += " -c max_connections=60"
         log = str(self._folder / "log")
         self._run("pg_ctl", "-D", str(self._data), "-l", log, "-o", options, "-w", "start")
 

@@ -1,7 +1,7 @@
 """The store: opened, filled, and read."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -73,7 +73,7 @@ class Archive:
         `source` are the cells of its row in `sources` behind the id.
         """
         with write(self.engine) as connection:
-            _note_source(connection, batch.source, source)
+            _note_sources(connection, {batch.source: source})
             return _insert(connection, batch)
 
     def add_together(self, batches: Sequence[tuple[Batch, Sequence[str | None]]]) -> list[int]:
@@ -81,8 +81,7 @@ class Archive:
         if len(batches) == 1:
             return [self.add(*batches[0])]
         with write(self.engine) as connection:
-            for batch, source in batches:
-                _note_source(connection, batch.source, source)
+            _note_sources(connection, {batch.source: source for batch, source in batches})
             known = _known(connection, [row[0] for batch, _ in batches for row in batch.attempts])
             counts = []
             for batch, _ in batches:
@@ -205,10 +204,17 @@ def _known(connection: Connection, identities: Sequence[object]) -> set[object]:
     return found
 
 
-def _note_source(connection: Connection, number: int, cells: Sequence[str | None]) -> None:
-    """Note where attempts come from; another file with the same label takes the place of the one before."""
+def _note_sources(connection: Connection, wanted: Mapping[int, Sequence[str | None]]) -> None:
+    """Note where attempts come from; another file with the same label takes the place of the one before.
+
+    Looked up first: of those who post, most have said before where their attempts come from.
+    """
     table = schema.sources
-    row = dict(zip(_columns(table), (number, *map(clean, cells)), strict=True))
-    changed = connection.execute(table.update().where(table.c.id == number).values(row)).rowcount
-    if not changed:
-        connection.execute(table.insert().values(row))
+    known = {row[0]: row for row in connection.execute(select(table).where(table.c.id.in_(list(wanted))))}
+    for number, cells in wanted.items():
+        row = (number, *map(clean, cells))
+        if number in known and tuple(known[number]) == row:
+            continue
+        named = dict(zip(_columns(table), row, strict=True))
+        change = table.update().where(table.c.id == number) if number in known else table.insert()
+        connection.execute(change.values(named))

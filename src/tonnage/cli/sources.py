@@ -139,9 +139,10 @@ class Reading:
         """Return what the jobs of all sources used, group by group; from one archive in a single query."""
         from tonnage.archive import Archive, histories
         from tonnage.archive.reading import GROUPS
-        from tonnage.archive.url import is_archive
+        from tonnage.archive.url import is_archive, is_remote
 
-        if len(texts) != 1 or not is_archive(texts[0]) or self.where or by not in (*GROUPS, "none"):
+        here = len(texts) == 1 and is_archive(texts[0]) and not is_remote(texts[0])
+        if not here or self.where or by not in (*GROUPS, "none"):
             return self.records(texts, by).histories()
         with Archive.open(texts[0]) as archive:
             return histories(archive, by=None if by == "none" else by)
@@ -179,10 +180,15 @@ def _from_archive(text: str, conditions: "tuple[Condition, ...]") -> "Iterator[S
     from pathlib import Path
 
     from tonnage.archive import Archive, Search, find
-    from tonnage.archive.url import archive_url, shown
+    from tonnage.archive.remote import Server, find_there
+    from tonnage.archive.url import archive_url, is_remote, shown
     from tonnage.files import stem
     from tonnage.logs.sources import Source
 
+    if is_remote(text):
+        server = Server.of(text)
+        yield Source(server.url, server.host, "archive", find_there(server, Search(where=conditions)))
+        return
     with Archive.open(text) as archive:
         name = shown(archive_url(text))
         yield Source(name, stem(Path(name)), "archive", find(archive, Search(where=conditions)))

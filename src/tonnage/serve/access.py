@@ -105,7 +105,7 @@ class Guard:
                 headers.setdefault("Cache-Control", "no-store" if self._settings.private else "no-cache")
             await send(message)
 
-        problem = self._wrong_host(scope) or self._wrong_path(scope)
+        problem = self._wrong_host(scope) or _wrong_head(scope)
         if problem:
             return await refuse(scope, receive, safely, *problem)
         return await self._checked(scope, receive, safely)
@@ -139,5 +139,11 @@ class Guard:
         # A name that somebody turned to this address, so that a browser takes their pages and ours for one site.
         return 421, f"this server is not called {name}", "tonnage serve --allow-host NAME lets it be"
 
-    def _wrong_path(self, scope: Scope) -> tuple[int, str, str | None] | None:
-        return (400, "the address holds a NUL", None) if "\0" in scope["path"] else None
+
+def _wrong_head(scope: Scope) -> tuple[int, str, str | None] | None:
+    if "\0" in scope["path"]:
+        return 400, "the address holds a NUL", None
+    if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}:
+        # A proxy may believe one of them and we the other: then what one takes for a body is a request to the other.
+        return 400, "a body has a length or comes in pieces, not both", None
+    return None

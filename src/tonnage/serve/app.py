@@ -35,9 +35,9 @@ def make_app(settings: Settings, archive: Archive) -> FastAPI:
     )
     app.state.site = Site(settings, archive, Overview(archive))
     add_handlers(app)
+    app.include_router(exchange.make_router())  # first, since routes are tried in turn, and runs ask most
     for module in (categories, sizes, jobs, replays, uploads, works, runs, health, login, documents):
         app.include_router(module.router)
-    app.include_router(exchange.make_router())
     shared = [("tonnage.report", "static"), ("plotly", "package_data")]
     app.mount("/static", StaticFiles(directory=Path(str(files("tonnage.serve") / "static")), packages=shared))  # type: ignore[arg-type] # tuples are as good as they say
     # The one that is added last sees a request first.

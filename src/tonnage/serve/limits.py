@@ -2,6 +2,7 @@
 
 import asyncio
 
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tonnage.serve.problems import refuse
@@ -48,6 +49,8 @@ class Bounded:
 
         try:
             await self._app(scope, body.receive, noted)
+        except ClientDisconnect:
+            return None  # it went away before its body had come: nobody is left to be told anything
         except (_BeyondError, TimeoutError):
             if body.beyond is None and not answering:
                 raise

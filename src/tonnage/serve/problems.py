@@ -1,7 +1,9 @@
 """What goes wrong, in the caller's words: a status, `{"error": ..., "hint": ...}`, and for people a page."""
 
+import asyncio
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 
@@ -10,16 +12,19 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Match
 from starlette.types import Receive, Scope, Send
 
 from tonnage.errors import InputError, TonnageError
+from tonnage.serve.work import TooMuchError
 
 __all__ = ["Problem", "add_handlers", "answered", "problems", "refuse", "wants_page"]
 
 _log = logging.getLogger(__name__)
 _LONGEST = 500
 _AGAIN = 5
-_DRAINED = 32 * 2**20
+_DRAINED = 32 * 2**20  # bytes
+_DRAINING = 3.0  # seconds
 
 
 class Problem(BaseModel):
@@ -70,13 +75,19 @@ async def refuse(
     waits to be asked for it, as curl does, is not asked.
     """
     if b"expect" not in dict(scope["headers"]):
-        taken, more = 0, True
-        while more and taken <= _DRAINED:
-            message = await receive()
-            taken += len(message.get("body", b""))
-            more = message["type"] == "http.request" and message.get("more_body", False)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_DRAINING):
+                await _drain(receive)
     headers = {**(headers or {}), "Connection": "close"}
     await answered(scope, status, error, hint, headers)(scope, receive, send)
+
+
+async def _drain(receive: Receive) -> None:
+    taken, more = 0, True
+    while more and taken <= _DRAINED:
+        message = await receive()
+        taken += len(message.get("body", b""))
+        more = message["type"] == "http.request" and message.get("more_body", False)
 
 
 def add_handlers(app: FastAPI) -> None:
@@ -91,7 +102,8 @@ async def _tonnage_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, TonnageError)  # noqa: S101 (for mypy: handlers are registered by type)
     if isinstance(error, InputError):
         return answered(request.scope, 422, str(error), error.hint)
-    return answered(request.scope, 503, str(error), error.hint, {"Retry-After": str(_AGAIN)})
+    status = 429 if isinstance(error, TooMuchError) else 503
+    return answered(request.scope, status, str(error), error.hint, {"Retry-After": str(_AGAIN)})
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
@@ -110,7 +122,17 @@ async def _http_error(request: Request, error: Exception) -> Response:
     said = {404: "there is nothing here", 405: f"{request.method} is not possible here"}
     detail = said.get(error.status_code, error.detail) if error.detail == _phrase(error.status_code) else error.detail
     hint = {404: "/docs says what there is"}.get(error.status_code)
-    return answered(request.scope, error.status_code, detail, hint, error.headers)
+    headers = {"Allow": _allowed(request)} if error.status_code == 405 else error.headers
+    return answered(request.scope, error.status_code, detail, hint, headers)
+
+
+def _allowed(request: Request) -> str:
+    """Return what is possible at an address; Starlette names only what the first of its routes can do."""
+    found: set[str] = set()
+    for route in request.app.routes:
+        if route.matches(request.scope)[0] is not Match.NONE:
+            found |= getattr(route, "methods", None) or set()
+    return ", ".join(sorted(found))
 
 
 async def _bug(request: Request, error: Exception) -> Response:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 
 from tonnage.archive import Archive, Search, find
 from tonnage.errors import InputError
@@ -34,8 +33,8 @@ def compare(tell: Tell, archive: str, wanted: Comparison) -> Mapping[str, object
     steps = 1 + len(wanted.strategies)
     tell(0, steps, "reading jobs")
     with Archive.open(archive) as opened:
-        newest = find(opened, wanted.search, sort="ended", limit=MOST_JOBS)
-        records = collect(islice(newest, MOST_JOBS), wanted.by)
+        newest = list(find(opened, wanted.search, reverse=True, limit=MOST_JOBS))
+    records = collect(reversed(newest), wanted.by)  # strategies learn job by job: in the order in which they came
     if not len(records):
         raise InputError("no stored job is like that")
     protocol = replace(PROTOCOLS[wanted.protocol], resources=(wanted.resource,))

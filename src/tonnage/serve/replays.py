@@ -67,7 +67,7 @@ class Wanted(BaseModel):
 @router.post(
     "/api/replays",
     status_code=202,
-    responses=problems(400, 401, 403, 413, 422, 503),
+    responses=problems(400, 401, 403, 413, 422, 429, 503),
     summary="Compare strategies on stored jobs",
 )
 def begin(wanted: Wanted, site: _Site) -> Work:

@@ -11,6 +11,7 @@ import uvicorn
 from tonnage.archive import Archive
 from tonnage.errors import InputError
 from tonnage.serve.app import make_app
+from tonnage.serve.punctual import Punctual
 from tonnage.serve.settings import Settings
 
 __all__ = ["serve"]
@@ -30,6 +31,7 @@ def serve(settings: Settings, ready: Callable[[str, Archive], None], *, verbose:
         )
         config = uvicorn.Config(
             app,
+            http=Punctual,
             access_log=verbose,
             log_config=None,
             server_header=False,

@@ -38,7 +38,10 @@ class Site:
         return self.archive.engine.url.render_as_string(hide_password=False)
 
 
-def site_of(request: Request) -> Site:
-    """Return what all requests share; also a dependency: ``site: Annotated[Site, Depends(site_of)]``."""
+async def site_of(request: Request) -> Site:
+    """Return what all requests share, as a dependency: ``site: Annotated[Site, Depends(site_of)]``.
+
+    It waits for nothing, but FastAPI takes every other function to a thread and back.
+    """
     site: Site = request.app.state.site
     return site

@@ -35,7 +35,7 @@ def _text(description: str) -> object:
 @router.post(
     "/api/uploads",
     status_code=202,
-    responses=problems(400, 401, 403, 408, 413, 422, 503),
+    responses=problems(400, 401, 403, 408, 413, 422, 429, 503),
     dependencies=[token_wanted],
     summary="Send a job log",
 )

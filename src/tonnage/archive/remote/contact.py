@@ -14,10 +14,11 @@ from tonnage.archive.export import record
 from tonnage.archive.identity import Identities
 from tonnage.archive.importing import import_source
 from tonnage.archive.recall import Wanted
+from tonnage.archive.remote.calling import AwayError
 from tonnage.archive.remote.posting import MOST
 from tonnage.archive.remote.reading import past_of
 from tonnage.archive.remote.server import Server
-from tonnage.archive.remote.spool import Sent, Spool
+from tonnage.archive.remote.spool import BusyError, Sent, Spool
 from tonnage.archive.store import Archive
 from tonnage.archive.url import is_remote
 from tonnage.errors import TonnageError
@@ -28,7 +29,7 @@ from tonnage.logs.sources import Source
 __all__ = ["Contact", "contact", "said_of"]
 
 _AT_ONCE = 10.0  # seconds that a run waits at its start for what waits here to be sent
-_PATIENT = 20.0  # seconds that a server which does not answer at a run's end is tried again
+_PATIENT = 10.0  # seconds that a server which does not answer at a run's end is tried again: it may be restarting
 _ANSWER = 120.0  # seconds in which a server must have said what it knows
 
 
@@ -107,8 +108,11 @@ class _Remote(Contact):
         """Send what waits; one that is not patient tries once, and goes on."""
         if not patient and not self._spool.files():
             return []
-        sent = self._spool.send(_PATIENT) if patient else self._spool.send(0.0, most_seconds=_AT_ONCE)
-        self._away = sent.problem is not None
+        seconds = _PATIENT if patient and not self._away else 0.0  # a server that was away is not just restarting
+        sent = self._spool.send(seconds, most_seconds=None if patient else _AT_ONCE)
+        self._away = isinstance(sent.problem, AwayError)
+        if not patient and isinstance(sent.problem, BusyError):
+            return []
         return said_of(self._server, self._spool, sent)
 
 

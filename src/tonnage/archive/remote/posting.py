@@ -127,6 +127,6 @@ def _acknowledged(server: Server, answer: object, count: int) -> tuple[int, int]
     """Return what a server says that it did; a page that anybody could have sent acknowledges nothing."""
     if isinstance(answer, dict):
         stored, duplicates = answer.get("stored"), answer.get("duplicates")
-        if type(stored) is int and type(duplicates) is int and stored >= 0 and stored + duplicates == count:
+        if type(stored) is int and type(duplicates) is int and 0 <= stored <= count == stored + duplicates:
             return stored, duplicates
     raise AwayError(f"{server}: does not say that it stored anything", hint="is it a server of tonnage serve?")

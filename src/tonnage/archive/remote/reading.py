@@ -3,15 +3,18 @@
 from collections.abc import Iterator, Sequence
 
 from tonnage.archive.filters import written
+from tonnage.archive.reading import find
 from tonnage.archive.recall import Wanted
-from tonnage.archive.remote.calling import call, read
+from tonnage.archive.remote.calling import RefusedError, call, read
 from tonnage.archive.remote.server import Server
 from tonnage.archive.search import EVERYTHING, Search
+from tonnage.archive.store import Archive
+from tonnage.archive.url import is_remote
 from tonnage.archive.wire import attempt_of, parsed, text_of
 from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import Attempt
 
-__all__ = ["find_there", "past_of"]
+__all__ = ["find_at", "find_there", "past_of"]
 
 _LONGEST_LINE = 64 * 2**20
 
@@ -35,8 +38,27 @@ def find_there(
     query += [("sort", sort)] if sort else []
     query += [("reverse", "true")] if reverse else []
     query += [("limit", str(limit))] if limit else []
-    with call(server, "GET", "/api/attempts.jsonl", query=query, seconds=86_400.0) as response:
-        yield from _attempts(server, read(server, response))
+    try:
+        with call(server, "GET", "/api/attempts.jsonl", query=query, seconds=86_400.0) as response:
+            yield from _attempts(server, read(server, response))
+    except RefusedError as error:  # the question is wrong, as it would be here
+        raise InputError(str(error), hint=error.hint) from None
+
+
+def find_at(
+    url: str | None,
+    search: Search = EVERYTHING,
+    *,
+    sort: str | None = None,
+    reverse: bool = False,
+    limit: int | None = None,
+) -> Iterator[Attempt]:
+    """Yield the attempts of an archive that are searched for, wherever it is."""
+    if is_remote(url):
+        yield from find_there(Server.of(url), search, sort=sort, reverse=reverse, limit=limit)
+        return
+    with Archive.open(url) as archive:
+        yield from find(archive, search, sort=sort, reverse=reverse, limit=limit)
 
 
 def _attempts(server: Server, pieces: Iterator[bytes]) -> Iterator[Attempt]:

@@ -18,9 +18,13 @@ from tonnage.archive.wire import parsed, text_of
 from tonnage.errors import InputError, TonnageError
 from tonnage.whole import WholeFile
 
-__all__ = ["Sent", "Spool"]
+__all__ = ["BusyError", "Sent", "Spool"]
 
 _LEFT_OVER = 3600.0  # seconds after which nobody writes a file any more that has no name yet
+
+
+class BusyError(TonnageError):
+    """Another process of this user sends what waits here."""
 
 
 @dataclass(slots=True)
@@ -150,7 +154,7 @@ class Spool:
             until = time.monotonic() + seconds
             while not _locked(descriptor):
                 if time.monotonic() > until:
-                    raise TonnageError(f"{self.server}: another process is sending to it")
+                    raise BusyError(f"{self.server}: another process is sending to it")
                 time.sleep(0.1)
             yield
         finally:

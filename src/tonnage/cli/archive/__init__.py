@@ -15,6 +15,7 @@ _SUBCOMMANDS = {
     "forget": "forget",
     "check": "check",
     "migrate": "migrate",
+    "send": "send",
 }
 
 
@@ -35,7 +36,7 @@ archive = _Archive(
     help="""Keep what every job used, and look it up.
 
     The archive is a file of yours unless --archive or TONNAGE_ARCHIVE names another: sqlite:///FILE, or
-    postgresql://USER@HOST/DATABASE for a team.
+    postgresql://USER@HOST/DATABASE or http://SERVER:PORT for a team.
 
     \b
     Example: tonnage archive import trace.txt

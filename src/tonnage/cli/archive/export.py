@@ -27,12 +27,12 @@ def command(url: str | None, search: "Search", output: Path, format: str | None)
     \b
     Example: tonnage archive export --since 365d -o jobs.parquet
     """
-    from tonnage.archive import Archive, export, find
+    from tonnage.archive import export
+    from tonnage.archive.remote import find_at
 
     chosen = format or _ENDINGS.get(output.suffix.lower())
     if chosen is None:
         raise InputError(f"{output}: the ending names no format", hint=f"one of {', '.join(_ENDINGS)}, or --format")
     output = Path("/dev/stdout") if str(output) == "-" else output
-    with Archive.open(url) as archive:
-        count = export(find(archive, search), output, chosen)
+    count = export(find_at(url, search), output, chosen)
     click.echo(f"{output}: {count:,} jobs", err=True)

@@ -12,6 +12,7 @@ from tonnage.cli.archive.options import archive_option
 from tonnage.cli.options import json_option, print_json, printable
 from tonnage.cli.sources import Reading, source_options
 from tonnage.cli.tables import counted
+from tonnage.errors import InputError
 from tonnage.written import pairs
 
 if TYPE_CHECKING:
@@ -53,7 +54,11 @@ def command(
              tonnage archive import jobs.csv --columns memory=peak_kb --units memory=KiB
     """
     from tonnage.archive import Archive
+    from tonnage.archive.url import is_remote, remote_url
 
+    if is_remote(url):
+        hint = f"or send them with a browser: {remote_url(url)}/upload"
+        raise InputError("logs are imported where the archive is, not over its server", path=remote_url(url), hint=hint)
     reports: list[Report] = []
     fields = pairs(field, "--field")
     sources = reading.sources(texts)

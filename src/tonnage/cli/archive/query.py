@@ -37,22 +37,21 @@ def command(
     Example: tonnage archive query --category align --where 'memory>4GB' --sort memory
              tonnage archive query --outcome exhausted --since 30d --csv --limit 0 > exhausted.csv
     """
-    from tonnage.archive import Archive, find, record
+    from tonnage.archive import record
     from tonnage.archive.export import csv_lines
+    from tonnage.archive.remote import find_at
 
     if as_csv and as_json:
         raise click.UsageError("--csv and --json both say how to print; give one of them")
     limit = limit if limit is not None else 0 if as_csv else 50
-    with Archive.open(url) as archive:
-        # One more than is shown tells whether there are more.
-        found = find(
-            archive, search, sort=sort, reverse=reverse, limit=limit + 1 if limit and not as_csv else limit or None
-        )
-        if as_csv:
-            for data in csv_lines(found):
-                sys.stdout.write(data.decode())
-            return
-        attempts = list(found)
+    # One more than is shown tells whether there are more.
+    most = limit + 1 if limit and not as_csv else limit or None
+    found = find_at(url, search, sort=sort, reverse=reverse, limit=most)
+    if as_csv:
+        for data in csv_lines(found):
+            sys.stdout.write(data.decode())
+        return
+    attempts = list(found)
     more = bool(limit) and len(attempts) > limit
     attempts = attempts[:limit] if limit else attempts
     if as_json:

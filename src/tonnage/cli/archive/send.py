@@ -1,0 +1,45 @@
+"""``tonnage archive send``: what waits here for an archive on a server."""
+
+import click
+
+from tonnage.cli.archive.options import archive_option
+from tonnage.cli.options import json_option, print_json, printable
+from tonnage.cli.tables import counted
+from tonnage.errors import InputError
+
+__all__ = ["command"]
+
+_PATIENT = 3.0  # seconds that a server which does not answer is tried again: somebody waits for this
+
+
+@click.command("send")
+@archive_option
+@click.option("--refused", is_flag=True, help="Also what the server refused before: it may have changed its mind.")
+@json_option
+def command(url: str | None, refused: bool, as_json: bool) -> int:
+    """Send what runs measured while the server of the archive was away; exit status 1 if something still waits.
+
+    The next run with the same archive does so, too.
+
+    \b
+    Example: tonnage archive send --archive http://jobs.example.org:8000
+    """
+    from tonnage.archive.remote import Server, said_of
+    from tonnage.archive.remote.spool import Spool
+    from tonnage.archive.url import is_remote
+
+    if not is_remote(url):
+        raise InputError("only an archive on a server is sent something", hint="--archive http://SERVER:PORT")
+    server = Server.of(url)
+    spool = Spool(server)
+    if refused:
+        spool.take_back()
+    sent = spool.send(_PATIENT)
+    for problem in said_of(server, spool, sent):
+        click.echo(printable(f"tonnage: {problem}"), err=True)
+    if as_json:
+        counts = {"stored": sent.stored, "duplicates": sent.duplicates, "refused": sent.refused}
+        print_json({"archive": server.url, **counts, "waiting": sent.waiting})
+    else:
+        click.echo(f"{server}: {counted(sent.stored + sent.duplicates, 'attempt')} sent, {sent.waiting:,} waiting")
+    return 1 if sent.waiting else 0
