@@ -118,6 +118,7 @@ def _of_run(run: "RunFolder", reading: Reading, by: str) -> "tuple[Subject, Mate
 
 
 def _of_source(text: str, reading: Reading, by: str) -> "tuple[Subject, Material]":
+    from tonnage.archive.url import is_archive, shown
     from tonnage.report.material import Gathering
     from tonnage.report.subject import Subject
 
@@ -130,8 +131,10 @@ def _of_source(text: str, reading: Reading, by: str) -> "tuple[Subject, Material
             yield from reading.attempts(source)
 
     material = Gathering(by, workflow).gather(attempts())
-    title = names[0] if len(names) == 1 else text
-    return Subject(kind="jobs", title=title, by=by, workflow=workflow), material
+    title = names[0] if len(names) == 1 else shown(text)
+    return Subject(
+        kind="jobs", title=title if is_archive(text) else Path(title).name or title, by=by, workflow=workflow
+    ), material
 
 
 def _made() -> str:

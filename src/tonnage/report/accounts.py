@@ -58,6 +58,7 @@ def accounts_of(material: Material, machine: Mapping[Resource, float]) -> tuple[
             by_category(np.where(counted, used, 0.0) * seconds),
             machine.get(resource, 0.0) * done_times,
             peaks * done_times,
+            by_category(np.where(known & done & ~measured, given, 0.0) * seconds),
         )
     found = [
         Sums(

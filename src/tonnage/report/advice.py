@@ -23,6 +23,7 @@ _WORTH = 0.1
 """What saves a smaller part of what was given is not worth a sentence."""
 _LITTLE = 0.02
 """What saves a smaller part of all that was given neither."""
+_NOTICED = 0.01
 _ALL_OF_IT = 0.7
 _ORDER = (Resource.MEMORY, Resource.DISK, Resource.CORES)
 
@@ -42,6 +43,11 @@ class Saving:
     def amount(self) -> float:
         """How much less that is, times seconds."""
         return self.before - self.after
+
+    @property
+    def is_worth_it(self) -> bool:
+        """Whether it saves more than what nobody would notice."""
+        return self.amount > _NOTICED * self.before
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,9 +142,12 @@ def _sized(histories: Mapping[str, History], plan: Plan, subject: Subject) -> li
 
 
 def next_time(report: Report, category: str, resource: Resource) -> str:
-    """Say what is recommended, where something else was given."""
+    """Say what is recommended, where something else was given that takes more."""
     sized = report.sized.get((category, resource))
     made = report.material.made.get((category, resource))
+    saving = report.savings.get((category, resource))
     if sized is None or made is None or sized.decision.ladder == made.decision.ladder:
+        return ""
+    if saving is not None and not saving.is_worth_it:
         return ""
     return f"Next time: {ladder_text(resource, sized.decision.ladder)}. {sized.decision.reason}."

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ __all__ = [
     "given_of",
     "outcomes_of",
     "seconds_of",
+    "wasted_of",
 ]
 
 GIVEN = (Resource.CORES, Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
@@ -40,7 +41,7 @@ RUNNING = len(Outcome)
 TASKS_IN_TABLE = 2_000
 _SAMPLE = 3_000
 _LANES = 2_000
-_SLOWEST = 50
+_SLOWEST = 10
 _AGAIN = 20_000
 _OUTCOMES = {outcome: number for number, outcome in enumerate(Outcome)}
 _RESOURCES = {resource: number for number, resource in enumerate(Resource)}
@@ -94,9 +95,12 @@ class Material:
     made: Mapping[tuple[str, Resource], Made]
     tasks: int
     """How many different tasks these are, as far as is known."""
-    wasteful: list[Attempt]
-    """Those that wasted the most memory, the worst first; where nobody knows what was given, those that used most."""
-    by_waste: bool
+    ranked: list[Attempt]
+    """Those that wasted the most memory, the worst first; where that is not known, `ranked_by` says what counts.
+
+    At the end stand those of which even that is not known.
+    """
+    ranked_by: Literal["waste", "use", "time"]
     slowest: list[Attempt]
     sample: list[Attempt]
     """Some by chance, with known memory and time."""
@@ -121,11 +125,9 @@ class Material:
         found: NDArray[np.bool_] = (self.outcome == _OUTCOMES[Outcome.DONE]) | (self.outcome == -1)
         return found
 
-    @property
-    def timed(self) -> NDArray[np.bool_]:
-        """Of which it is known when they ran."""
-        found: NDArray[np.bool_] = np.isfinite(self.started) & np.isfinite(self.ended)
-        return found
+    def needed(self, resource: Resource) -> FloatArray:
+        """What attempts used for something: those that did not succeed used nothing."""
+        return np.where(self.done | self.running, self.used[resource], np.nan)
 
 
 def given_of(attempt: Attempt, resource: Resource) -> float | None:
@@ -142,6 +144,14 @@ def seconds_of(attempt: Attempt) -> float | None:
     if attempt.started is not None and attempt.ended is not None:
         return max(0.0, attempt.ended - attempt.started)
     return attempt.used.wall_time
+
+
+def wasted_of(attempt: Attempt) -> float | None:
+    """Return how much memory an attempt had and did not use, times seconds; None where nobody knows."""
+    given, used, seconds = given_of(attempt, Resource.MEMORY), attempt.used.memory, seconds_of(attempt)
+    if given is None or seconds is None or (attempt.finished and used is None):
+        return None
+    return max(0.0, given - (used or 0.0 if attempt.finished else 0.0)) * seconds
 
 
 class Gathering:
@@ -166,7 +176,7 @@ class Gathering:
         self._amounts: dict[tuple[str, Resource], set[float]] = {}
         self._wasteful = _Largest(TASKS_IN_TABLE)
         self._hungry = _Largest(TASKS_IN_TABLE)
-        self._slowest = _Largest(_SLOWEST)
+        self._slowest = _Largest(TASKS_IN_TABLE)
         self._sample = _Sample(_SAMPLE)
         self._everything: list[Attempt] | None = []
         self._again: list[Attempt] = []
@@ -246,19 +256,23 @@ class Gathering:
                 self._everything = None
         if (not attempt.finished or attempt.number > 1) and len(self._again) < _AGAIN:
             self._again.append(attempt)
-        if not ended or seconds != seconds:  # noqa: PLR0124 (not a number)
+        if not ended:
             return
-        given, used = given_of(attempt, Resource.MEMORY), attempt.used.memory
-        needed = (used or 0.0) * seconds if attempt.finished else 0.0
-        if given is not None:
-            self._wasteful.offer(max(0.0, given * seconds - needed), attempt)
-        self._hungry.offer((used or 0.0) * seconds, attempt)
+        if seconds != seconds:  # noqa: PLR0124 (not a number)
+            self._slowest.offer(-1.0, attempt)  # last
+            return
         self._slowest.offer(seconds, attempt)
+        wasted, used = wasted_of(attempt), attempt.used.memory
+        if wasted is not None:
+            self._wasteful.offer(wasted, attempt)
         if used is not None:
+            self._hungry.offer(used * seconds, attempt)
             self._sample.offer(attempt)
 
     def _material(self, records: Records) -> Material:
-        by_waste = bool(len(self._wasteful))
+        by: Literal["waste", "use", "time"] = "waste" if len(self._wasteful) else "use" if len(self._hungry) else "time"
+        first = {"waste": self._wasteful, "use": self._hungry, "time": self._slowest}[by].found()
+        slowest, there = self._slowest.found(), {id(one) for one in first}
         numbers = {name: np.array(values) for name, values in self._numbers.items()}
         floats = {name: np.array(values) for name, values in self._floats.items()}
         return Material(
@@ -279,9 +293,9 @@ class Gathering:
             input_bytes=floats["input_bytes"],
             made={key: Made(one, len(self._amounts[key])) for key, one in self._made.items()},
             tasks=len(self._tasks) + self._nameless,
-            wasteful=(self._wasteful if by_waste else self._hungry).found(),
-            by_waste=by_waste,
-            slowest=self._slowest.found(),
+            ranked=[*first, *(one for one in slowest if id(one) not in there)][:TASKS_IN_TABLE],
+            ranked_by=by,
+            slowest=[one for one in slowest if seconds_of(one) is not None][:_SLOWEST],
             sample=self._sample.found,
             everything=self._everything,
             again=self._again,

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from tonnage.jobs import Attempt, Resource
 from tonnage.report.facts import Report
-from tonnage.report.material import given_of, seconds_of
-from tonnage.report.told import hours, said, shown
+from tonnage.report.material import given_of, seconds_of, wasted_of
+from tonnage.report.told import hours, name_of, said, shown
 from tonnage.size.records import group_of
 
 __all__ = ["outcome_of", "task_rows"]
@@ -42,7 +42,7 @@ def _text(cell: object) -> object:
 def outcome_of(attempt: Attempt) -> str:
     """Say how an attempt ended."""
     if attempt.exhausted is not None:
-        return f"{attempt.exhausted} exhausted"
+        return f"{name_of(attempt.exhausted)} exhausted"
     if attempt.outcome is None:
         return ""
     if attempt.exit_status:
@@ -53,9 +53,7 @@ def outcome_of(attempt: Attempt) -> str:
 def _row(attempt: Attempt, by: str) -> list[object]:
     seconds, memory = seconds_of(attempt), Resource.MEMORY
     given, used = given_of(attempt, memory), attempt.used.memory
-    wasted = None
-    if given is not None and seconds is not None:
-        wasted = max(0.0, given - ((used or 0.0) if attempt.finished else 0.0)) * seconds
+    wasted = wasted_of(attempt)
     return [
         said(attempt.task or attempt.native_id or "", 120),
         said(group_of(attempt, by), 80),
