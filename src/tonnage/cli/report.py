@@ -131,10 +131,9 @@ def _of_source(text: str, reading: Reading, by: str) -> "tuple[Subject, Material
             yield from reading.attempts(source)
 
     material = Gathering(by, workflow).gather(attempts())
-    title = names[0] if len(names) == 1 else shown(text)
-    return Subject(
-        kind="jobs", title=title if is_archive(text) else Path(title).name or title, by=by, workflow=workflow
-    ), material
+    name = names[0] if len(names) == 1 else text
+    title = shown(name) if is_archive(text) else Path(name).name or name
+    return Subject(kind="jobs", title=title, by=by, workflow=workflow), material
 
 
 def _made() -> str:

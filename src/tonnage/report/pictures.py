@@ -193,9 +193,9 @@ def workflow_pictures(report: Report, pictures: Pictures) -> list[Picture]:
     if len(workflow) > MOST_TASKS:
         caption = f"{counted(len(workflow), 'task')} by category, with how many of them wait for how many others."
         return found + pictures.add("The workflow", category_graph(workflow, report.palette), caption)
-    busy = times.busy if times is not None else np.zeros(len(workflow))
+    busy, short = times.busy if times is not None else np.zeros(len(workflow)), report.palette.short
     texts = [
-        f"{plain(report.palette.short(task.name))} ({plain(report.palette.short(task.category))}){': ' + format_seconds(float(seconds)) if seconds else ''}"
+        f"{plain(short(task.name))} ({plain(short(task.category))}){': ' + format_seconds(float(seconds)) if seconds else ''}"
         for task, seconds in zip(workflow.tasks, busy, strict=True)
     ]
     path = [step.place for step in chain.steps] if chain is not None else []
@@ -208,11 +208,11 @@ def workflow_pictures(report: Report, pictures: Pictures) -> list[Picture]:
 
 def peaks_pictures(report: Report, pictures: Pictures) -> list[Picture]:
     """Return memory against run time, coloured by category, and where jobs have labels, by label."""
-    sample, by = report.material.sample, report.subject.by
+    sample, by, short = report.material.sample, report.subject.by, report.palette.short
     seconds = np.array([seconds_of(one) or 0.0 for one in sample])
     memory = np.array([float(one.used.memory or 0.0) for one in sample])
     texts = [
-        f"{plain(report.palette.short(one.task or one.native_id or ''))}: {Resource.MEMORY.shown(amount)} in {format_seconds(time)}"
+        f"{plain(short(one.task or one.native_id or ''))}: {Resource.MEMORY.shown(amount)} in {format_seconds(time)}"
         for one, amount, time in zip(sample, memory.tolist(), seconds.tolist(), strict=True)
     ]
     caption = (

@@ -113,7 +113,7 @@ def view_of(report: Report, made: str) -> View:
         over_time=pictures_over_time(report, pictures),
         category_header=[
             *("attempts", "not done", "run time", "memory given", "memory wasted"),
-            *("first given" if report.material.made else "recommended first", "could save"),
+            *("first given" if report.material.made else "recommended", "could save"),
         ],
         categories=categories,
         more_categories=more,
@@ -200,7 +200,7 @@ def _facts(report: Report) -> list[Fact]:
 
 
 def _accounts(report: Report) -> list[list[str]]:
-    """Return what was given, used and saved, as `tonnage run` prints it at its end; columns that know nothing are left out."""
+    """Return what was given, used and saved, as `tonnage run` prints it; columns that know nothing are left out."""
     rows = [["", "given", "used", "wasted", "against whole machines", "against max-seen"]]
     for resource in SHARED:
         account = report.total.accounts[resource]

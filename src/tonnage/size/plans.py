@@ -138,4 +138,6 @@ def counted(jobs: int) -> str:
 
 def percent(fraction: float) -> str:
     """Print a part; what is not nothing is not printed as nothing, nor what is not all as all."""
-    return f"{fraction:.1%}" if 0 < fraction < 0.005 or 0.995 <= fraction < 1 else f"{fraction:.0%}"
+    if 0 < fraction < 0.005 or 0.995 <= fraction < 1:
+        return f"{min(max(fraction, 0.001), 0.999):.1%}"
+    return f"{fraction:.0%}"
