@@ -72,10 +72,9 @@ def savings(
         usage = Usage.of(histories[one.category], resource)
         peaks = np.minimum(usage.peaks, one.decision.ladder[-1])
         after = cost(one.decision.ladder, Histogram.of(peaks, usage.seconds)).paid
-        account = sums[one.category].accounts.get(resource)
-        known = account is not None and account.given > 0
-        before = account.given if account is not None and known else after + one.saved
-        found[one.category, resource] = Saving(one, before, after, known)
+        before = sums[one.category].sized.get(resource, 0.0)
+        known = before > 0
+        found[one.category, resource] = Saving(one, before if known else after + one.saved, after, known)
     return found
 
 

@@ -7,8 +7,9 @@ from tonnage.errors import InputError
 from tonnage.jobs import Decision, History, Resource
 from tonnage.report.accounts import Sums, accounts_of, covered
 from tonnage.report.advice import Advice, Saving, advise, savings
+from tonnage.report.columns import outcomes_of
 from tonnage.report.figures.basics import Palette
-from tonnage.report.material import Material, outcomes_of
+from tonnage.report.material import Material
 from tonnage.report.paths import Chain, critical_chain
 from tonnage.report.retries import Climb, Reason, climbs, reasons
 from tonnage.report.subject import Subject

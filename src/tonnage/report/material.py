@@ -6,7 +6,6 @@ A million attempts take some hundred megabytes here and a few seconds; what the 
 import heapq
 import random
 from array import array
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
@@ -15,35 +14,31 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.jobs import Attempt, Decision, Outcome, Resource
+from tonnage.jobs import Attempt, Decision, Resource
+from tonnage.report.columns import OUTCOMES, RUNNING, Columns
 from tonnage.report.figures.basics import FloatArray
 from tonnage.size.records import Records, collect, group_of
 from tonnage.workflow import Workflow
 
 __all__ = [
     "GIVEN",
-    "RUNNING",
     "TASKS_IN_TABLE",
     "Gathering",
     "Made",
     "Material",
     "Times",
     "given_of",
-    "outcomes_of",
     "seconds_of",
     "wasted_of",
 ]
 
 GIVEN = (Resource.CORES, Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
 """What an attempt can be given."""
-RUNNING = len(Outcome)
-"""The outcome of what has none yet."""
 TASKS_IN_TABLE = 2_000
 _SAMPLE = 3_000
 _LANES = 2_000
 _SLOWEST = 10
 _AGAIN = 20_000
-_OUTCOMES = {outcome: number for number, outcome in enumerate(Outcome)}
 _RESOURCES = {resource: number for number, resource in enumerate(Resource)}
 _NAN = float("nan")
 
@@ -69,28 +64,16 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Material:
-    """Attempts in the order in which they came; arrays with one number an attempt, NaN is unknown."""
+class Material(Columns):
+    """Attempts as columns, and with each what only a report wants to know."""
 
     records: Records
     """Those that have ended, as whoever sizes jobs wants them."""
-    categories: tuple[str, ...]
-    category: NDArray[np.int64]
     labels: tuple[str, ...]
     label: NDArray[np.int64]
     """Which of the labels an attempt has; -1 is none."""
-    number: NDArray[np.int64]
-    submitted: FloatArray
-    started: FloatArray
-    ended: FloatArray
-    seconds: FloatArray
-    outcome: NDArray[np.int8]
-    """Its place in `Outcome`; RUNNING for what has not ended, -1 where it is unknown."""
     exhausted: NDArray[np.int8]
     """The place of the exhausted resource in `Resource`, or -1."""
-    given: Mapping[Resource, FloatArray]
-    """What it was allocated, or where that is not known what it requested."""
-    used: Mapping[Resource, FloatArray]
     input_bytes: FloatArray
     made: Mapping[tuple[str, Resource], Made]
     tasks: int
@@ -109,25 +92,6 @@ class Material:
     again: list[Attempt]
     """Those that did not succeed, or came after one that did not."""
     times: Times | None
-
-    def __len__(self) -> int:
-        return len(self.category)
-
-    @property
-    def running(self) -> NDArray[np.bool_]:
-        """Which of them have not ended."""
-        found: NDArray[np.bool_] = self.outcome == RUNNING
-        return found
-
-    @property
-    def done(self) -> NDArray[np.bool_]:
-        """Which of them succeeded, as far as is known."""
-        found: NDArray[np.bool_] = (self.outcome == _OUTCOMES[Outcome.DONE]) | (self.outcome == -1)
-        return found
-
-    def needed(self, resource: Resource) -> FloatArray:
-        """What attempts used for something: those that did not succeed used nothing."""
-        return np.where(self.done | self.running, self.used[resource], np.nan)
 
 
 def given_of(attempt: Attempt, resource: Resource) -> float | None:
@@ -207,7 +171,7 @@ class Gathering:
         label = attempt.label
         numbers["label"].append(-1 if label is None else self._labels.setdefault(label, len(self._labels)))
         numbers["number"].append(attempt.number)
-        outcome = RUNNING if now is not None else -1 if attempt.outcome is None else _OUTCOMES[attempt.outcome]
+        outcome = RUNNING if now is not None else -1 if attempt.outcome is None else OUTCOMES[attempt.outcome]
         numbers["outcome"].append(outcome)
         numbers["exhausted"].append(-1 if attempt.exhausted is None else _RESOURCES[attempt.exhausted])
         floats["submitted"].append(_NAN if attempt.submitted is None else attempt.submitted)
@@ -372,10 +336,3 @@ class _Sample:
         place = int(self._chance.random() * self._seen)
         if place < self._room:
             self.found[place] = attempt
-
-
-def outcomes_of(material: Material) -> Counter[str]:
-    """Return how many attempts ended how."""
-    names = {-1: "unknown", RUNNING: "running", **{number: str(one) for one, number in _OUTCOMES.items()}}
-    values, counts = np.unique(material.outcome, return_counts=True)
-    return Counter({names[int(value)]: int(number) for value, number in zip(values, counts, strict=True)})

@@ -195,8 +195,8 @@ def workflow_pictures(report: Report, pictures: Pictures) -> list[Picture]:
         return found + pictures.add("The workflow", category_graph(workflow, report.palette), caption)
     busy, short = times.busy if times is not None else np.zeros(len(workflow)), report.palette.short
     texts = [
-        f"{plain(short(task.name))} ({plain(short(task.category))}){': ' + format_seconds(float(seconds)) if seconds else ''}"
-        for task, seconds in zip(workflow.tasks, busy, strict=True)
+        f"{plain(short(task.name))} ({plain(short(task.category))})" + (f": {format_seconds(took)}" if took else "")
+        for task, took in zip(workflow.tasks, busy.tolist(), strict=True)
     ]
     path = [step.place for step in chain.steps] if chain is not None else []
     return found + pictures.add(

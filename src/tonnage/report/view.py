@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 import numpy as np
 
 from tonnage.jobs import Resource
+from tonnage.report.columns import outcomes_of
 from tonnage.report.facts import Report
 from tonnage.report.figures.basics import Figure
-from tonnage.report.material import outcomes_of
 from tonnage.report.pictures import (
     Picture,
     Pictures,

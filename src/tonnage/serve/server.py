@@ -43,7 +43,7 @@ def serve(settings: Settings, ready: Callable[[str, Archive], None], *, verbose:
         try:
             uvicorn.Server(config).run(sockets=[listening])
         finally:
-            app.state.site.workshop.close()
+            app.state.site.close()
 
 
 def _listen(settings: Settings) -> socket.socket:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from fastapi import Request
 
 from tonnage.archive import Archive
+from tonnage.serve.kept import Kept
 from tonnage.serve.settings import Settings
 from tonnage.serve.work import Workshop
 
@@ -18,11 +19,19 @@ class Site:
     settings: Settings
     archive: Archive
     workshop: Workshop = field(default_factory=Workshop)
+    reports: Workshop = field(default_factory=Workshop)
+    """Makes reports, for which somebody waits: they do not stand behind an import of a million rows."""
+    kept: Kept = field(default_factory=Kept)
 
     @property
     def archive_url(self) -> str:
         """Where the archive is, for a process that opens it by itself; never to be shown: it may hold a password."""
         return self.archive.engine.url.render_as_string(hide_password=False)
+
+    def close(self) -> None:
+        """Stop all that is under way."""
+        self.workshop.close()
+        self.reports.close()
 
 
 def site_of(request: Request) -> Site:
