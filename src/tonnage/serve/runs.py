@@ -23,7 +23,7 @@ __all__ = ["router"]
 router = APIRouter()
 _Site = Annotated[Site, Depends(site_of)]
 _NOWHERE = "there is no run of this name, neither here nor in the archive"
-_Id = Annotated[str, Query(min_length=1, max_length=1000, description="What the run is called.")]
+_Id = Annotated[str, Query(min_length=1, max_length=1000, pattern=r"^[^\x00]*$", description="What the run is called.")]
 
 
 class Line(BaseModel):
