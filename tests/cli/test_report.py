@@ -224,7 +224,7 @@ def test_retries_stand_there_with_what_was_given_and_why(place: Place) -> None:
     assert report(place).status == 0
     found = text_of(page(place))
     assert "align memory exhausted 1" in found
-    assert "1 GB (1 times)" in found
+    assert "1 GB (1×)" in found
     assert "1 GB: memory exhausted → 3 GB: done" in found
     assert "merge failed 1" in found
 

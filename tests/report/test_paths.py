@@ -20,11 +20,8 @@ def test_the_critical_path_is_the_one_that_networkx_finds(
 ) -> None:
     size, edges = graph
     tries = data.draw(st.lists(st.lists(st.integers(1, 100), max_size=3), min_size=size, max_size=size))
-    workflow = Workflow.build(
-        "w",
-        [Task(f"t{place}", category="c") for place in range(size)],
-        tuple(zip(*edges, strict=True)) if edges else ((), ()),
-    )
+    tasks = [Task(f"t{place}", category="c") for place in range(size)]
+    workflow = Workflow.build("w", tasks, ([one for one, _ in edges], [other for _, other in edges]))
     attempts = [
         Attempt(
             task=f"t{place}",

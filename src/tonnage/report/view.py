@@ -131,9 +131,9 @@ def view_of(report: Report, made: str) -> View:
         peaks=peaks_pictures(report, pictures),
         peaks_note=_peaks_note(report),
         ranked_header=[header[place] for place in few],
-        wasteful=[_shortened(report, [row[place] for place in few]) for row in rows[: min(_RANKED, len(ranked))]],
+        wasteful=[[row[place] for place in few] for row in rows[: min(_RANKED, len(ranked))]],
         wasteful_title=_RANKED_BY[report.material.ranked_by],
-        slowest=[_shortened(report, [row[place] for place in few]) for row in rows[len(ranked) :]],
+        slowest=[[row[place] for place in few] for row in rows[len(ranked) :]],
         table_header=header,
         table_rows=rows[: len(ranked)],
         table_note=_table_note(report),
@@ -161,7 +161,7 @@ def _lead(report: Report) -> str:
 def _notes(report: Report) -> list[str]:
     notes = [*report.subject.notes]
     if report.palette.beginning:
-        notes.append(f"Names of categories begin with {report.palette.beginning}, which is left out below.")
+        notes.append(f"Names begin with {report.palette.beginning}, which is left out below.")
     return notes
 
 
@@ -220,11 +220,6 @@ def _accounts(report: Report) -> list[list[str]]:
     return [[row[place] for place in filled] for row in rows]
 
 
-def _shortened(report: Report, row: list[object]) -> list[object]:
-    """Return a row for a small table: names without what all begin with."""
-    return [said(report.palette.short(cell), 60) if isinstance(cell, str) and cell else cell for cell in row]
-
-
 def _categories(report: Report, pictures: Pictures) -> tuple[list[Category], str]:
     found = []
     for place, (name, sums) in enumerate(report.sums.items()):
@@ -263,9 +258,8 @@ def _told(report: Report, name: str) -> str:
 def _reasons(report: Report) -> list[list[tuple[str, float | None]]]:
     rows: list[list[tuple[str, float | None]]] = []
     for one in report.reasons:
-        given = "; ".join(
-            f"{one.resource.shown(amount)} ({many:,} times)" for amount, many in one.amounts if one.resource is not None
-        )
+        resource = one.resource
+        given = "; ".join(f"{resource.shown(amount)} ({many:,}×)" for amount, many in one.amounts) if resource else ""
         decision = report.decision(one.category, one.resource) if one.resource is not None else None
         ladder = ladder_text(decision.resource, decision.ladder) if decision is not None else ""
         rows.append(
