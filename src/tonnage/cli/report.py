@@ -75,7 +75,7 @@ def report(
     from dataclasses import replace
 
     from tonnage.report.facts import report_on
-    from tonnage.report.page import need_pages, write_page
+    from tonnage.report.page import made_by, need_pages, write_page
     from tonnage.size import Plan
 
     need_pages()
@@ -84,7 +84,7 @@ def report(
     subject, material = _of_source(text, reading, by) if run is None else _of_run(run, reading, by)
     subject = replace(subject, machine={**subject.machine, **chosen})
     found = report_on(subject, material, Plan(strategy=strategy, machine=subject.machine))
-    size = write_page(found, output, _made())
+    size = write_page(found, output, made_by("report"))
     if as_json:
         print_json({"report": str(output), "bytes": size, **found.facts()})
     else:
@@ -118,6 +118,7 @@ def _of_run(run: "RunFolder", reading: Reading, by: str) -> "tuple[Subject, Mate
 
 
 def _of_source(text: str, reading: Reading, by: str) -> "tuple[Subject, Material]":
+    from tonnage.archive.url import is_archive, shown
     from tonnage.report.material import Gathering
     from tonnage.report.subject import Subject
 
@@ -130,14 +131,6 @@ def _of_source(text: str, reading: Reading, by: str) -> "tuple[Subject, Material
             yield from reading.attempts(source)
 
     material = Gathering(by, workflow).gather(attempts())
-    title = names[0] if len(names) == 1 else text
+    name = names[0] if len(names) == 1 else text
+    title = shown(name) if is_archive(text) else Path(name).name or name
     return Subject(kind="jobs", title=title, by=by, workflow=workflow), material
-
-
-def _made() -> str:
-    """Say when the page was made, and with what."""
-    from datetime import UTC, datetime
-
-    from tonnage import __version__
-
-    return f"Made by tonnage report {__version__} on {datetime.now(UTC):%d %B %Y at %H:%M} UTC."

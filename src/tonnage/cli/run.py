@@ -17,6 +17,7 @@ from tonnage.written import amounts, pairs
 
 if TYPE_CHECKING:
     from tonnage.jobs import Resource
+    from tonnage.run.folders import RunFolder
     from tonnage.run.preparing import Explained
     from tonnage.run.running import Prepared, Result
     from tonnage.run.summary import Account, Summary
@@ -209,11 +210,21 @@ def _print(result: "Result") -> None:
         print_table(header, rows, right=header[1:])
     if result.before is not None and result.done == result.tasks:
         _print_compared(result.before, summary)
-    left = result.tasks - result.done
+    left, name = result.tasks - result.done, printable(_name_here(result.run))
     if left:
-        click.echo(
-            f"{counted(left, 'task')} left: the same command goes on; tonnage status {result.run.id} shows the run"
-        )
+        click.echo(f"{counted(left, 'task')} left: the same command goes on; tonnage status {name} shows the run")
+    if summary.attempts:
+        click.echo(f"tonnage report {name} draws it: what ran when, what was wasted, what to change")
+
+
+def _name_here(run: "RunFolder") -> str:
+    """Return what a run is called by who is in this folder: its id, or where its workflow is elsewhere its path."""
+    from shlex import quote
+
+    here, path = Path.cwd(), run.path.absolute()
+    if path.parents[2] in (here, *here.parents):
+        return quote(run.id)
+    return quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
 
 
 def _row(resource: "Resource", account: "Account") -> list[str]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tonnage.jobs import Outcome, Resource
+from tonnage.report.columns import OUTCOMES, Columns
 from tonnage.report.figures.basics import FloatArray
-from tonnage.report.material import Material
 from tonnage.run.machines import SHARED
 from tonnage.run.summary import Account
 
@@ -30,25 +30,27 @@ class Sums:
     seconds: float
     accounts: Mapping[Resource, Account]
     """In amounts times seconds; what was given is 0 where nobody knows it."""
+    sized: Mapping[Resource, float]
+    """What those were given whose need is known, because they succeeded or ran out: other sizes would change that."""
 
 
-def accounts_of(material: Material, machine: Mapping[Resource, float]) -> tuple[Sums, dict[str, Sums]]:
+def accounts_of(columns: Columns, machine: Mapping[Resource, float]) -> tuple[Sums, dict[str, Sums]]:
     """Return what all attempts that have ended add up to, and those of each category."""
-    ended = ~material.running
-    chosen, many = material.category[ended], len(material.categories)
-    done, outcome = material.done[ended], material.outcome[ended]
-    seconds = np.nan_to_num(material.seconds[ended])
+    ended = ~columns.running
+    chosen, many = columns.category[ended], len(columns.categories)
+    done, outcome = columns.done[ended], columns.outcome[ended]
+    seconds = np.nan_to_num(columns.seconds[ended])
 
     def by_category(weights: FloatArray | None = None) -> FloatArray:
         return np.bincount(chosen, weights, minlength=many).astype(np.float64)
 
     attempts = by_category()
     succeeded, failed = by_category(done.astype(np.float64)), by_category(np.isin(outcome, _FAILED).astype(np.float64))
-    again = by_category((material.number[ended] > 1).astype(np.float64))
+    again = by_category((columns.number[ended] > 1).astype(np.float64))
     times, done_times = by_category(seconds), by_category(done * seconds)
-    tables = {}
+    tables, sized = {}, {}
     for resource in SHARED:
-        given, used = material.given[resource][ended], material.used[resource][ended]
+        given, used = columns.given[resource][ended], columns.used[resource][ended]
         known, measured = np.isfinite(given), np.isfinite(used) & done
         counted = measured & known if known.any() else measured
         peaks = np.zeros(many)
@@ -58,7 +60,10 @@ def accounts_of(material: Material, machine: Mapping[Resource, float]) -> tuple[
             by_category(np.where(counted, used, 0.0) * seconds),
             machine.get(resource, 0.0) * done_times,
             peaks * done_times,
+            by_category(np.where(known & done & ~measured, given, 0.0) * seconds),
         )
+        tried = known & (measured | (outcome == OUTCOMES[Outcome.EXHAUSTED]))
+        sized[resource] = by_category(np.where(tried, given, 0.0) * seconds)
     found = [
         Sums(
             int(attempts[place]),
@@ -67,6 +72,7 @@ def accounts_of(material: Material, machine: Mapping[Resource, float]) -> tuple[
             int(again[place]),
             float(times[place]),
             {one: Account(*(float(column[place]) for column in table)) for one, table in tables.items()},
+            {one: float(column[place]) for one, column in sized.items()},
         )
         for place in range(many)
     ]
@@ -77,18 +83,19 @@ def accounts_of(material: Material, machine: Mapping[Resource, float]) -> tuple[
         int(again.sum()),
         float(times.sum()),
         {one: Account(*(float(column.sum()) for column in table)) for one, table in tables.items()},
+        {one: float(column.sum()) for one, column in sized.items()},
     )
-    return total, dict(zip(material.categories, found, strict=True))
+    return total, dict(zip(columns.categories, found, strict=True))
 
 
-def covered(material: Material) -> float | None:
+def covered(columns: Columns) -> float | None:
     """Return for how long something ran, or waited in a queue; None where nobody knows when anything ran."""
-    begin = np.where(np.isfinite(material.submitted), material.submitted, material.started)
-    chosen = np.isfinite(begin) & np.isfinite(material.ended) & ~material.running
+    begin = np.where(np.isfinite(columns.submitted), columns.submitted, columns.started)
+    chosen = np.isfinite(begin) & np.isfinite(columns.ended) & ~columns.running
     if not chosen.any():
         return None
     order = np.argsort(begin[chosen])
-    begins, ends = begin[chosen][order], material.ended[chosen][order]
+    begins, ends = begin[chosen][order], columns.ended[chosen][order]
     until = np.maximum.accumulate(ends)
     before = np.concatenate([[-np.inf], until[:-1]])
     return float(np.maximum(0.0, ends - np.maximum(begins, before)).sum())

@@ -23,6 +23,7 @@ _WORTH = 0.1
 """What saves a smaller part of what was given is not worth a sentence."""
 _LITTLE = 0.02
 """What saves a smaller part of all that was given neither."""
+_NOTICED = 0.01
 _ALL_OF_IT = 0.7
 _ORDER = (Resource.MEMORY, Resource.DISK, Resource.CORES)
 
@@ -42,6 +43,11 @@ class Saving:
     def amount(self) -> float:
         """How much less that is, times seconds."""
         return self.before - self.after
+
+    @property
+    def is_worth_it(self) -> bool:
+        """Whether it saves more than what nobody would notice."""
+        return self.amount > _NOTICED * self.before
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +72,9 @@ def savings(
         usage = Usage.of(histories[one.category], resource)
         peaks = np.minimum(usage.peaks, one.decision.ladder[-1])
         after = cost(one.decision.ladder, Histogram.of(peaks, usage.seconds)).paid
-        account = sums[one.category].accounts.get(resource)
-        known = account is not None and account.given > 0
-        before = account.given if account is not None and known else after + one.saved
-        found[one.category, resource] = Saving(one, before, after, known)
+        before = sums[one.category].sized.get(resource, 0.0)
+        known = before > 0
+        found[one.category, resource] = Saving(one, before if known else after + one.saved, after, known)
     return found
 
 

@@ -7,8 +7,9 @@ from tonnage.errors import InputError
 from tonnage.jobs import Decision, History, Resource
 from tonnage.report.accounts import Sums, accounts_of, covered
 from tonnage.report.advice import Advice, Saving, advise, savings
+from tonnage.report.columns import outcomes_of
 from tonnage.report.figures.basics import Palette
-from tonnage.report.material import Material, outcomes_of
+from tonnage.report.material import Material
 from tonnage.report.paths import Chain, critical_chain
 from tonnage.report.retries import Climb, Reason, climbs, reasons
 from tonnage.report.subject import Subject
@@ -142,9 +143,12 @@ def _sized(histories: Mapping[str, History], plan: Plan, subject: Subject) -> li
 
 
 def next_time(report: Report, category: str, resource: Resource) -> str:
-    """Say what is recommended, where something else was given."""
+    """Say what is recommended, where something else was given that takes more."""
     sized = report.sized.get((category, resource))
     made = report.material.made.get((category, resource))
+    saving = report.savings.get((category, resource))
     if sized is None or made is None or sized.decision.ladder == made.decision.ladder:
+        return ""
+    if saving is not None and not saving.is_worth_it:
         return ""
     return f"Next time: {ladder_text(resource, sized.decision.ladder)}. {sized.decision.reason}."

@@ -6,43 +6,39 @@ A million attempts take some hundred megabytes here and a few seconds; what the 
 import heapq
 import random
 from array import array
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.jobs import Attempt, Decision, Outcome, Resource
+from tonnage.jobs import Attempt, Decision, Resource
+from tonnage.report.columns import OUTCOMES, RUNNING, Columns
 from tonnage.report.figures.basics import FloatArray
 from tonnage.size.records import Records, collect, group_of
 from tonnage.workflow import Workflow
 
 __all__ = [
     "GIVEN",
-    "RUNNING",
     "TASKS_IN_TABLE",
     "Gathering",
     "Made",
     "Material",
     "Times",
     "given_of",
-    "outcomes_of",
     "seconds_of",
+    "wasted_of",
 ]
 
 GIVEN = (Resource.CORES, Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
 """What an attempt can be given."""
-RUNNING = len(Outcome)
-"""The outcome of what has none yet."""
 TASKS_IN_TABLE = 2_000
 _SAMPLE = 3_000
 _LANES = 2_000
-_SLOWEST = 50
+_SLOWEST = 10
 _AGAIN = 20_000
-_OUTCOMES = {outcome: number for number, outcome in enumerate(Outcome)}
 _RESOURCES = {resource: number for number, resource in enumerate(Resource)}
 _NAN = float("nan")
 
@@ -68,35 +64,26 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Material:
-    """Attempts in the order in which they came; arrays with one number an attempt, NaN is unknown."""
+class Material(Columns):
+    """Attempts as columns, and with each what only a report wants to know."""
 
     records: Records
     """Those that have ended, as whoever sizes jobs wants them."""
-    categories: tuple[str, ...]
-    category: NDArray[np.int64]
     labels: tuple[str, ...]
     label: NDArray[np.int64]
     """Which of the labels an attempt has; -1 is none."""
-    number: NDArray[np.int64]
-    submitted: FloatArray
-    started: FloatArray
-    ended: FloatArray
-    seconds: FloatArray
-    outcome: NDArray[np.int8]
-    """Its place in `Outcome`; RUNNING for what has not ended, -1 where it is unknown."""
     exhausted: NDArray[np.int8]
     """The place of the exhausted resource in `Resource`, or -1."""
-    given: Mapping[Resource, FloatArray]
-    """What it was allocated, or where that is not known what it requested."""
-    used: Mapping[Resource, FloatArray]
     input_bytes: FloatArray
     made: Mapping[tuple[str, Resource], Made]
     tasks: int
     """How many different tasks these are, as far as is known."""
-    wasteful: list[Attempt]
-    """Those that wasted the most memory, the worst first; where nobody knows what was given, those that used most."""
-    by_waste: bool
+    ranked: list[Attempt]
+    """Those that wasted the most memory, the worst first; where that is not known, `ranked_by` says what counts.
+
+    At the end stand those of which even that is not known.
+    """
+    ranked_by: Literal["waste", "use", "time"]
     slowest: list[Attempt]
     sample: list[Attempt]
     """Some by chance, with known memory and time."""
@@ -105,27 +92,6 @@ class Material:
     again: list[Attempt]
     """Those that did not succeed, or came after one that did not."""
     times: Times | None
-
-    def __len__(self) -> int:
-        return len(self.category)
-
-    @property
-    def running(self) -> NDArray[np.bool_]:
-        """Which of them have not ended."""
-        found: NDArray[np.bool_] = self.outcome == RUNNING
-        return found
-
-    @property
-    def done(self) -> NDArray[np.bool_]:
-        """Which of them succeeded, as far as is known."""
-        found: NDArray[np.bool_] = (self.outcome == _OUTCOMES[Outcome.DONE]) | (self.outcome == -1)
-        return found
-
-    @property
-    def timed(self) -> NDArray[np.bool_]:
-        """Of which it is known when they ran."""
-        found: NDArray[np.bool_] = np.isfinite(self.started) & np.isfinite(self.ended)
-        return found
 
 
 def given_of(attempt: Attempt, resource: Resource) -> float | None:
@@ -142,6 +108,14 @@ def seconds_of(attempt: Attempt) -> float | None:
     if attempt.started is not None and attempt.ended is not None:
         return max(0.0, attempt.ended - attempt.started)
     return attempt.used.wall_time
+
+
+def wasted_of(attempt: Attempt) -> float | None:
+    """Return how much memory an attempt had and did not use, times seconds; None where nobody knows."""
+    given, used, seconds = given_of(attempt, Resource.MEMORY), attempt.used.memory, seconds_of(attempt)
+    if given is None or seconds is None or (attempt.finished and used is None):
+        return None
+    return max(0.0, given - (used or 0.0 if attempt.finished else 0.0)) * seconds
 
 
 class Gathering:
@@ -166,7 +140,7 @@ class Gathering:
         self._amounts: dict[tuple[str, Resource], set[float]] = {}
         self._wasteful = _Largest(TASKS_IN_TABLE)
         self._hungry = _Largest(TASKS_IN_TABLE)
-        self._slowest = _Largest(_SLOWEST)
+        self._slowest = _Largest(TASKS_IN_TABLE)
         self._sample = _Sample(_SAMPLE)
         self._everything: list[Attempt] | None = []
         self._again: list[Attempt] = []
@@ -197,7 +171,7 @@ class Gathering:
         label = attempt.label
         numbers["label"].append(-1 if label is None else self._labels.setdefault(label, len(self._labels)))
         numbers["number"].append(attempt.number)
-        outcome = RUNNING if now is not None else -1 if attempt.outcome is None else _OUTCOMES[attempt.outcome]
+        outcome = RUNNING if now is not None else -1 if attempt.outcome is None else OUTCOMES[attempt.outcome]
         numbers["outcome"].append(outcome)
         numbers["exhausted"].append(-1 if attempt.exhausted is None else _RESOURCES[attempt.exhausted])
         floats["submitted"].append(_NAN if attempt.submitted is None else attempt.submitted)
@@ -246,19 +220,23 @@ class Gathering:
                 self._everything = None
         if (not attempt.finished or attempt.number > 1) and len(self._again) < _AGAIN:
             self._again.append(attempt)
-        if not ended or seconds != seconds:  # noqa: PLR0124 (not a number)
+        if not ended:
             return
-        given, used = given_of(attempt, Resource.MEMORY), attempt.used.memory
-        needed = (used or 0.0) * seconds if attempt.finished else 0.0
-        if given is not None:
-            self._wasteful.offer(max(0.0, given * seconds - needed), attempt)
-        self._hungry.offer((used or 0.0) * seconds, attempt)
+        if seconds != seconds:  # noqa: PLR0124 (not a number)
+            self._slowest.offer(-1.0, attempt)  # last
+            return
         self._slowest.offer(seconds, attempt)
+        wasted, used = wasted_of(attempt), attempt.used.memory
+        if wasted is not None:
+            self._wasteful.offer(wasted, attempt)
         if used is not None:
+            self._hungry.offer(used * seconds, attempt)
             self._sample.offer(attempt)
 
     def _material(self, records: Records) -> Material:
-        by_waste = bool(len(self._wasteful))
+        by: Literal["waste", "use", "time"] = "waste" if len(self._wasteful) else "use" if len(self._hungry) else "time"
+        first = {"waste": self._wasteful, "use": self._hungry, "time": self._slowest}[by].found()
+        slowest, there = self._slowest.found(), {id(one) for one in first}
         numbers = {name: np.array(values) for name, values in self._numbers.items()}
         floats = {name: np.array(values) for name, values in self._floats.items()}
         return Material(
@@ -279,9 +257,9 @@ class Gathering:
             input_bytes=floats["input_bytes"],
             made={key: Made(one, len(self._amounts[key])) for key, one in self._made.items()},
             tasks=len(self._tasks) + self._nameless,
-            wasteful=(self._wasteful if by_waste else self._hungry).found(),
-            by_waste=by_waste,
-            slowest=self._slowest.found(),
+            ranked=[*first, *(one for one in slowest if id(one) not in there)][:TASKS_IN_TABLE],
+            ranked_by=by,
+            slowest=[one for one in slowest if seconds_of(one) is not None][:_SLOWEST],
             sample=self._sample.found,
             everything=self._everything,
             again=self._again,
@@ -358,10 +336,3 @@ class _Sample:
         place = int(self._chance.random() * self._seen)
         if place < self._room:
             self.found[place] = attempt
-
-
-def outcomes_of(material: Material) -> Counter[str]:
-    """Return how many attempts ended how."""
-    names = {-1: "unknown", RUNNING: "running", **{number: str(one) for one, number in _OUTCOMES.items()}}
-    values, counts = np.unique(material.outcome, return_counts=True)
-    return Counter({names[int(value)]: int(number) for value, number in zip(values, counts, strict=True)})

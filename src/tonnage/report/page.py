@@ -1,6 +1,7 @@
 """The page: one HTML file with everything in it, which asks nobody for anything."""
 
 from base64 import b64encode
+from datetime import UTC, datetime
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -11,7 +12,7 @@ from tonnage.report.facts import Report
 from tonnage.report.figures.basics import escaped_json
 from tonnage.whole import WholeFile
 
-__all__ = ["need_pages", "plotly_script", "static_text", "write_page"]
+__all__ = ["made_by", "need_pages", "plotly_script", "static_text", "write_page"]
 
 _SCRIPTS = ("pictures.js", "tables.js")
 
@@ -34,6 +35,11 @@ def plotly_script() -> str:
 def static_text(name: str) -> str:
     """Return a style sheet or script of ours."""
     return (files("tonnage.report") / "static" / name).read_text(encoding="utf-8")
+
+
+def made_by(verb: str) -> str:
+    """Say when a page was made, and with what."""
+    return f"Made by tonnage {verb} {__version__} on {datetime.now(UTC):%d %B %Y at %H:%M} UTC."
 
 
 def write_page(report: Report, path: Path, made: str) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tonnage.jobs import Attempt, Resource
+from tonnage.jobs import Attempt, Decision, Resource
 from tonnage.report.facts import Report, next_time
 from tonnage.report.figures.basics import Figure, Palette, plain
 from tonnage.report.figures.counts import counts_by_category
@@ -15,7 +15,7 @@ from tonnage.report.figures.histograms import histogram
 from tonnage.report.figures.over_time import Bar, committed_and_used, lanes, running_by_category
 from tonnage.report.figures.paths import path_figure
 from tonnage.report.figures.scatters import peak_against_input, peaks_scatter
-from tonnage.report.material import seconds_of
+from tonnage.report.material import Made, seconds_of
 from tonnage.report.rows import outcome_of
 from tonnage.report.told import counted, ladder_text, name_of
 from tonnage.run.machines import SHARED
@@ -84,14 +84,13 @@ def pictures_over_time(report: Report, pictures: Pictures) -> list[Picture]:
             "A bar for each attempt, from its start to its end. Hatched ones did not succeed: their time is lost.",
         )
     for resource in SHARED:
-        used = np.where(material.done | material.running, material.used[resource], np.nan)
         found += pictures.add(
             name_of(resource).capitalize(),
             committed_and_used(
                 material.started,
                 material.ended,
                 material.given[resource],
-                used,
+                material.needed(resource),
                 resource,
                 capacity=report.subject.machine.get(resource),
             ),
@@ -109,7 +108,7 @@ def _bar(attempt: Attempt, report: Report) -> Bar | None:
             return None
         ended = float(np.nanmax(report.material.ended))
     number = f", attempt {attempt.number}" if attempt.number > 1 else ""
-    name = plain(attempt.task or attempt.native_id or "")
+    name = plain(report.palette.short(attempt.task or attempt.native_id or ""))
     how = outcome_of(attempt) or ("running" if attempt.ended is None else "")
     text = f"{name}{number}: {format_seconds(max(0.0, ended - attempt.started))}{', ' if how else ''}{how}"
     category = group_of(attempt, report.subject.by)
@@ -140,29 +139,31 @@ def category_pictures(report: Report, name: str, pictures: Pictures) -> list[Pic
             requested=sized.requested if sized is not None and made is None else None,
             title=f"{name}: how many attempts had which peak of {name_of(resource)}",
         )
-        reasons = [] if decision is None else [f"{_origin(made is not None, decision.reason)}"]
-        if made is not None and made.amounts > 1:
-            reasons.append(
-                f"{counted(made.amounts, 'different amount')} were given at first, as tasks ended or differ."
-            )
+        jobs = counted(int(np.isfinite(peaks).sum()), "job")
+        reasons = [] if decision is None else [f"{'Why' if made else 'Recommended'}: {decision.reason}."]
         reasons.append(next_time(report, name, resource))
-        ladder = f": tried with {ladder_text(resource, decision.ladder)}" if decision is not None else ""
-        found += pictures.add(
-            name_of(resource).capitalize(), figure, f"{counted(int(good.sum()), 'job')}{ladder}.", reasons
-        )
-    inputs = material.input_bytes[good]
-    found += pictures.add(
-        "Memory against input",
-        peak_against_input(
-            inputs, material.used[Resource.MEMORY][good], Resource.MEMORY, colour=report.palette.colour(name)
-        ),
-        "Where peaks follow the size of the input, the input tells more than the category.",
-    )
+        caption = f"{jobs}{_tried(decision, made)}."
+        found += pictures.add(name_of(resource).capitalize(), figure, caption, reasons)
+        if resource is Resource.MEMORY:
+            inputs, colour = material.input_bytes[good], report.palette.colour(name)
+            found += pictures.add(
+                "Memory against input",
+                peak_against_input(inputs, peaks, resource, colour=colour),
+                "Where peaks follow the size of the input, the input tells more than the category.",
+            )
     return found
 
 
-def _origin(made: bool, reason: str) -> str:
-    return f"Decided by {reason}." if made else f"{reason[:1].upper()}{reason[1:]}."
+def _tried(decision: Decision | None, made: Made | None) -> str:
+    """Say which ladder is drawn in a histogram."""
+    if decision is None:
+        return ""
+    ladder = ladder_text(decision.resource, decision.ladder)
+    if made is None:
+        return f"; recommended: {ladder}"
+    if made.amounts <= 1:
+        return f", tried with {ladder}"
+    return f". At first they were given {made.amounts:,} different amounts (dotted); the best informed: {ladder}"
 
 
 def retries_picture(report: Report, pictures: Pictures) -> Picture | None:
@@ -170,7 +171,7 @@ def retries_picture(report: Report, pictures: Pictures) -> Picture | None:
     counts: dict[str, Counter[str]] = {}
     for one in report.reasons[:40]:
         counts.setdefault(one.category, Counter())[one.why] += one.attempts
-    figure = counts_by_category("Attempts that did not succeed, and why", counts, _COLOURS)
+    figure = counts_by_category("Attempts that did not succeed, and why", counts, _COLOURS, report.palette)
     found = pictures.add(
         "Attempts that did not succeed", figure, "Attempts that did not succeed, by category and reason."
     )
@@ -192,10 +193,10 @@ def workflow_pictures(report: Report, pictures: Pictures) -> list[Picture]:
     if len(workflow) > MOST_TASKS:
         caption = f"{counted(len(workflow), 'task')} by category, with how many of them wait for how many others."
         return found + pictures.add("The workflow", category_graph(workflow, report.palette), caption)
-    busy = times.busy if times is not None else np.zeros(len(workflow))
+    busy, short = times.busy if times is not None else np.zeros(len(workflow)), report.palette.short
     texts = [
-        f"{plain(task.name)} ({plain(task.category)}){': ' + format_seconds(float(seconds)) if seconds else ''}"
-        for task, seconds in zip(workflow.tasks, busy, strict=True)
+        f"{plain(short(task.name))} ({plain(short(task.category))})" + (f": {format_seconds(took)}" if took else "")
+        for task, took in zip(workflow.tasks, busy.tolist(), strict=True)
     ]
     path = [step.place for step in chain.steps] if chain is not None else []
     return found + pictures.add(
@@ -207,11 +208,11 @@ def workflow_pictures(report: Report, pictures: Pictures) -> list[Picture]:
 
 def peaks_pictures(report: Report, pictures: Pictures) -> list[Picture]:
     """Return memory against run time, coloured by category, and where jobs have labels, by label."""
-    sample, by = report.material.sample, report.subject.by
+    sample, by, short = report.material.sample, report.subject.by, report.palette.short
     seconds = np.array([seconds_of(one) or 0.0 for one in sample])
     memory = np.array([float(one.used.memory or 0.0) for one in sample])
     texts = [
-        f"{plain(one.task or one.native_id or '')}: {Resource.MEMORY.shown(amount)} in {format_seconds(time)}"
+        f"{plain(short(one.task or one.native_id or ''))}: {Resource.MEMORY.shown(amount)} in {format_seconds(time)}"
         for one, amount, time in zip(sample, memory.tolist(), seconds.tolist(), strict=True)
     ]
     caption = (

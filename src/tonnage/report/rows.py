@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from tonnage.jobs import Attempt, Resource
 from tonnage.report.facts import Report
-from tonnage.report.material import given_of, seconds_of
-from tonnage.report.told import hours, said, shown
+from tonnage.report.material import given_of, seconds_of, wasted_of
+from tonnage.report.told import hours, name_of, said, shown
 from tonnage.size.records import group_of
 
 __all__ = ["outcome_of", "task_rows"]
@@ -30,8 +30,10 @@ _HEADER = (
 
 def task_rows(report: Report, attempts: Sequence[Attempt]) -> tuple[list[tuple[str, bool]], list[list[object]]]:
     """Return a header (and whether numbers are below it) and rows; columns of which nothing is known are left out."""
-    rows = [_row(one, report.subject.by) for one in attempts]
+    rows = [_row(one, report) for one in attempts]
     filled = [place for place in range(len(_HEADER)) if any(_text(row[place]) for row in rows)] or [0]
+    if all(one.number == 1 for one in attempts):
+        filled = [place for place in filled if _HEADER[place][0] != "attempt"]
     return [_HEADER[place] for place in filled], [[row[place] for place in filled] for row in rows]
 
 
@@ -42,7 +44,7 @@ def _text(cell: object) -> object:
 def outcome_of(attempt: Attempt) -> str:
     """Say how an attempt ended."""
     if attempt.exhausted is not None:
-        return f"{attempt.exhausted} exhausted"
+        return f"{name_of(attempt.exhausted)} exhausted"
     if attempt.outcome is None:
         return ""
     if attempt.exit_status:
@@ -50,15 +52,14 @@ def outcome_of(attempt: Attempt) -> str:
     return f"{attempt.outcome} (signal {attempt.signal})" if attempt.signal else str(attempt.outcome)
 
 
-def _row(attempt: Attempt, by: str) -> list[object]:
+def _row(attempt: Attempt, report: Report) -> list[object]:
+    short, group = report.palette.short, group_of(attempt, report.subject.by)
     seconds, memory = seconds_of(attempt), Resource.MEMORY
     given, used = given_of(attempt, memory), attempt.used.memory
-    wasted = None
-    if given is not None and seconds is not None:
-        wasted = max(0.0, given - ((used or 0.0) if attempt.finished else 0.0)) * seconds
+    wasted = wasted_of(attempt)
     return [
-        said(attempt.task or attempt.native_id or "", 120),
-        said(group_of(attempt, by), 80),
+        said(short(attempt.task or attempt.native_id or ""), 120),
+        said(short(group), 80) if group else "",
         [str(attempt.number), attempt.number],
         outcome_of(attempt),
         _cell(Resource.WALL_TIME, seconds),

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from tonnage.jobs import HOURS, Resource
+from tonnage.size.plans import percent as part_of
 
 __all__ = ["counted", "hours", "ladder_text", "name_of", "percent", "said", "saved", "shown"]
 
@@ -22,8 +23,8 @@ def hours(resource: Resource, amount: float) -> str:
     value = amount / factor
     if abs(value) >= 1000:
         return f"{value:,.0f} {unit}"
-    if resource.unit == "bytes" and 0 < abs(value) < 0.01:  # who has so little has no use for powers of ten
-        return f"{value * 1000:.3g} MB*h" if abs(value) >= 1e-6 else f"{value * 1e6:.3g} kB*h"
+    if resource.unit == "bytes" and 0 < abs(value) < 0.1:  # who has so little has no use for powers of ten
+        return f"{value * 1e3:.3g} MB*h" if abs(value) >= 1e-4 else f"{value * 1e6:.3g} kB*h"
     return f"{value:.3g} {unit}"
 
 
@@ -34,7 +35,7 @@ def shown(resource: Resource, amount: float | None) -> str:
 
 def percent(fraction: float | None) -> str:
     """Print a part."""
-    return "" if fraction is None else f"{fraction:.0%}"
+    return "" if fraction is None else part_of(fraction)
 
 
 def saved(given: float, other: float) -> str:
@@ -42,7 +43,7 @@ def saved(given: float, other: float) -> str:
     if not other or not given:
         return ""
     if given <= other:
-        return f"{1 - given / other:.0%} less"
+        return f"{part_of(1 - given / other)} less"
     times = given / other
     return f"{times:,.0f} times as much" if times >= 100 else f"{times:.3g} times as much"
 

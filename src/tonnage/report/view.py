@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 import numpy as np
 
 from tonnage.jobs import Resource
+from tonnage.report.columns import outcomes_of
 from tonnage.report.facts import Report
 from tonnage.report.figures.basics import Figure
-from tonnage.report.material import outcomes_of
 from tonnage.report.pictures import (
     Picture,
     Pictures,
@@ -29,6 +29,7 @@ __all__ = ["Category", "View", "view_of"]
 _CATEGORIES = 12
 _FAILURES = 20
 _RANKED = 10
+_RANKED_BY = {"waste": "Most wasteful, by GB*h of memory", "use": "Largest, by GB*h of memory", "time": ""}
 _SHORT = ("task", "category", "attempt", "outcome", "run time", "memory given", "memory used", "wasted")
 
 
@@ -61,6 +62,7 @@ class View:
     lead: str
     notes: list[str]
     facts: list[Fact]
+    account_header: list[str]
     account_rows: list[list[str]]
     advice: list[tuple[str, str, str, str]]
     over_time: list[Picture]
@@ -79,6 +81,7 @@ class View:
     ranked_header: list[tuple[str, bool]]
     wasteful: list[list[object]]
     wasteful_title: str
+    """How the rows above are ranked; nothing where memory is not known, so that they are the slowest."""
     slowest: list[list[object]]
     table_header: list[tuple[str, bool]]
     table_rows: list[list[object]]
@@ -89,38 +92,50 @@ class View:
 
 def view_of(report: Report, made: str) -> View:
     """Return a report in words and pictures."""
-    pictures = Pictures()
-    wasteful, slowest = report.material.wasteful, report.material.slowest[:_RANKED]
-    header, rows = task_rows(report, [*wasteful, *slowest])
-    short = [place for place, (name, _) in enumerate(header) if name in _SHORT]
+    pictures, short = Pictures(), report.palette.short
+    ranked, slowest = report.material.ranked, report.material.slowest
+    header, rows = task_rows(report, [*ranked, *slowest])
+    few = [place for place, (name, _) in enumerate(header) if name in _SHORT]
     categories, more = _categories(report, pictures)
     workflow = workflow_pictures(report, pictures)
+    accounts = _accounts(report)
     return View(
         title=said(report.subject.title, 120),
         lead=_lead(report),
-        notes=[said(note) for note in report.subject.notes],
+        notes=[said(note) for note in _notes(report)],
         facts=_facts(report),
-        account_rows=_accounts(report),
-        advice=[(said(one.about, 80), report.palette.swatch(one.about), one.text, one.kind) for one in report.advice],
+        account_header=accounts[0],
+        account_rows=accounts[1:],
+        advice=[
+            (one.about and said(short(one.about), 80), report.palette.swatch(one.about), one.text, one.kind)
+            for one in report.advice
+        ],
         over_time=pictures_over_time(report, pictures),
-        category_header=["attempts", "not done", "run time", "memory given", "memory wasted", "first given", "advice"],
+        category_header=[
+            *("attempts", "not done", "run time", "memory given", "memory wasted"),
+            *("first given" if report.material.made else "recommended", "could save"),
+        ],
         categories=categories,
         more_categories=more,
         retries=retries_picture(report, pictures),
         reasons=_reasons(report),
-        climbs=[(said(one.task, 80), said(one.category, 60), " → ".join(one.steps)) for one in report.climbs],
-        failures=[(said(task, 80), said(why)) for task, why in list(report.subject.failures.items())[:_FAILURES]],
+        climbs=[
+            (said(short(one.task), 80), said(short(one.category), 60), " → ".join(one.steps)) for one in report.climbs
+        ],
+        failures=[
+            (said(short(task), 80), said(why)) for task, why in list(report.subject.failures.items())[:_FAILURES]
+        ],
         more_failures=max(0, len(report.subject.failures) - _FAILURES),
         path=_path(report),
         workflow=workflow,
         peaks=peaks_pictures(report, pictures),
         peaks_note=_peaks_note(report),
-        ranked_header=[header[place] for place in short],
-        wasteful=[[row[place] for place in short] for row in rows[: min(_RANKED, len(wasteful))]],
-        wasteful_title="Most wasteful" if report.material.by_waste else "Largest",
-        slowest=[[row[place] for place in short] for row in rows[len(wasteful) :]],
+        ranked_header=[header[place] for place in few],
+        wasteful=[[row[place] for place in few] for row in rows[: min(_RANKED, len(ranked))]],
+        wasteful_title=_RANKED_BY[report.material.ranked_by],
+        slowest=[[row[place] for place in few] for row in rows[len(ranked) :]],
         table_header=header,
-        table_rows=rows[: len(wasteful)],
+        table_rows=rows[: len(ranked)],
         table_note=_table_note(report),
         figures=pictures.figures,
         made=made,
@@ -143,6 +158,13 @@ def _lead(report: Report) -> str:
     return ", ".join(parts) + (f" ({how})" if how else "") + "."
 
 
+def _notes(report: Report) -> list[str]:
+    notes = [*report.subject.notes]
+    if report.palette.beginning:
+        notes.append(f"Names begin with {report.palette.beginning}, which is left out below.")
+    return notes
+
+
 def _facts(report: Report) -> list[Fact]:
     total, outcomes = report.total, outcomes_of(report.material)
     facts = []
@@ -155,18 +177,22 @@ def _facts(report: Report) -> list[Fact]:
         facts.append(Fact("run time", format_seconds(total.seconds), "all attempts together"))
     bad = {name: number for name, number in outcomes.items() if name not in ("done", "unknown", "running")}
     note = ", ".join(f"{number:,} {name}" for name, number in sorted(bad.items(), key=lambda one: -one[1]))
-    facts.append(Fact("attempts that did not succeed", f"{sum(bad.values()):,}", note or "none"))
+    facts.append(Fact("did not succeed", f"{sum(bad.values()):,}", note or "attempts"))
     if outcomes.get("running"):
         facts.append(Fact("running now", f"{outcomes['running']:,}"))
     memory = total.accounts[Resource.MEMORY]
     if memory.given:
         facts.append(Fact("memory given", hours(Resource.MEMORY, memory.given), "amount times run time"))
-        facts.append(Fact("memory wasted", percent(memory.waste_fraction), "given and not used"))
+        if memory.waste_fraction is not None:
+            facts.append(Fact("memory wasted", percent(memory.waste_fraction), "given and not used"))
+        if memory.whole_machine > memory.given:
+            saving = percent(1 - memory.given / memory.whole_machine)
+            facts.append(Fact("memory saved", saving, "against a whole machine for each task"))
     elif memory.used:
         facts.append(Fact("memory used", hours(Resource.MEMORY, memory.used), "nobody wrote down what was given"))
     own = [one for (_, resource), one in report.savings.items() if resource is Resource.MEMORY]
-    better, before = sum(one.amount for one in own), sum(one.before for one in own)
-    if before and better > 0:
+    better, before = sum(one.amount for one in own if one.is_worth_it), sum(one.before for one in own)
+    if better:
         facts.append(
             Fact("could be saved", hours(Resource.MEMORY, better), f"{percent(better / before)} of the memory")
         )
@@ -174,8 +200,8 @@ def _facts(report: Report) -> list[Fact]:
 
 
 def _accounts(report: Report) -> list[list[str]]:
-    """Return what was given, used and saved, as `tonnage run` prints it at its end."""
-    rows = []
+    """Return what was given, used and saved, as `tonnage run` prints it; columns that know nothing are left out."""
+    rows = [["", "given", "used", "wasted", "against whole machines", "against max-seen"]]
     for resource in SHARED:
         account = report.total.accounts[resource]
         if not (account.given or account.used):
@@ -184,13 +210,14 @@ def _accounts(report: Report) -> list[list[str]]:
             [
                 name_of(resource),
                 hours(resource, account.given) if account.given else "not known",
-                hours(resource, account.used),
+                hours(resource, account.used) if account.measured else "not known",
                 percent(account.waste_fraction),
                 saved(account.given, account.whole_machine),
                 saved(account.given, account.max_seen),
             ]
         )
-    return rows
+    filled = [place for place in range(len(rows[0])) if any(row[place] for row in rows[1:])]
+    return [[row[place] for place in filled] for row in rows]
 
 
 def _categories(report: Report, pictures: Pictures) -> tuple[list[Category], str]:
@@ -199,7 +226,6 @@ def _categories(report: Report, pictures: Pictures) -> tuple[list[Category], str
         memory = sums.accounts[Resource.MEMORY]
         decision = report.decision(name, Resource.MEMORY)
         saving = report.savings.get((name, Resource.MEMORY))
-        worth = saving is not None and saving.amount > 0.01 * saving.before
         cells: list[tuple[str, float | None]] = [
             (f"{sums.attempts:,}", sums.attempts),
             (f"{sums.failed:,}", sums.failed),
@@ -207,12 +233,14 @@ def _categories(report: Report, pictures: Pictures) -> tuple[list[Category], str
             (hours(Resource.MEMORY, memory.given) if memory.given else "", memory.given or None),
             (percent(memory.waste_fraction), memory.waste_fraction),
             (Resource.MEMORY.shown(decision.ladder[0]), decision.ladder[0]) if decision else ("", None),
-            (f"saves {hours(Resource.MEMORY, saving.amount)}", saving.amount) if saving and worth else ("", None),
+            (hours(Resource.MEMORY, saving.amount), saving.amount) if saving and saving.is_worth_it else ("", None),
         ]
         drawn = category_pictures(report, name, pictures) if place < _CATEGORIES else []
         warnings = dict.fromkeys(one for resource in SIZED for one in _warnings(report, name, resource))
         swatch = report.palette.swatch(name)
-        found.append(Category(said(name, 100) or "(none)", swatch, cells, _told(report, name), list(warnings), drawn))
+        found.append(
+            Category(said(report.palette.short(name), 100), swatch, cells, _told(report, name), list(warnings), drawn)
+        )
     rest = len(found) - _CATEGORIES
     return found, f"{counted(rest, 'smaller category')} without pictures: in the table above." if rest > 0 else ""
 
@@ -230,14 +258,13 @@ def _told(report: Report, name: str) -> str:
 def _reasons(report: Report) -> list[list[tuple[str, float | None]]]:
     rows: list[list[tuple[str, float | None]]] = []
     for one in report.reasons:
-        given = "; ".join(
-            f"{one.resource.shown(amount)} ({many:,} times)" for amount, many in one.amounts if one.resource is not None
-        )
+        resource = one.resource
+        given = "; ".join(f"{resource.shown(amount)} ({many:,}×)" for amount, many in one.amounts) if resource else ""
         decision = report.decision(one.category, one.resource) if one.resource is not None else None
         ladder = ladder_text(decision.resource, decision.ladder) if decision is not None else ""
         rows.append(
             [
-                (said(one.category, 80) or "(none)", None),
+                (said(report.palette.short(one.category), 80), None),
                 (one.why, None),
                 (f"{one.attempts:,}", one.attempts),
                 (hours(Resource.MEMORY, one.lost) if one.lost else "", one.lost or None),
@@ -252,7 +279,10 @@ def _path(report: Report) -> str:
     chain = report.chain
     if chain is None:
         return ""
-    parts = ", ".join(f"{said(name, 40)} {percent(part / chain.seconds)}" for name, part in chain.by_category[:4])
+    parts = ", ".join(
+        f"{said(report.palette.short(name), 40)} {percent(part / chain.seconds)}"
+        for name, part in chain.by_category[:4]
+    )
     tasks = counted(len(chain.steps), "task")
     text = f"The longest chain has {tasks} and took {format_seconds(chain.seconds)} ({parts})."
     if report.makespan:
@@ -270,8 +300,8 @@ def _peaks_note(report: Report) -> str:
 
 
 def _table_note(report: Report) -> str:
-    shown_rows, many = len(report.material.wasteful), len(report.material)
+    shown_rows, many = len(report.material.ranked), len(report.material)
     if shown_rows >= many:
         return "All attempts that have ended."
-    what = "that wasted the most memory" if report.material.by_waste else "that used the most memory"
-    return f"The {shown_rows:,} of {counted(many, 'attempt')} {what}."
+    what = {"waste": "that wasted the most memory", "use": "that used the most memory", "time": "that took longest"}
+    return f"The {shown_rows:,} of {counted(many, 'attempt')} {what[report.material.ranked_by]}."

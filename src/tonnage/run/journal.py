@@ -19,7 +19,7 @@ from urllib.parse import quote
 from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import Decision, Outcome, Resource
 from tonnage.run.events import Ended, Settled, Start, State
-from tonnage.run.rows import GIVEN, ROWS, Decisions, Row, row_of
+from tonnage.run.rows import GIVEN, MEASURES, ROWS, Decisions, Row, row_of
 
 __all__ = ["Before", "Journal", "JournalError", "Reader"]
 
@@ -75,6 +75,10 @@ _UPDATE_END = (
     "UPDATE attempts SET started = coalesce(?, started), "  # noqa: S608 (our own names)
     f"{', '.join(f'{name} = ?' for name in _END_COLUMNS[1:])} WHERE id = ?"
 )
+_FAILED = (
+    "t.done IS NULL AND NOT t.dropped AND a.id IN (SELECT max(id) FROM attempts GROUP BY task) "  # noqa: S608 (our own)
+    f"AND a.outcome IN ('{Outcome.FAILED}', '{Outcome.EXHAUSTED}')"
+)
 _USED = attrgetter(*Resource)
 _REMEMBERED = 10_000
 _PAGES = 8_000  # of the write-ahead log, before they are brought into the file: 32 MB, so that it is seldom
@@ -122,11 +126,22 @@ class Reader:
         for _, row in self._select(f"{ROWS} WHERE a.id > ? ORDER BY a.id", after):
             yield row
 
+    def measures(self, at_once: int = 20_000) -> Iterator[list[tuple[Any, ...]]]:
+        """Yield what sums and pictures need of every attempt, as MEASURES says, many at once."""
+        with closing(self._connection.cursor()) as cursor:
+            cursor.execute(MEASURES)
+            while rows := cursor.fetchmany(at_once):
+                yield rows
+
     def counts(self) -> tuple[int, int]:
         """Return how many tasks there are, and how many are done."""
         chosen = "SELECT count(*), count(done) FROM tasks WHERE NOT dropped"
         tasks, done = self._connection.execute(chosen).fetchone()
         return int(tasks), int(done)
+
+    def tasks_by_category(self) -> list[tuple[str, int, int]]:
+        """Return the categories, with how many tasks each has, and how many of them are done."""
+        return self.read("SELECT category, count(*), count(done) FROM tasks WHERE NOT dropped GROUP BY category")
 
     def read(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """Return the rows that a statement selects."""
@@ -146,15 +161,17 @@ class Reader:
         """Return the tasks that were given up without an attempt, and why."""
         return dict(self._connection.execute("SELECT name, refused FROM tasks WHERE refused IS NOT NULL"))
 
-    def failed(self) -> list[Row]:
+    def failed(self, most: int = -1) -> list[Row]:
         """Return the last attempts of tasks that were not done, where they failed or needed more than there is."""
-        last = "a.id IN (SELECT max(id) FROM attempts GROUP BY task)"
-        bad = (Outcome.FAILED, Outcome.EXHAUSTED)
-        return [
-            row
-            for _, row in self._select(f"{ROWS} WHERE t.done IS NULL AND NOT t.dropped AND {last}")
-            if row.outcome in bad
-        ]
+        return [row for _, row in self._select(f"{ROWS} WHERE {_FAILED} ORDER BY a.id LIMIT ?", most)]
+
+    def failures(self) -> int:
+        """Return how many tasks were given up, also those without an attempt."""
+        chosen = (
+            f"SELECT (SELECT count(*) FROM attempts a JOIN tasks t ON t.id = a.task WHERE {_FAILED}) "  # noqa: S608 (our own)
+            "+ (SELECT count(*) FROM tasks WHERE refused IS NOT NULL)"
+        )
+        return int(self._connection.execute(chosen).fetchone()[0])
 
 
 class Journal(Reader):

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tonnage.jobs import Amounts, Decision, Outcome, Resource
+from tonnage.run.machines import SHARED
 
-__all__ = ["GIVEN", "ROWS", "Decisions", "Row", "row_of"]
+__all__ = ["GIVEN", "MEASURES", "ROWS", "Decisions", "Row", "row_of"]
 
 GIVEN = (Resource.CORES, Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
 """What an attempt is given."""
@@ -69,6 +70,12 @@ ROWS = (
     f"SELECT t.name, t.category, {', '.join(f'a.{name}' for name in _ROW)} "  # noqa: S608 (our own names)
     "FROM attempts a JOIN tasks t ON t.id = a.task"
 )
+MEASURES = (
+    "SELECT t.category, a.outcome, a.number, a.submitted, a.started, a.ended, "  # noqa: S608 (our own names)
+    f"{', '.join(f'a.{name}' for name in (*SHARED, *(f'used_{one}' for one in SHARED)))} "
+    "FROM attempts a JOIN tasks t ON t.id = a.task ORDER BY a.id"
+)
+"""Of every attempt only what sums and pictures need."""
 _NO_FACTS: Mapping[str, object] = {}
 _OUTCOMES = {str(one): one for one in Outcome}
 

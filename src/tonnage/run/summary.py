@@ -21,11 +21,19 @@ class Account:
     """What it would have been with a whole machine for each task."""
     max_seen: float
     """What it would have been with the largest peak of its category for each task."""
+    unmeasured: float = 0.0
+    """What was given to attempts that succeeded, and of which nobody knows what they used."""
 
     @property
     def waste_fraction(self) -> float | None:
-        """The part of what was given that was not used."""
-        return max(0.0, 1 - self.used / self.given) if self.given else None
+        """The part of what was given that was not used, as far as that is known."""
+        known = self.given - self.unmeasured
+        return max(0.0, 1 - self.used / known) if self.measured and known > 0 else None
+
+    @property
+    def measured(self) -> bool:
+        """Whether anybody knows what any attempt used."""
+        return bool(self.used or not self.unmeasured)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +54,7 @@ def summarise(rows: Iterable[Row], machine: Machine) -> Summary:
     outcomes: dict[Outcome, int] = defaultdict(int)
     spans: list[tuple[float, float]] = []
     again: set[str] = set()
-    given, used = (dict.fromkeys(SHARED, 0.0) for _ in range(2))
+    given, used, unmeasured = (dict.fromkeys(SHARED, 0.0) for _ in range(3))
     peaks: dict[tuple[str, Resource], float] = {}
     times: dict[str, float] = defaultdict(float)
     attempts = 0
@@ -66,7 +74,9 @@ def summarise(rows: Iterable[Row], machine: Machine) -> Summary:
             if amount is None:
                 continue
             given[resource] += amount * seconds
-            if row.outcome is Outcome.DONE and peak is not None:
+            if row.outcome is Outcome.DONE and peak is None:
+                unmeasured[resource] += amount * seconds
+            elif row.outcome is Outcome.DONE:
                 used[resource] += peak * seconds
                 key = row.category, resource
                 peaks[key] = max(peak, peaks.get(key, 0.0))
@@ -77,6 +87,7 @@ def summarise(rows: Iterable[Row], machine: Machine) -> Summary:
             used[resource],
             whole.get(resource, 0.0) * sum(times.values()),
             sum(peaks.get((category, resource), 0.0) * seconds for category, seconds in times.items()),
+            unmeasured[resource],
         )
         for resource in SHARED
         if given[resource]

@@ -1,29 +1,33 @@
 """What is known about a run: from its journal, also while it goes on, or from the archive."""
 
+import os
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tonnage.archive import Archive, Search, find
 from tonnage.jobs import Attempt, Resource
 from tonnage.report.accounts import Sums, accounts_of, covered
+from tonnage.report.columns import Columns, columns_of, outcomes_of
 from tonnage.report.figures import Figure, Palette
 from tonnage.report.figures.over_time import committed_and_used, running_by_category
-from tonnage.report.material import Gathering, Material, outcomes_of
+from tonnage.report.material import Gathering
 from tonnage.run.folders import RunFolder, runs_of
 from tonnage.run.journal import Reader
 from tonnage.run.machines import SHARED
-from tonnage.run.past import attempts_of
+from tonnage.run.rows import Row
 from tonnage.run.state import facts_of, machine_of
 from tonnage.run.summary import Account
-from tonnage.workflow import Workflow
 
-__all__ = ["MOST_ATTEMPTS", "RunLine", "archived_run", "find_here", "run_here", "runs_here"]
+__all__ = ["MOST_ATTEMPTS", "RunLine", "archived_run", "find_here", "run_here", "runs_here", "state_here"]
 
-MOST_ATTEMPTS = 100_000
+MOST_ATTEMPTS = 20_000
 """So many attempts of a run in the archive are looked at."""
 _LISTED = 200
 _SHOWN = 50
@@ -50,48 +54,61 @@ def find_here(folders: tuple[Path, ...], id: str) -> RunFolder | None:
     return next((run for run in _runs(folders) if run.id == id), None)
 
 
+def state_here(folder: RunFolder) -> object:
+    """Return what changes whenever the journal does; None while somebody executes the run."""
+    if folder.process() is not None:
+        return None
+    files = (folder.journal, folder.journal.with_name(f"{folder.journal.name}-wal"))
+    return tuple((one.st_mtime_ns, one.st_size) for path in files if (one := _stat(path)) is not None)
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except OSError:
+        return None
+
+
 def run_here(folder: RunFolder) -> dict[str, Any]:
     """Return what the journal of a run says."""
-    process, now = folder.process(), time.time()
+    under_way, now = folder.process() is not None, time.time()
     with closing(Reader(folder.journal)) as reader:
         facts = reader.facts()
         machine = machine_of(facts).amounts() if "memory" in facts else {}
         tasks, done = reader.counts()
-        failures = [(row.task, row.note) for row in reader.failed()] + list(reader.given_up().items())
-        workflow = Workflow.build(facts.get("name", folder.id), [])  # its tasks' commands are not shown
-        ended: list[Attempt] = []
-        running: list[Attempt] = []
-        for attempt in attempts_of(reader, folder, workflow, open_ends=True):
-            (running if attempt.ended is None else ended).append(attempt)
-        by_category = reader.read(
-            "SELECT category, count(*), count(done) FROM tasks WHERE NOT dropped GROUP BY category"
-        )
-    if process is None:
-        running = []  # lost with whoever executed them
-    material = Gathering().gather(ended, running, now)
+        failures = reader.failures()
+        failed = [(row.task, row.note) for row in reader.failed(_SHOWN)] + list(reader.given_up().items())
+        columns = columns_of(reader, now if under_way else None)
+        running = list(reader.running().values()) if under_way else []
+        by_category = {name: (many, well) for name, many, well in reader.tasks_by_category()}
+    peaks = _peaks(columns)
+    running.sort(key=lambda row: row.started)
     return {
         "id": folder.id,
-        "workflow": workflow.name,
+        "workflow": facts.get("name", folder.id),
         "here": True,
         "state": _state(folder, facts),
         "now": now,
         "settings": {name: facts[name] for name in ("strategy", "rank", "on") if name in facts},
         "tasks": tasks,
         "done": done,
-        "failures": len(failures),
-        "failed": [{"task": task, "note": note} for task, note in failures[:_SHOWN]],
-        "running": [_running(attempt) for attempt in running[:_SHOWN]],
+        "failures": failures,
+        "failed": [{"task": task, "note": note} for task, note in failed[:_SHOWN]],
+        "running": [_running(row, peaks) for row in running[:_SHOWN]],
         "running_now": len(running),
-        **_sums(material, machine, {name: (many, well) for name, many, well in by_category}),
+        "left_out": 0,
+        **_sums(columns, machine, by_category),
     }
 
 
 def archived_run(archive: Archive, id: str) -> dict[str, Any] | None:
     """Return what the archive knows about a run; None where it knows none of this id."""
-    attempts = list(find(archive, Search(run=id), limit=MOST_ATTEMPTS))
+    attempts = list(find(archive, Search(run=id), limit=MOST_ATTEMPTS + 1))
     if not attempts:
         return None
-    material = Gathering().gather(attempts)
+    left_out = len(attempts) > MOST_ATTEMPTS
+    material = Gathering().gather(attempts[:MOST_ATTEMPTS])
+    tasks = _tasks(attempts[:MOST_ATTEMPTS])
     return {
         "id": id,
         "workflow": attempts[0].workflow or "",
@@ -99,14 +116,34 @@ def archived_run(archive: Archive, id: str) -> dict[str, Any] | None:
         "state": "in the archive",
         "now": time.time(),
         "settings": {},
-        "tasks": material.tasks,
-        "done": int(material.done.sum()),
+        "tasks": sum(many for many, _ in tasks.values()),
+        "done": sum(well for _, well in tasks.values()),
         "failures": 0,
         "failed": [],
         "running": [],
         "running_now": 0,
-        **_sums(material, {}, {}),
+        "left_out": int(left_out),
+        **_sums(material, {}, tasks),
     }
+
+
+def _tasks(attempts: list[Attempt]) -> dict[str, tuple[int, int]]:
+    """Return how many tasks each category has, and how many of them are done."""
+    done: dict[tuple[str, str], bool] = {}
+    for place, attempt in enumerate(attempts):
+        key = attempt.category or "", attempt.task or f"\0{place}"
+        done[key] = done.get(key, False) or attempt.finished
+    many = Counter(category for category, _ in done)
+    well = Counter(category for (category, _), good in done.items() if good)
+    return {category: (number, well[category]) for category, number in many.items()}
+
+
+def _peaks(columns: Columns) -> dict[str, float]:
+    """Return the largest peak of memory that attempts of each category had so far."""
+    used, peaks = columns.used[Resource.MEMORY], np.zeros(len(columns.categories))
+    known = np.isfinite(used)
+    np.maximum.at(peaks, columns.category[known], used[known])
+    return {name: float(peak) for name, peak in zip(columns.categories, peaks, strict=True) if peak}
 
 
 def _runs(folders: tuple[Path, ...]) -> Iterator[RunFolder]:
@@ -126,40 +163,41 @@ def _state(run: RunFolder, facts: dict[str, str]) -> str:
     return "finished" if "finished" in facts else "not finished"
 
 
-def _running(attempt: Attempt) -> dict[str, Any]:
+def _running(row: Row, peaks: dict[str, float]) -> dict[str, Any]:
     return {
-        "task": attempt.task,
-        "category": attempt.category,
-        "number": attempt.number,
-        "started": attempt.started,
-        "allocated": {str(resource): amount for resource, amount in attempt.allocated.known()},
+        "task": row.task,
+        "category": row.category,
+        "number": row.number,
+        "started": row.started,
+        "allocated": {str(resource): amount for resource, amount in row.allocated.known()},
+        "category_peak": peaks.get(row.category),
+        "reason": next((one.reason for one in row.decisions if one.resource is Resource.MEMORY), ""),
     }
 
 
-def _sums(material: Material, machine: dict[Resource, float], tasks: dict[str, tuple[int, int]]) -> dict[str, Any]:
-    total, by_category = accounts_of(material, machine)
+def _sums(columns: Columns, machine: dict[Resource, float], tasks: dict[str, tuple[int, int]]) -> dict[str, Any]:
+    total, by_category = accounts_of(columns, machine)
     names = list(dict.fromkeys([*by_category, *tasks]))
     names.sort(key=lambda name: -tasks.get(name, (by_category[name].attempts if name in by_category else 0, 0))[0])
     return {
         "attempts": total.attempts,
         "again": total.again,
-        "outcomes": dict(outcomes_of(material)),
-        "seconds": covered(material),
+        "outcomes": dict(outcomes_of(columns)),
+        "seconds": covered(columns),
         "resources": {str(one): _account(account) for one, account in total.accounts.items() if account.given},
         "categories": [_category(name, by_category.get(name), tasks.get(name)) for name in names],
-        "pictures": _pictures(material, machine, names),
+        "pictures": _pictures(columns, machine, names),
     }
 
 
 def _category(name: str, sums: Sums | None, tasks: tuple[int, int] | None) -> dict[str, Any]:
-    known = sums is not None
     return {
         "category": name,
         "tasks": tasks[0] if tasks else None,
         "done": tasks[1] if tasks else sums.done if sums else 0,
-        "attempts": sums.attempts if known else 0,
-        "failed": sums.failed if known else 0,
-        "seconds": sums.seconds if known else 0.0,
+        "attempts": sums.attempts if sums else 0,
+        "failed": sums.failed if sums else 0,
+        "seconds": sums.seconds if sums else 0.0,
         "memory": _account(sums.accounts[Resource.MEMORY]) if sums else None,
     }
 
@@ -174,14 +212,14 @@ def _account(account: Account) -> dict[str, float | None]:
     }
 
 
-def _pictures(material: Material, machine: dict[Resource, float], names: list[str]) -> dict[str, Figure | None]:
-    times = material.started, material.ended
+def _pictures(columns: Columns, machine: dict[Resource, float], names: list[str]) -> dict[str, Figure | None]:
+    times = columns.started, columns.ended
     return {
-        "running": running_by_category(*times, material.category, material.categories, Palette.of(names)),
+        "running": running_by_category(*times, columns.category, columns.categories, Palette.of(names)),
         **{
-            str(resource): committed_and_used(
-                *times, material.given[resource], material.used[resource], resource, capacity=machine.get(resource)
+            str(one): committed_and_used(
+                *times, columns.given[one], columns.needed(one), one, capacity=machine.get(one)
             )
-            for resource in SHARED
+            for one in SHARED
         },
     }

@@ -7,6 +7,7 @@ from fastapi import Request
 
 from tonnage.archive import Archive
 from tonnage.archive.patience import within
+from tonnage.serve.kept import Kept
 from tonnage.serve.overview import Overview
 from tonnage.serve.settings import Settings
 from tonnage.serve.work import Workshop
@@ -22,6 +23,9 @@ class Site:
     archive: Archive
     overview: Overview
     workshop: Workshop = field(default_factory=Workshop)
+    reports: Workshop = field(default_factory=Workshop)
+    """Makes reports, for which somebody waits: they do not stand behind an import of a million rows."""
+    kept: Kept = field(default_factory=Kept)
 
     def asking(self) -> AbstractContextManager[None]:
         """Let no question to the archive, asked in this block, take longer than it may."""
@@ -36,6 +40,11 @@ class Site:
     def archive_url(self) -> str:
         """Where the archive is, for a process that opens it by itself; never to be shown: it may hold a password."""
         return self.archive.engine.url.render_as_string(hide_password=False)
+
+    def close(self) -> None:
+        """Stop all that is under way."""
+        self.workshop.close()
+        self.reports.close()
 
 
 async def site_of(request: Request) -> Site:

@@ -15,7 +15,18 @@ from tonnage.size.practical import LEAST_BYTES, coarse, few, rounded_up
 from tonnage.size.sizers import Sizer
 from tonnage.size.strategies import Objective, Settings, sizer
 
-__all__ = ["SIZED", "Plan", "counted", "explained", "least", "new_sizer", "possible", "practical", "strategy_for"]
+__all__ = [
+    "SIZED",
+    "Plan",
+    "counted",
+    "explained",
+    "least",
+    "new_sizer",
+    "percent",
+    "possible",
+    "practical",
+    "strategy_for",
+]
 
 SIZED = (Resource.CORES, Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
 """The resources that a job can be given."""
@@ -105,9 +116,9 @@ def explained(
     shown = resource.shown
     expected, before = (cost(one, histogram) for one in (ladder, of_rungs(histogram.largest, ladder[-1])))
     reason = (
-        f"{strategy} of {counted(samples)}{about}: {_percent(1 - expected.retried_fraction)} stay within "
+        f"{strategy} of {counted(samples)}{about}: {percent(1 - expected.retried_fraction)} stay within "
         f"{shown(ladder[0])}, the largest needed {shown(histogram.largest)}; "
-        f"{_percent(expected.waste_fraction)} wasted (max-seen: {_percent(before.waste_fraction)})"
+        f"{percent(expected.waste_fraction)} wasted (max-seen: {percent(before.waste_fraction)})"
     )
     return Decision(
         resource=resource,
@@ -125,6 +136,8 @@ def counted(jobs: int) -> str:
     return "1 job" if jobs == 1 else f"{jobs:,} jobs"
 
 
-def _percent(fraction: float) -> str:
+def percent(fraction: float) -> str:
     """Print a part; what is not nothing is not printed as nothing, nor what is not all as all."""
-    return f"{fraction:.1%}" if 0 < fraction < 0.005 or 0.995 <= fraction < 1 else f"{fraction:.0%}"
+    if 0 < fraction < 0.005 or 0.995 <= fraction < 1:
+        return f"{min(max(fraction, 0.001), 0.999):.1%}"
+    return f"{fraction:.0%}"

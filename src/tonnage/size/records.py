@@ -86,6 +86,8 @@ def collect(attempts: Iterable[Attempt], by: str = "category") -> Records:
             used[resource].append(nan if value is None else value)
             value = getattr(attempt.requested, resource)
             requested[resource].append(nan if value is None else value)
+        if attempt.used.wall_time is None and attempt.started is not None and attempt.ended is not None:
+            used[Resource.WALL_TIME][-1] = max(0.0, attempt.ended - attempt.started)
         inputs.append(nan if attempt.input_bytes is None else attempt.input_bytes)
         when.append(_moment(attempt))
         finished.append(attempt.finished)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import isfinite
+from os.path import commonprefix
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,6 +19,9 @@ Figure: TypeAlias = dict[str, Any]
 FloatArray: TypeAlias = NDArray[np.float64]
 
 _ROOM = 60
+_ROOM_IN_LEGEND = 36
+_LONG = 8
+"""What names begin with may stay, if it is shorter than this."""
 _SERIES = 7  # colours that everybody can tell apart
 _BYTES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 _SECONDS = ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
@@ -70,11 +74,23 @@ class Palette:
     """A colour for each of some names: the first few have one of their own, the others share grey."""
 
     names: tuple[str, ...]
+    beginning: str = ""
+    """What all names begin with, which therefore says nothing: ``NFCORE_RNASEQ:RNASEQ:``."""
 
     @classmethod
     def of(cls, names: Sequence[str]) -> "Palette":
         """Return colours for names, the most important first."""
-        return cls(tuple(names[:_SERIES]))
+        common = commonprefix(list(names)) if len(names) > 1 else ""  # noqa: RUF071 (letters are what is wanted)
+        end = max(common.rfind(mark) for mark in ":/.") + 1
+        return cls(tuple(names[:_SERIES]), common[:end] if end >= _LONG else "")
+
+    def short(self, name: str) -> str:
+        """Return a name without what all begin with."""
+        return name.removeprefix(self.beginning) or "(none)"
+
+    def legend(self, name: str | None) -> str:
+        """Return a name for the legend of a figure; None is all that have no colour of their own."""
+        return "others" if name is None else plain(self.short(name), _ROOM_IN_LEGEND)
 
     def colour(self, name: str) -> str:
         """Return the colour of a name."""

@@ -2,18 +2,18 @@
 
 from collections.abc import Mapping
 
-from tonnage.report.figures.basics import Figure, plain
+from tonnage.report.figures.basics import Figure, Palette
 
 __all__ = ["counts_by_category"]
 
 
 def counts_by_category(
-    title: str, counts: Mapping[str, Mapping[str, int]], colours: Mapping[str, str]
+    title: str, counts: Mapping[str, Mapping[str, int]], colours: Mapping[str, str], palette: Palette
 ) -> Figure | None:
     """Return stacked bars: how many of what there are in each category."""
     if not counts:
         return None
-    names = [plain(name, 30) or "(none)" for name in counts]
+    names = [palette.legend(name) for name in counts]
     kinds = list(dict.fromkeys(kind for own in counts.values() for kind in own))
     return {
         "title": title,
@@ -32,6 +32,7 @@ def counts_by_category(
         "layout": {
             "height": 110 + 26 * len(names),
             "barmode": "stack",
+            "bargap": 0.4,
             "margin": {"l": 60, "r": 18, "t": 40, "b": 42},
             "xaxis": {"title": {"text": "attempts"}, "rangemode": "tozero", "tickformat": ",d"},
             "yaxis": {"type": "category", "autorange": "reversed"},

@@ -43,7 +43,7 @@ def task_graph(
                 {
                     "type": "scatter",
                     "mode": "markers",
-                    "name": "others" if name is None else plain(name) or "(none)",
+                    "name": palette.legend(name),
                     "x": listed(x[own]),
                     "y": listed(y[own]),
                     "text": [texts[place] for place in own],
@@ -92,7 +92,7 @@ def category_graph(workflow: Workflow, palette: Palette) -> Figure:
             "mode": "markers+text",
             "x": listed(x),
             "y": listed(y),
-            "text": [f"{plain(name, 24) or '(none)'} × {workflow.categories[name]:,}" for name in names],
+            "text": [f"{plain(palette.short(name), 24)} × {workflow.categories[name]:,}" for name in names],
             "textposition": "top center",
             "cliponaxis": False,
             "hovertemplate": "%{text}<extra></extra>",

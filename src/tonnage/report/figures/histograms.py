@@ -52,9 +52,6 @@ def histogram(
     amounts = np.empty(0) if given is None else given[np.isfinite(given)]
     if len(np.unique(amounts)) > 1:
         figure["data"].append(_outline(amounts, edges, resource))
-        figure["layout"]["margin"]["t"] += 18
-        figure["layout"]["legend"] = {"x": 1, "xanchor": "right", "y": 1, "yanchor": "top"}
-        figure["layout"]["showlegend"] = True
     return figure
 
 
@@ -71,6 +68,7 @@ def _outline(amounts: FloatArray, edges: FloatArray, resource: Resource) -> Figu
         "y": listed(np.append(counts, counts[-1]).astype(np.float64)) if len(full) else [],
         "line": {"shape": "hv", "color": "--rung", "width": 1.5, "dash": "dot"},
         "hovertemplate": "%{y:,} were given so much at first<extra></extra>",
+        "showlegend": False,
     }
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonnage.jobs import Resource
-from tonnage.report.figures.basics import Figure, FloatArray, Palette, Scale, listed, plain, scale
+from tonnage.report.figures.basics import Figure, FloatArray, Palette, Scale, listed, scale
 
 __all__ = ["Bar", "Clock", "committed_and_used", "lanes", "mean_over_time", "packed", "running_by_category"]
 
@@ -53,9 +53,10 @@ class Clock:
 
     def axis(self) -> Figure:
         """Return the axis of moments."""
+        limits = self.moments(self.edges(1))  # the same in all pictures, so that they can be read below each other
         if self.dates:
-            return {"type": "date", "title": {"text": "UTC"}}
-        return {"title": {"text": f"{self.units.unit} since the begin"}, "rangemode": "tozero"}
+            return {"type": "date", "title": {"text": "UTC"}, "range": limits}
+        return {"title": {"text": f"{self.units.unit} since the begin"}, "range": limits}
 
     def edges(self, spans: int = _SPANS) -> FloatArray:
         """Return the ends of equal spans of time."""
@@ -106,7 +107,7 @@ def running_by_category(
             {
                 "type": "scatter",
                 "mode": "lines",
-                "name": plain(name) or "(none)",
+                "name": palette.legend(name),
                 "x": moments,
                 "y": listed([*mean, mean[-1]]),
                 "stackgroup": "all",
@@ -181,7 +182,7 @@ def committed_and_used(
             }
         )
     return {
-        "title": f"{resource}: committed against used, over time",
+        "title": f"{str(resource).capitalize()}: committed against used, over time",
         "data": data,
         "layout": {
             "height": 280,
@@ -248,7 +249,7 @@ def lanes(bars: Sequence[Bar], palette: Palette) -> Figure | None:
             {
                 "type": "bar",
                 "orientation": "h",
-                "name": "others" if name is None else plain(name) or "(none)",
+                "name": palette.legend(name),
                 "base": clock.moments(started[own]),
                 "x": clock.lengths(np.maximum(ended[own] - started[own], shortest)),
                 "y": [lane[place] + 1 for place in own],

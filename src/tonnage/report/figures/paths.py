@@ -39,7 +39,7 @@ def path_figure(steps: Sequence[Step], palette: Palette, most: int = 30) -> Figu
         ),
     ]
     return {
-        "title": "The critical path: its tasks one after the other, with what they waited in between",
+        "title": "The critical path: its tasks one below the other, with what they waited in between",
         "data": data,
         "layout": {
             "height": 100 + 24 * len(steps),
@@ -49,7 +49,7 @@ def path_figure(steps: Sequence[Step], palette: Palette, most: int = 30) -> Figu
             "xaxis": clock.axis(),
             "yaxis": {
                 "tickvals": rows,
-                "ticktext": [plain(step.task, 22) for step in steps],
+                "ticktext": [plain(palette.short(step.task), 30) for step in steps],
                 "range": [len(steps) + 0.6, 0.4],
                 "showgrid": False,
             },

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tonnage.jobs import Resource
-from tonnage.report.figures.basics import Figure, FloatArray, Palette, listed, plain, scale
+from tonnage.report.figures.basics import Figure, FloatArray, Palette, listed, scale
 
 __all__ = ["peak_against_input", "peaks_scatter"]
 
@@ -40,7 +40,7 @@ def peaks_scatter(
                 {
                     "type": "scatter",
                     "mode": "markers",
-                    "name": "others" if name is None else plain(name) or "(none)",
+                    "name": palette.legend(name),
                     "x": listed(seconds[own] / time.factor),
                     "y": listed(memory[own] / amount.factor),
                     "text": [texts[place] for place in own],

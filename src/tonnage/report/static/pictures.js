@@ -43,6 +43,7 @@
       margin: { l: 50, r: 18, t: 28, b: 42 },
       hovermode: "closest",
       autosize: true,
+      uirevision: "the same", // who has zoomed in stays there when numbers change
       ...own,
       height: undefined,
       font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: colour("--ink"), ...own.font },

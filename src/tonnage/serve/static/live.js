@@ -25,7 +25,10 @@
       const other = fresh.getElementById(div.dataset.figure);
       if (!holder || !other || other.textContent === holder.textContent) continue;
       holder.textContent = other.textContent;
-      if (div.classList.contains("js-plotly-plot")) draw(div, JSON.parse(other.textContent));
+      const frame = div.closest("figure");
+      const appears = frame.hidden;
+      frame.hidden = other.textContent === "null"; // nothing has run yet
+      if (!frame.hidden && (appears || div.classList.contains("js-plotly-plot"))) draw(div, JSON.parse(other.textContent));
     }
   }
 

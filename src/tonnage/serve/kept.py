@@ -1,0 +1,50 @@
+"""Answers that took a while to find, kept for a while: a page that keeps up asks again and again, and so do others."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any, TypeVar
+
+__all__ = ["Kept"]
+
+_Value = TypeVar("_Value")
+
+_MOST = 32
+_SHARE = 5.0
+"""What took a second to find is good for so many: so at most a sixth of the time goes into finding it."""
+_AT_LEAST = 0.5
+
+
+@dataclass
+class _Answer:
+    lock: Lock = field(default_factory=Lock)
+    value: Any = None
+    state: object = None
+    until: float = -1.0
+
+
+@dataclass
+class Kept:
+    """The last answers, each found by one request at a time, however many ask."""
+
+    _answers: OrderedDict[str, _Answer] = field(default_factory=OrderedDict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def get(self, name: str, state: object, find: Callable[[], _Value]) -> _Value:
+        """Return an answer, found now or not long ago; where its `state` is known and the same, however long ago."""
+        with self._lock:
+            answer = self._answers.setdefault(name, _Answer())
+            self._answers.move_to_end(name)
+            while len(self._answers) > _MOST:
+                self._answers.popitem(last=False)
+        with answer.lock:
+            begun = time.monotonic()
+            if begun >= answer.until and (state is None or state != answer.state):
+                answer.value = find()
+                answer.state = state
+                ended = time.monotonic()
+                answer.until = ended + max(_AT_LEAST, _SHARE * (ended - begun))
+            found: _Value = answer.value
+            return found

@@ -1,0 +1,71 @@
+"""The report of a run as a page to keep, made by a process of its own while nobody else has to wait."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tonnage.archive import Archive, Search, find
+from tonnage.errors import InputError, TonnageError
+from tonnage.report.facts import report_on
+from tonnage.report.material import Gathering, Material
+from tonnage.report.page import made_by, write_page
+from tonnage.report.subject import Subject, gather_run
+from tonnage.run.folders import RunFolder
+from tonnage.serve.work import Piece, State, Tell, Workshop
+from tonnage.size import Plan
+
+__all__ = ["MOST_ATTEMPTS", "ReportError", "made", "write_report"]
+
+MOST_ATTEMPTS = 200_000
+"""So many attempts of a run in the archive are looked at."""
+_PATIENCE = 120.0  # seconds
+_PAUSE = 0.05
+
+
+class ReportError(TonnageError):
+    """A report cannot be made now."""
+
+
+async def made(workshop: Workshop, run: Path | None, archive: str, id: str) -> bytes:
+    """Return the page of a run here, or else of what the archive has of it; raises ReportError or InputError."""
+    with TemporaryDirectory(prefix="tonnage-report-") as folder:
+        path = Path(folder, "report.html")
+        piece = workshop.take("report", write_report, run, archive, id, path)
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                found = await _ended(workshop, piece.id)
+        except TimeoutError:
+            hint = "tonnage report RUN, where the run is, takes its time"
+            raise ReportError("the report of this run takes too long here", hint=hint) from None
+        finally:
+            workshop.stop(piece.id)
+        if found is None or found.state is not State.DONE:
+            error = found.error if found is not None else None
+            raise InputError(error or "the report was not made", hint=found.hint if found is not None else None)
+        return path.read_bytes()
+
+
+async def _ended(workshop: Workshop, id: str) -> Piece | None:
+    while (piece := workshop.piece(id)) is not None and not piece.ended:
+        await asyncio.sleep(_PAUSE)
+    return piece
+
+
+def write_report(tell: Tell, run: Path | None, archive: str, id: str, path: Path) -> Mapping[str, object]:
+    """Write what `tonnage report` writes: of a run here, or else of what the archive has of a run of this id."""
+    tell(0, 0, "reading attempts")
+    subject, material = gather_run(RunFolder(run)) if run is not None else _from_archive(archive, id)
+    found = report_on(subject, material, Plan(machine=subject.machine))
+    return {"bytes": write_page(found, path, made_by("serve"))}
+
+
+def _from_archive(url: str, id: str) -> tuple[Subject, Material]:
+    with Archive.open(url) as archive:
+        attempts = list(find(archive, Search(run=id), limit=MOST_ATTEMPTS + 1))
+    if not attempts:
+        raise InputError("the archive has nothing of this run any more")
+    notes = ["Made from what the archive has: what waited for what, and what is not done, it does not know."]
+    if len(attempts) > MOST_ATTEMPTS:
+        notes.append(f"Only {MOST_ATTEMPTS:,} of its attempts were looked at.")
+    return Subject(kind="run", title=id, notes=tuple(notes)), Gathering().gather(attempts[:MOST_ATTEMPTS])
