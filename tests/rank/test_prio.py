@@ -267,3 +267,9 @@ def test_the_critical_path_goes_by_run_times_where_they_are_known() -> None:
     workflow = Workflow.build("w", tasks, ((1,), (2,)))
     assert rank(workflow, "critical-path").tolist() == [0, 1, 2]
     assert critical_path(workflow.graph).tolist() == [1, 0, 2]
+
+
+@given(st.integers(0, 30))
+def test_a_bag_of_tasks_keeps_its_order(size: int) -> None:
+    graph = Graph.from_edges(size, [], [])
+    assert prio(graph).tolist() == explain(graph).order.tolist() == list(range(size))

@@ -122,6 +122,10 @@ class Graph:
     def _order_and_level(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         order = np.empty(self.size, dtype=np.int32)
         level = np.zeros(self.size, dtype=np.int32)
+        if not self.edges:  # a bag of tasks needs no compiled loop, which takes longer to load than many tasks to run
+            order[:] = np.arange(self.size)
+            order.flags.writeable = level.flags.writeable = False
+            return order, level
         waiting = self.indegree.astype(np.int32)
         done = self._fast(_first_in_first_out)(self.child_start, self.child, waiting, order, level)
         if done < self.size:
