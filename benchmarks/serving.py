@@ -17,8 +17,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
@@ -261,13 +262,14 @@ def main() -> None:
     try:
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place)
-            kinds = {"SQLite": lambda name: f"sqlite:///{folder}/{name}.db"}
+            numbers = count()
+            kinds: dict[str, Callable[[], str]] = {"SQLite": lambda: f"sqlite:///{folder}/{next(numbers)}.db"}
             if postgres is not None:
-                kinds["PostgreSQL"] = lambda name: postgres.new_database()  # noqa: ARG005
+                kinds["PostgreSQL"] = postgres.new_database
             for kind, new in kinds.items():
-                posting(kind, new("posts"), posts, bare, folder)
+                posting(kind, new(), posts, bare, folder)
             for kind, new in kinds.items():
-                reading(kind, new("jobs"), jobs, each, bare, folder)
+                reading(kind, new(), jobs, each, bare, folder)
     finally:
         bare.close()
         if postgres is not None:

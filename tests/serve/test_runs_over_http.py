@@ -168,7 +168,7 @@ def test_a_search_over_a_server_finds_what_one_in_the_archive_finds(filled: Serv
     assert list(find_at(filled.url, search)) == found
     assert found
     for order in ({"sort": "memory"}, {"sort": "ended", "reverse": True, "limit": 3}, {"limit": 1}):
-        assert list(find_at(filled.url, search, **order)) == list(find_at(filled.archive, search, **order))  # type: ignore[arg-type]
+        assert list(find_at(filled.url, search, **order)) == list(find_at(filled.archive, search, **order))
 
 
 @pytest.fixture(scope="module")
