@@ -34,17 +34,13 @@ class Site:
     def close(self) -> None:
         """Stop all that is under way."""
         self.workshop.close()
+        self.reports.close()
         self.overview.close()
 
     @property
     def archive_url(self) -> str:
         """Where the archive is, for a process that opens it by itself; never to be shown: it may hold a password."""
         return self.archive.engine.url.render_as_string(hide_password=False)
-
-    def close(self) -> None:
-        """Stop all that is under way."""
-        self.workshop.close()
-        self.reports.close()
 
 
 async def site_of(request: Request) -> Site:
