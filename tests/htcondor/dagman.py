@@ -69,8 +69,8 @@ class DagMan:
     def run(self) -> int:
         """Run it to its end, and return what DAGMan exits with."""
         signal.signal(signal.SIGUSR1, lambda *_: setattr(self, "_removed", True))
-        recovers = self._lock.exists() and not self._options.get("force")
-        if recovers and _lives(self._lock):
+        recovers = self._lock.exists() or bool(self._options.get("dorecovery"))
+        if self._lock.exists() and _lives(self._lock):
             self._say("ERROR: another DAGMan runs this DAG")
             return _ERROR
         self._lock.write_text(f"{os.getpid()}\n")

@@ -17,6 +17,7 @@ from htcondor.machine import Machine, Requests
 __all__ = ["Execution", "Order", "kill_tree", "start"]
 
 _PAGE, _TICKS = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
+_TELL_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +49,8 @@ class Execution:
     """Bytes of the largest resident set of its processes together."""
     disk: int = 0
     """Bytes of the largest contents of its scratch folder."""
-    told: int = 0
-    """The memory that the event log knows of."""
+    told: tuple[int, float] = (0, 0.0)
+    """The memory that the event log knows of, and when it was told."""
     seen: set[int] = field(default_factory=set)
     times: tuple[float, float] = (0.0, 0.0)
     """Seconds of the processors that it had used when it was killed."""
@@ -60,6 +61,15 @@ class Execution:
         now = sum(map(_resident, self.seen))
         self.memory = max(self.memory, now)
         return now
+
+    def has_news(self) -> bool:
+        """Whether the event log is to be told that its memory has grown: at once where it has doubled."""
+        told, at = self.told
+        now = time.monotonic()
+        if self.memory > 2 * told or (self.memory > told and now - at > _TELL_SECONDS):
+            self.told = self.memory, now
+            return True
+        return False
 
     def measure_disk(self) -> int:
         """Look at its scratch folder; return what is in it now."""

@@ -165,7 +165,7 @@ class Pool:
         while not holds():
             if time.monotonic() > deadline:
                 raise TimeoutError(otherwise)
-            time.sleep(0.01)
+            time.sleep(0.02)
 
     def wait_for(self, cluster: int) -> None:
         """Wait until a job has left the queue."""

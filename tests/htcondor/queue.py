@@ -117,8 +117,7 @@ class Queue:
                 continue
             memory = execution.measure()
             disk = execution.measure_disk() if with_disk else 0
-            if execution.memory > 2 * execution.told:
-                execution.told = execution.memory
+            if execution.has_news():
                 job.tell(eventlog.grown(job.name, execution.memory // _KIB))
             if self._settings["enforces"]:
                 if memory > execution.given.memory * _MIB:

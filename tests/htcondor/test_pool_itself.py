@@ -15,9 +15,16 @@ from tonnage.logs import condor_events
 from tonnage.logs.log import Hints, Log, Skipped
 
 MIB, KIB = 2**20, 2**10
-SUBMITTED, STARTED, EVICTED, ENDED, ABORTED, HELD, RELEASED, POST, LOST = 0, 1, 4, 5, 9, 12, 13, 16, 24
+SUBMITTED, STARTED, EVICTED, ENDED, GREW, ABORTED, HELD, RELEASED = 0, 1, 4, 5, 6, 9, 12, 13
+POST, LOST, TRANSFER = 16, 24, 40
 SIZES = "request_cpus = 1\nrequest_memory = 128 MB\nrequest_disk = 100 MB\n"
-HUNGRY = f"exec {sys.executable} -c ''import time; held = bytearray($(size) << 20); time.sleep($(seconds))''"
+HUNGRY = """\
+import sys, time
+from pathlib import Path
+held = bytearray(150 << 20)
+while not Path("go").exists():
+    time.sleep(0.01)
+"""
 WAITS = "until test -e go; do sleep 0.01; done"
 
 
@@ -130,15 +137,27 @@ def test_tonnage_reads_the_log_of_jobs(pool: Pool, work: Work) -> None:
 
 
 def test_memory_is_rounded_up_and_measured(pool: Pool, work: Work) -> None:
-    work.describe("request_memory = 200 MB\n")
-    run(pool, work.dag('VARS a size="150" seconds="0.3"\n', a=HUNGRY))
+    cluster = pool.submit(hungry(work, "request_memory = 200 MB\n"))
+    pool.wait_until(lambda: any(size > 150 * KIB for size in sizes(work)), "the job does not grow")
+    work.let_go()
+    pool.wait_for(cluster)
     (attempt,) = work.attempts()
     assert (attempt.requested.memory, attempt.allocated.memory) == (200 * MIB, 256 * MIB)
     assert attempt.used.memory is not None
     assert 150 * MIB < attempt.used.memory < 190 * MIB
-    grown = [event["ResidentSetSize"] for event in work.events() if event.type == 6]
-    assert grown == sorted(grown)
-    assert grown
+    assert sizes(work) == sorted(sizes(work))
+
+
+def sizes(work: Work) -> list[int]:
+    """Return the KiB to which jobs grew."""
+    return [event["ResidentSetSize"] for event in work.events() if event.type == GREW]
+
+
+def hungry(work: Work, more: str) -> Path:
+    """Write a DAG with a node that takes 150 MiB of memory until it is let go."""
+    (work.folder / "hungry.py").write_text(HUNGRY)
+    work.describe(more)
+    return work.dag(a=f"exec {sys.executable} hungry.py")
 
 
 # DAGMan
@@ -153,7 +172,7 @@ def test_children_run_after_their_parents(pool: Pool, work: Work) -> None:
     assert work.value() == 0
 
 
-@pytest.mark.parametrize("options", [[], ["-maxjobs", "1"]])
+@pytest.mark.parametrize("options", [[], ["-maxjobs", "1"], ["-maxidle", "1"]])
 def test_high_priorities_run_first(pool_with: PoolWith, work: Work, options: list[str]) -> None:
     pool = pool_with(machines=1, cpus=1)
     priorities = "PRIORITY b 5\nPRIORITY c 9\nPRIORITY d -1\nPARENT z CHILD a b c d\n"
@@ -165,10 +184,13 @@ def test_a_machine_is_never_given_more_than_it_has(pool_with: PoolWith, work: Wo
     pool = pool_with(machines=2, cpus=3, memory=1024)
     work.describe("request_memory = 300 MB\nrequest_cpus = $(cores)\n")
     cores = "".join(f'VARS n{n} cores="{1 + n % 2}"\n' for n in range(12))
-    run(pool, work.dag(cores, **{f"n{n}": "sleep 0.05" for n in range(12)}))
+    cluster = pool.submit(work.dag(cores, **{f"n{n}": WAITS for n in range(12)}))
+    pool.wait_until(lambda: len(pool.jobs("JobStatus == 2 && JobUniverse == 5")) == 4, "four jobs do not run")
+    work.let_go()
+    pool.wait_for(cluster)
     assert len(pool.taken) == 24
     assert max(one.cpus for one in pool.taken) == 3
-    assert max(one.memory for one in pool.taken) <= 1024
+    assert max(one.memory for one in pool.taken) == 768
     assert {one.machine for one in pool.taken} == {"machine1.example.org", "machine2.example.org"}
 
 
@@ -332,7 +354,7 @@ def test_files_travel_with_a_job(pool: Pool, work: Work) -> None:
         False,
         False,
     ]
-    assert [event["Type"] for event in work.events() if event.type == 40] == [2, 3, 5, 6]
+    assert [event["Type"] for event in work.events() if event.type == TRANSFER] == [2, 3, 5, 6]
 
 
 def test_new_files_travel_back_where_none_are_listed(pool: Pool, work: Work) -> None:
@@ -364,15 +386,12 @@ def test_a_program_that_does_not_exist_is_held(pool: Pool, work: Work) -> None:
 # Sizes
 
 
-def hungry(work: Work, more: str, size: int) -> Path:
-    """Write a DAG with a node that takes some MiB of memory, until it is told to end."""
-    work.describe(more)
-    return work.dag(f'VARS a size="{size}" seconds="0.5"\n', a=HUNGRY)
-
-
 def test_a_job_climbs_its_ladder(pool_with: PoolWith, work: Work) -> None:
     pool = pool_with(quantum=1)
-    run(pool, hungry(work, "request_memory = 50 MB\nretry_request_memory = 90 MB, 300 MB\n", 150))
+    cluster = pool.submit(hungry(work, "request_memory = 50 MB\nretry_request_memory = 90 MB, 300 MB\n"))
+    pool.wait_until(lambda: pool.jobs("RequestMemory == 300 && JobStatus == 2"), "the job does not climb")
+    work.let_go()
+    pool.wait_for(cluster)
     first, second, third = work.attempts()
     assert [one.requested.memory for one in (first, second, third)] == [50 * MIB, 90 * MIB, 300 * MIB]
     assert [one.exhausted for one in (first, second, third)] == [Resource.MEMORY, Resource.MEMORY, None]
@@ -385,7 +404,7 @@ def test_a_job_climbs_its_ladder(pool_with: PoolWith, work: Work) -> None:
 
 def test_a_job_at_the_end_of_its_ladder_is_held(pool_with: PoolWith, work: Work) -> None:
     pool = pool_with(quantum=1)
-    pool.submit(hungry(work, "request_memory = 50 MB\nretry_request_memory = 90 MB\n", 150))
+    pool.submit(hungry(work, "request_memory = 50 MB\nretry_request_memory = 90 MB\n"))
     ad = pool.wait_for_node("a", status=5)
     assert (ad["HoldReasonCode"], ad["HoldReasonSubCode"], ad["RequestMemory"]) == (34, 102, 90)
     assert work.kinds() == [SUBMITTED, STARTED, EVICTED, STARTED, EVICTED, HELD]
@@ -394,7 +413,7 @@ def test_a_job_at_the_end_of_its_ladder_is_held(pool_with: PoolWith, work: Work)
 def test_an_old_version_does_not_know_ladders(pool_with: PoolWith, work: Work) -> None:
     pool = pool_with(quantum=1, version="23.0.1")
     policy = "periodic_remove = JobStatus == 5 && HoldReasonCode == 34 && HoldReasonSubCode == 102\n"
-    run(pool, hungry(work, f"request_memory = 50 MB\nretry_request_memory = 900 MB\n{policy}", 150))
+    run(pool, hungry(work, f"request_memory = 50 MB\nretry_request_memory = 900 MB\n{policy}"))
     assert work.kinds() == [SUBMITTED, STARTED, EVICTED, HELD, ABORTED]
     (attempt,) = work.attempts()
     assert (attempt.exhausted, work.value()) == (Resource.MEMORY, 1)
@@ -402,13 +421,21 @@ def test_an_old_version_does_not_know_ladders(pool_with: PoolWith, work: Work) -
 
 
 def test_a_pool_that_does_not_enforce_lets_jobs_take_more(pool_with: PoolWith, work: Work) -> None:
-    run(pool_with(quantum=1, enforces=False), hungry(work, "request_memory = 50 MB\n", 150))
+    pool = pool_with(quantum=1, enforces=False)
+    cluster = pool.submit(hungry(work, "request_memory = 50 MB\n"))
+    pool.wait_until(lambda: any(size > 150 * KIB for size in sizes(work)), "the job does not grow")
+    work.let_go()
+    pool.wait_for(cluster)
     assert work.value() == 0
 
 
 def test_disk_has_a_ladder_too(pool: Pool, work: Work) -> None:
     work.describe(f"{TRAVELS}request_disk = 1 MB\nretry_request_disk = 20 MB\n")
-    run(pool, work.dag(a="head -c 5000000 /dev/zero > big; sleep 0.5"))
+    go = work.folder / "go"
+    cluster = pool.submit(work.dag(a=f"head -c 5000000 /dev/zero > big; until test -e {go}; do sleep 0.01; done"))
+    pool.wait_until(lambda: pool.jobs("RequestDisk == 20480 && JobStatus == 2"), "the job does not climb")
+    work.let_go()
+    pool.wait_for(cluster)
     first, second = work.attempts()
     assert (first.exhausted, second.outcome) == (Resource.DISK, Outcome.DONE)
     assert (first.requested.disk, second.requested.disk) == (MIB, 20 * MIB)
@@ -494,6 +521,13 @@ def test_a_dagman_that_nobody_knows_any_more_is_submitted_again_and_recovers(poo
     pool.wait_until(lambda: ENDED in work.kinds(), "the job does not end")
     run(pool, dag, "-update_submit")
     assert work.ran() == ["a", "b"]
+
+
+def test_a_dagman_may_be_told_to_recover(pool: Pool, work: Work) -> None:
+    dag = work.dag(a="echo a >> order")
+    run(pool, dag)
+    run(pool, dag, "-update_submit", "-DoRecovery")
+    assert work.read("order") == "a\n"
 
 
 def test_a_dagman_on_hold_begins_nothing_until_it_is_released(pool: Pool, work: Work) -> None:

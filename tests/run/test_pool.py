@@ -126,6 +126,11 @@ def test_an_eviction_for_memory_lets_memory_grow_and_nothing_else(log: Path) -> 
     ]
 
 
+def test_the_reason_of_an_eviction_is_what_htcondor_said_then(log: Path) -> None:
+    news = heard(log, [submitted(1), executing(1), evicted(1, (34, 102)), executing(1)])
+    assert [one.reason for one in news if isinstance(one, Over)] == [TOO_MUCH]
+
+
 def test_an_eviction_for_disk_lets_disk_grow(log: Path) -> None:
     events = [submitted(1), executing(1), evicted(1, (34, 104)), executing(1), terminated(1)]
     assert told(heard(log, events))[2] == ("began", 101, 2, 4e8, 2e8)

@@ -18,6 +18,7 @@ from tonnage.size.learning import climbed
 __all__ = ["Attempts", "Began", "HeldUp", "News", "Over", "Removed"]
 
 _SUBMITTED, _STARTED, _ABORTED, _HELD = "000", "001", "009", "012"
+_STOPS = ("004", "007", "024")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,8 @@ class _Job:
     decisions: tuple[Decision, ...]
     submitted: float | None
     running: int | None = None
+    stopped: str = ""
+    """Why it was stopped, where another event tells that it was."""
 
 
 class Attempts:
@@ -98,6 +101,8 @@ class Attempts:
         over = [entry for entry in self._queue.take(event) if isinstance(entry, Attempt)]
         job = self._jobs.get(event.job)
         if job is not None:
+            if event.kind in _STOPS:
+                job.stopped = event.reason()
             for pool in over:
                 yield from self._end(job, event, pool)
             if event.kind == _HELD:
@@ -138,7 +143,8 @@ class Attempts:
         if attempt is None:
             return  # its start is not in the log
         held = event.codes()[0] if event.kind == _HELD else None
-        yield Over(attempt, job.sent, event.job[0], pool, held, event.reason())
+        reason = job.stopped if event.kind == _STARTED else event.reason()
+        yield Over(attempt, job.sent, event.job[0], pool, held, reason)
         if pool.outcome is Outcome.EXHAUSTED and pool.exhausted and self._grows_by_itself:
             job.decisions = climbed(job.decisions, pool.exhausted) or job.decisions
 
