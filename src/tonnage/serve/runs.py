@@ -111,7 +111,9 @@ def _place(site: Site, id: str) -> Path | None:
     folder = find_here(site.settings.runs, id)
     if folder is not None:
         return folder.path
-    if not any(True for _ in find(site.archive, Search(run=id), limit=1)):
+    with site.asking():
+        known = any(True for _ in find(site.archive, Search(run=id), limit=1))
+    if not known:
         raise HTTPException(404, _NOWHERE)
     return None
 
@@ -126,7 +128,8 @@ def _facts(site: Site, id: str) -> dict[str, Any]:
     folder = find_here(site.settings.runs, id)
     if folder is not None:
         return site.kept.get(f"here {folder.path}", state_here(folder), lambda: run_here(folder))
-    found = site.kept.get(f"archive {id}", None, lambda: archived_run(site.archive, id))
+    with site.asking():
+        found = site.kept.get(f"archive {id}", None, lambda: archived_run(site.archive, id))
     if found is None:
         raise HTTPException(404, _NOWHERE)
     return found
