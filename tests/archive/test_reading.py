@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -123,3 +124,13 @@ def test_all_that_is_read_belongs_together_though_others_write(archive: Archive,
     read = [first, *found]
     assert [attempt.fields for attempt in read] == [{"number": f"{n}"} for n in range(2500)]
     assert archive.count() == 0
+
+
+@pytest.mark.parametrize("amount", [5e-324, 0.0, 1e300])
+def test_amounts_that_no_ranges_fit_between_are_counted_all_the_same(
+    archive: Archive, store: Store, amount: float
+) -> None:
+    store([Attempt(row=str(number), category="a", used=Amounts.of(cores=amount)) for number in range(3)])
+    (found,) = stats(archive)
+    cores = found.resources[Resource.CORES]
+    assert (cores.count, cores.max, sum(cores.histogram)) == (3, amount, 3)

@@ -114,7 +114,8 @@ def _spread(values: FloatArray) -> ResourceStats | None:
         return None
     p50, p95 = np.percentile(known, (50, 95))
     largest = float(known.max())
-    counts: Sequence[int] = np.histogram(known, bins=_BINS, range=(0, largest or 1))[0].tolist()
+    shares = known / (largest or 1)  # of the largest: ranges between amounts may be too narrow for numbers
+    counts: Sequence[int] = np.histogram(shares, bins=_BINS, range=(0, 1))[0].tolist()
     return ResourceStats(len(known), float(p50), float(p95), largest, tuple(counts))
 
 
