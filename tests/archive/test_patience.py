@@ -8,7 +8,7 @@ from sqlalchemy import text
 from archive.conftest import Store
 from tonnage.archive import Archive, Search, find, forget
 from tonnage.archive.engine import connect
-from tonnage.archive.patience import interruptible, within
+from tonnage.archive.patience import shared, within
 from tonnage.archive.upkeep import set_labels
 from tonnage.errors import TonnageError
 from tonnage.jobs import Attempt
@@ -21,7 +21,7 @@ _LONG = {
 
 def test_a_question_that_takes_too_long_is_given_up_and_the_next_is_answered(archive: Archive) -> None:
     archive.count()  # there is a connection already
-    interruptible(archive.engine)
+    shared(archive.engine)
     with (
         pytest.raises(TonnageError, match="took too long"),
         within(0.1),
@@ -30,6 +30,14 @@ def test_a_question_that_takes_too_long_is_given_up_and_the_next_is_answered(arc
         connection.execute(text(_LONG[archive.engine.dialect.name])).all()
     with within(60):
         assert archive.count() == 0
+
+
+def test_a_connection_of_many_keeps_little_in_memory(archive: Archive) -> None:
+    if not archive.on_sqlite:
+        pytest.skip("a server keeps memory of its own")
+    shared(archive.engine)
+    with connect(archive.engine) as connection:
+        assert connection.execute(text("PRAGMA cache_size")).scalar_one() == -32 * 1024
 
 
 def test_the_state_of_an_archive_changes_with_what_is_stored(archive: Archive, store: Store) -> None:

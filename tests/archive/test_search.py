@@ -13,8 +13,7 @@ from sqlalchemy import event, text
 from archive.conftest import Store
 from tonnage.archive import Archive, Search, count_up_to, find
 from tonnage.archive.engine import connect
-from tonnage.archive.patience import interruptible, within
-from tonnage.errors import InputError, TonnageError
+from tonnage.errors import InputError
 from tonnage.jobs import Amounts, Attempt, Outcome
 from tonnage.logs.conditions import Condition
 
@@ -244,16 +243,3 @@ def test_a_count_goes_no_further_than_it_must(archive: Archive, store: Store) ->
     assert count_up_to(archive, Search(), 100) == 60
     assert count_up_to(archive, Search(category="sort"), 20) == 20
     assert count_up_to(archive, Search(), 10) == 11
-
-
-def test_a_question_that_takes_too_long_is_interrupted(archive: Archive, store: Store) -> None:
-    interruptible(archive.engine)
-    archive.engine.dispose()  # connections that are open already know nothing of it
-    store(JOBS)
-    endless = (
-        "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 2000000000) SELECT max(x) FROM n"
-    )
-    with pytest.raises(TonnageError, match="took too long"), within(0.2), connect(archive.engine) as connection:
-        connection.execute(text(endless))
-    with within(30):
-        assert len(list(find(archive))) == 60

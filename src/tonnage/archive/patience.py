@@ -8,15 +8,16 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, event
 
-__all__ = ["interruptible", "within"]
+__all__ = ["shared", "within"]
 
 _DEADLINE: ContextVar[float | None] = ContextVar("deadline", default=None)
+_CACHE = 32 * 1024  # KiB
 _STEPS = 20_000  # of SQLite's machine: some tenths of a millisecond
 
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Let no question to an interruptible database, asked in this block, take longer than that."""
+    """Let no question to a shared database, asked in this block, take longer than that."""
     token = _DEADLINE.set(monotonic() + seconds)
     try:
         yield
@@ -24,8 +25,12 @@ def within(seconds: float) -> Iterator[None]:
         _DEADLINE.reset(token)
 
 
-def interruptible(engine: Engine) -> None:
-    """Let `within` interrupt what is asked over this engine from now on."""
+def shared(engine: Engine) -> None:
+    """Prepare an engine that many clients share.
+
+    `within` interrupts what is asked over it from now on, and each of its connections keeps little in memory: there are
+    many, and the operating system keeps the file for all of them.
+    """
     engine.dispose()  # connections that are open already would not know of it
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _watch_sqlite)
@@ -35,6 +40,7 @@ def interruptible(engine: Engine) -> None:
 
 def _watch_sqlite(driver: Any, record: Any) -> None:  # noqa: ANN401, ARG001 (SQLAlchemy's own signature)
     driver.set_progress_handler(_is_over, _STEPS)
+    driver.execute(f"PRAGMA cache_size = -{_CACHE}")
 
 
 def _is_over() -> bool:

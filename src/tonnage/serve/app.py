@@ -8,7 +8,7 @@ from starlette.staticfiles import StaticFiles
 
 from tonnage import __version__
 from tonnage.archive import Archive
-from tonnage.archive.patience import interruptible
+from tonnage.archive.patience import shared
 from tonnage.serve import categories, documents, exchange, health, jobs, login, replays, runs, sizes, uploads, works
 from tonnage.serve.access import Guard
 from tonnage.serve.limits import Bounded
@@ -24,7 +24,7 @@ _ABOUT = "Sizes, searches and stores the jobs of an archive. Amounts are bytes, 
 
 def make_app(settings: Settings, archive: Archive) -> FastAPI:
     """Return the server of an archive."""
-    interruptible(archive.engine)
+    shared(archive.engine)
     app = FastAPI(
         title="Tonnage",
         version=__version__,
@@ -38,8 +38,8 @@ def make_app(settings: Settings, archive: Archive) -> FastAPI:
     app.include_router(exchange.make_router())  # first, since routes are tried in turn, and runs ask most
     for module in (categories, sizes, jobs, replays, uploads, works, runs, health, login, documents):
         app.include_router(module.router)
-    shared = [("tonnage.report", "static"), ("plotly", "package_data")]
-    app.mount("/static", StaticFiles(directory=Path(str(files("tonnage.serve") / "static")), packages=shared))  # type: ignore[arg-type] # tuples are as good as they say
+    beside = [("tonnage.report", "static"), ("plotly", "package_data")]
+    app.mount("/static", StaticFiles(directory=Path(str(files("tonnage.serve") / "static")), packages=beside))  # type: ignore[arg-type] # tuples are as good as they say
     # The one that is added last sees a request first.
     app.add_middleware(Bounded, settings=settings)
     app.add_middleware(Guard, settings=settings)

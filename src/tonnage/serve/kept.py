@@ -11,7 +11,7 @@ __all__ = ["Kept"]
 
 _Value = TypeVar("_Value")
 
-_MOST = 32
+_MOST = 100
 _SHARE = 5.0
 """What took a second to find is good for so many: so at most a sixth of the time goes into finding it."""
 _AT_LEAST = 0.5

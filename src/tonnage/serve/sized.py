@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from tonnage.errors import InputError
 from tonnage.jobs import History, Resource
 from tonnage.report.figures import Figure, histogram
 from tonnage.report.told import name_of
+from tonnage.serve.kept import Kept
 from tonnage.size import SIZED, STRATEGIES, WITH_OBJECTIVE, Objective, Plan, Sized, size
 from tonnage.written import amounts
 
@@ -21,8 +21,6 @@ __all__ = ["MOST", "OFFERED", "CategorySizes", "Question", "category_sizes", "si
 OFFERED = tuple(name for name in STRATEGIES if name not in ("declared", "density"))
 """Strategies that need no more than the jobs of a category."""
 _DRAWN = (Resource.MEMORY, Resource.DISK, Resource.CORES, Resource.WALL_TIME)
-_KEPT = 128  # answers, each of some kilobytes
-_HISTORIES = 32  # each of half a megabyte, so that another strategy asks the archive nothing
 _COUNTED = 10_000_000
 _MOST_TOGETHER = 20_000
 """So many of the newest jobs are looked at for the sizes of several categories."""
@@ -40,11 +38,6 @@ class Question:
     machine: str = ""
     """What the largest machine has: ``cores=16,memory=64GiB``."""
 
-    @property
-    def jobs(self) -> "_Jobs":
-        """Which jobs are looked at."""
-        return _Jobs(self.category, self.workflow)
-
     def plan(self) -> Plan:
         """Return how they are sized; raises InputError."""
         if self.strategy not in OFFERED:
@@ -54,21 +47,6 @@ class Question:
             raise InputError(f"an objective has no meaning with the strategy {self.strategy}", hint=hint)
         machine = amounts([self.machine], "machine") if self.machine.strip() else {}
         return Plan(strategy=self.strategy, objective=self.objective or "waste", resources=SIZED, machine=machine)
-
-
-@dataclass(frozen=True, slots=True)
-class _Jobs:
-    category: str | None
-    workflow: str | None
-
-    @property
-    def search(self) -> Search:
-        return Search(category=self.category, workflow=self.workflow)
-
-    @property
-    def newest(self) -> int:
-        """How many are looked at, at most."""
-        return MOST if self.category is not None else _MOST_TOGETHER
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +81,16 @@ class CategorySizes:
         }
 
 
-def category_sizes(archive: Archive, question: Question) -> CategorySizes | None:
-    """Return what to give the jobs of a category; None where there are none. What was asked before is known."""
-    return _category_sizes(archive, archive.state(), question)
+def category_sizes(archive: Archive, kept: Kept, question: Question) -> CategorySizes | None:
+    """Return what to give the jobs of a category; None where there are none."""
+    state = archive.state()
+    return kept.get(f"category {question}", state, lambda: _category_sizes(archive, kept, state, question))
 
 
-@lru_cache(maxsize=_KEPT)
-def _category_sizes(archive: Archive, state: tuple[object, ...], question: Question) -> CategorySizes | None:
-    found, jobs = _histories(archive, state, question.jobs)
+def _category_sizes(
+    archive: Archive, kept: Kept, state: tuple[object, ...], question: Question
+) -> CategorySizes | None:
+    found, jobs = _histories(archive, kept, state, question)
     if not found:
         return None
     ((_, history),) = found.items()
@@ -123,25 +103,28 @@ def _category_sizes(archive: Archive, state: tuple[object, ...], question: Quest
     return CategorySizes(jobs, len(history), int(history.finished.sum()), sized, _figures(history, sized), problem)
 
 
-def sizes(archive: Archive, question: Question) -> Sequence[Sized]:
+def sizes(archive: Archive, kept: Kept, question: Question) -> Sequence[Sized]:
     """Return what to give the jobs of one category, or of each; raises InputError where nobody knows."""
-    return _sizes(archive, archive.state(), question)
-
-
-@lru_cache(maxsize=_KEPT)
-def _sizes(archive: Archive, state: tuple[object, ...], question: Question) -> Sequence[Sized]:
-    found = size(_histories(archive, state, question.jobs)[0], question.plan())
+    plan, state = question.plan(), archive.state()
+    found = kept.get(f"sizes {question}", state, lambda: size(_histories(archive, kept, state, question)[0], plan))
     if not found:
         raise InputError("no stored job is like that, finished and with a known use")
     return found
 
 
-@lru_cache(maxsize=_HISTORIES)
-def _histories(archive: Archive, state: tuple[object, ...], jobs: _Jobs) -> tuple[Mapping[str, History], int]:  # noqa: ARG001 (in another state, others are found)
-    """Return what the newest of some jobs used, and how many there are in all."""
-    found = histories(archive, jobs.search, newest=jobs.newest)
-    looked_at = sum(len(history) for history in found.values())
-    return found, looked_at if looked_at < jobs.newest else count_up_to(archive, jobs.search, _COUNTED)
+def _histories(
+    archive: Archive, kept: Kept, state: tuple[object, ...], question: Question
+) -> tuple[Mapping[str, History], int]:
+    """Return what the newest of the jobs used, and how many there are in all; another strategy asks nothing anew."""
+    search = Search(category=question.category, workflow=question.workflow)
+    newest = MOST if question.category is not None else _MOST_TOGETHER
+
+    def ask() -> tuple[Mapping[str, History], int]:
+        found = histories(archive, search, newest=newest)
+        looked_at = sum(len(history) for history in found.values())
+        return found, looked_at if looked_at < newest else count_up_to(archive, search, _COUNTED)
+
+    return kept.get(f"histories {search}", state, ask)
 
 
 def _figures(history: History, sized: Sequence[Sized]) -> dict[Resource, Figure]:

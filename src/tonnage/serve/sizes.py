@@ -121,7 +121,7 @@ def category(how: Annotated[OneCategory, Query()], site: _Site) -> Json:
     The newest 5,000 jobs are looked at, as a run does at its start.
     """
     with site.asking():
-        found = category_sizes(site.archive, how.question(how.name))
+        found = category_sizes(site.archive, site.kept, how.question(how.name))
     if found is None:
         raise HTTPException(404, "no stored job has this category")
     if found.problem is not None:
@@ -141,7 +141,7 @@ def all_sizes(how: Annotated[SomeCategories, Query()], site: _Site) -> Response:
     As JSON it is what `tonnage size --json` prints; other formats are files that a workflow system reads.
     """
     with site.asking():
-        found = sizes(site.archive, how.question(how.category))
+        found = sizes(site.archive, site.kept, how.question(how.category))
     form = str(how.format)
     if form == "json":
         return Json({"allocations": [one.facts() for one in found]})
@@ -155,7 +155,7 @@ def page(how: Annotated[OneCategory, Query()], site: _Site) -> HTMLResponse:
     if how.strategy not in WITH_OBJECTIVE:  # the form still says what it was with another strategy
         how = how.model_copy(update={"objective": ""})
     with site.asking():
-        found = category_sizes(site.archive, how.question(how.name))
+        found = category_sizes(site.archive, site.kept, how.question(how.name))
     if found is None:
         raise HTTPException(404, "no stored job has this category")
     chosen = {key: value for key, value in how.model_dump(exclude_defaults=True).items() if value and key != "name"}
