@@ -76,6 +76,8 @@ class Load:
         self._requests = iter(requests)
         self._clients = clients
         self.waits: list[float] = []
+        self.refused = 0
+        """Answers that said that the question takes too long."""
         self.seconds = 0.0
 
     def go(self) -> "Load":
@@ -111,7 +113,9 @@ class Load:
         head = (await reader.readuntil(b"\r\n\r\n")).lower()
         length = head.partition(b"content-length: ")[2].partition(b"\r\n")[0]
         body = await reader.readexactly(int(length))
-        if b" 200 " not in head[:20]:
+        if b" 503 " in head[:20]:
+            self.refused += 1
+        elif b" 200 " not in head[:20]:
             raise SystemExit(f"{request.path}: {head.splitlines()[0].decode()}: {body[:300].decode()}")
 
 
@@ -190,7 +194,7 @@ def reading(kind: str, url: str, jobs: int, each: int, bare: Bare, folder: Path)
             found = Load(server.url, wanted, READERS).go()
             print(
                 f"  {name:26}{found.middle:6.0f} ms {found.late:6.0f} ms {_rate(found):9.0f}"
-                f"   {found.late / plain.late:5.1f}"
+                f"   {found.late / plain.late:5.1f}" + (f"   {found.refused} refused" if found.refused else "")
             )
 
 
@@ -242,7 +246,7 @@ def posting(kind: str, url: str, posts: int, bare: Bare, folder: Path) -> None:
     for name, load in (("parsed and forgotten", plain), ("stored for good", found)):
         print(f"  {name:22}{load.middle:6.0f} ms {load.late:6.0f} ms (95 %) {_rate(load):7.0f} a second")
     print(f"  ratio of rates {_rate(plain) / _rate(found):.2f}; lost {lost}, doubled {doubled}, stored {len(stored):,}")
-    if lost or doubled or len(stored) != len(expected):
+    if lost or doubled or found.refused or len(stored) != len(expected):
         raise SystemExit("posts were lost or doubled")
 
 
