@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -87,6 +88,14 @@ def test_no_attempt_is_lost_between_two_batches(archive: Archive, store: Store) 
     found = histories(archive, resources=[Resource.MEMORY])
     peaks = np.concatenate([history.used[Resource.MEMORY] for history in found.values()])
     assert sorted(peaks.tolist()) == list(range(count))
+
+
+@pytest.mark.parametrize("amount", [0.0, 5e-324, 1e-310])
+def test_stats_of_amounts_that_are_next_to_nothing_are_known_too(archive: Archive, store: Store, amount: float) -> None:
+    store([Attempt(row=str(number), category="a", used=Amounts.of(wall_time=amount)) for number in range(3)])
+    (found,) = stats(archive)
+    spread = found.resources[Resource.WALL_TIME]
+    assert (spread.count, spread.max, sum(spread.histogram)) == (3, amount, 3)
 
 
 def test_stats_are_those_of_numpy(archive: Archive, store: Store) -> None:

@@ -14,6 +14,7 @@ from tonnage.jobs import HOURS, Resource
 
 __all__ = ["CategoryStats", "ResourceStats", "Waste", "stats"]
 
+_LEAST = 1e-300  # what is less cannot be divided into ranges
 _BINS = 12
 _GB_HOUR, _ = HOURS["bytes"]
 _USED = tuple(Resource)
@@ -114,7 +115,8 @@ def _spread(values: FloatArray) -> ResourceStats | None:
         return None
     p50, p95 = np.percentile(known, (50, 95))
     largest = float(known.max())
-    counts: Sequence[int] = np.histogram(known, bins=_BINS, range=(0, largest or 1))[0].tolist()
+    end = largest if largest > _LEAST else 1
+    counts: Sequence[int] = np.histogram(known, bins=_BINS, range=(0, end))[0].tolist()
     return ResourceStats(len(known), float(p50), float(p95), largest, tuple(counts))
 
 
