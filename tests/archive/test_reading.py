@@ -90,6 +90,16 @@ def test_no_attempt_is_lost_between_two_batches(archive: Archive, store: Store) 
     assert sorted(peaks.tolist()) == list(range(count))
 
 
+@pytest.mark.parametrize("amount", [0.0, 5e-324, 1e-310, 1e300])
+def test_stats_of_amounts_that_are_next_to_nothing_or_huge_are_known_too(
+    archive: Archive, store: Store, amount: float
+) -> None:
+    store([Attempt(row=str(number), category="a", used=Amounts.of(wall_time=amount)) for number in range(3)])
+    (found,) = stats(archive)
+    spread = found.resources[Resource.WALL_TIME]
+    assert (spread.count, spread.max, sum(spread.histogram)) == (3, amount, 3)
+
+
 def test_stats_are_those_of_numpy(archive: Archive, store: Store) -> None:
     rng = np.random.default_rng(1)
     peaks = rng.integers(10**8, 10**10, 501)
@@ -124,13 +134,3 @@ def test_all_that_is_read_belongs_together_though_others_write(archive: Archive,
     read = [first, *found]
     assert [attempt.fields for attempt in read] == [{"number": f"{n}"} for n in range(2500)]
     assert archive.count() == 0
-
-
-@pytest.mark.parametrize("amount", [5e-324, 0.0, 1e300])
-def test_amounts_that_no_ranges_fit_between_are_counted_all_the_same(
-    archive: Archive, store: Store, amount: float
-) -> None:
-    store([Attempt(row=str(number), category="a", used=Amounts.of(cores=amount)) for number in range(3)])
-    (found,) = stats(archive)
-    cores = found.resources[Resource.CORES]
-    assert (cores.count, cores.max, sum(cores.histogram)) == (3, amount, 3)

@@ -144,7 +144,7 @@ def test_a_body_that_is_too_long_is_refused_however_it_comes(served: Server) -> 
         b"GET / HTTP/1.1\r\n\r\n",
         b"GET /\0 HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"\x16\x03\x01\x02\x00",
-        b"x" * 200_000,
+        b"x" * 400_000,
     ],
 )
 def test_what_is_no_request_is_answered_with_400(served: Server, request_line: bytes) -> None:

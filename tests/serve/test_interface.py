@@ -40,7 +40,9 @@ def explored(server: Server, folder: Path, *options: str) -> str:
 def test_every_answer_is_as_described_and_none_is_a_mistake_of_the_server(tmp_path: Path) -> None:
     with Server(str(tmp_path / "a.db"), folder=tmp_path) as server:
         ended(server, send(server, "jobs.csv", _JOBS.encode()))
-        explored(server, tmp_path, *WRITER, *(LONG or ("--max-examples", "4", "--seed", "1")))
+        explored(
+            server, tmp_path, *WRITER, *(LONG or ("--phases", "fuzzing,stateful", "--max-examples", "6", "--seed", "1"))
+        )
 
 
 @pytest.mark.parametrize(("options", "who"), [((), ()), (("--private",), WRITER)], ids=["no token", "private"])

@@ -11,7 +11,8 @@ from tonnage.jobs import Outcome, Resource
 __all__ = ["Filters"]
 
 _LONGEST = 4096
-_Text = Annotated[str, Field(max_length=_LONGEST)]
+_MOST = 20  # conditions, and fields: all of them together fit into an address
+_Short = Annotated[str, Field(max_length=1000)]
 
 
 def _text(about: str) -> str | None:
@@ -43,8 +44,8 @@ class Filters(BaseModel):
     exhausted: Resource | None = Field(default=None, description="That ran out of this.")
     since: str | None = _text("That ended since a date such as 2026-11-15, or within 30d.")
     until: str | None = _text("That ended before.")
-    where: list[_Text] = Field(default=[], max_length=100, description="Such as memory>4GB or requested_cores>=8.")
-    field: list[_Text] = Field(default=[], max_length=100, description="With this custom field: project=atlas.")
+    where: list[_Short] = Field(default=[], max_length=_MOST, description="Such as memory>4GB or requested_cores>=8.")
+    field: list[_Short] = Field(default=[], max_length=_MOST, description="With this custom field: project=atlas.")
 
     def search(self) -> Search:
         """Return the search; raises InputError."""

@@ -19,6 +19,7 @@ __all__ = ["serve"]
 _GRACE = 3
 _MOST_CONNECTIONS = 500
 _BACKLOG = 512
+_LONGEST_HEAD = 256 * 1024  # bytes of a request's head, its address included
 
 
 def serve(settings: Settings, ready: Callable[[str, Archive], None], *, verbose: bool = False) -> None:
@@ -32,6 +33,7 @@ def serve(settings: Settings, ready: Callable[[str, Archive], None], *, verbose:
         config = uvicorn.Config(
             app,
             http=Punctual,
+            h11_max_incomplete_event_size=_LONGEST_HEAD,
             access_log=verbose,
             log_config=None,
             server_header=False,

@@ -196,3 +196,5 @@ def _child(connection: Connection, function: Function, arguments: tuple[object, 
         connection.send({"state": State.FAILED, "error": str(error), "hint": error.hint, "doing": ""})
     except MemoryError:
         connection.send({"state": State.FAILED, "error": "there is not enough memory for this", "doing": ""})
+    except BrokenPipeError:
+        return  # the server has ended: nobody wants to know any more
