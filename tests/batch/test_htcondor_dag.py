@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from htcondor.dag import read_dag
 from htcondor.description import environment, expanded, words
+from tonnage.batch.htcondor import HTCondor
 from tonnage.batch.htcondor.dag import MONITOR, Dag, Node, Order, write_dag
 from tonnage.errors import InputError
 from tonnage.jobs import Decision, Resource
@@ -150,6 +151,32 @@ def test_an_older_version_gets_its_rungs_by_the_number_of_the_retry(tmp_path: Pa
     assert theirs.scripts["POST"][0] == str(dag.folder / "post.sh")
 
 
+@pytest.mark.parametrize(
+    ("version", "grows"),
+    [
+        ("9.0.20", False),
+        ("24.12.21", False),
+        ("25.0.11", False),
+        ("25.8.2", False),
+        ("25.10.1", True),
+        ("26.0.1", True),
+    ],
+)
+def test_jobs_grow_by_themselves_where_htcondor_knows_both_of_the_commands_for_it(version: str, grows: bool) -> None:
+    """`retry_request_disk` is in the history of versions under 25.10.1."""
+    numbers = tuple(map(int, version.split(".")))
+    assert HTCondor.grows_by_itself((numbers[0], numbers[1], numbers[2])) is grows
+
+
+def test_what_may_fail_has_a_post_script_that_knows_when_it_is_in_vain(tmp_path: Path) -> None:
+    workflow = Workflow.build("w", [Task("a", "true")])
+    for retries in (0, 2):
+        dag, _ = made(tmp_path / str(retries), workflow, retries=retries)
+        node = read_dag(dag.path).nodes["a"]
+        assert node.retries.most == retries
+        assert ("POST" in node.scripts) == (retries > 0)
+
+
 def test_what_the_user_adds_stands_in_every_description(tmp_path: Path) -> None:
     workflow = Workflow.build("w", [Task("a", "true", "one"), Task("b", "true", "two")])
     dag, nodes = made(tmp_path, workflow, commands=["accounting_group = physics", '+ProjectName = "x"'])
@@ -183,6 +210,23 @@ def test_a_file_that_cannot_travel_is_refused_by_its_name(tmp_path: Path, name: 
         made(tmp_path, workflow, transfers=True)
 
 
+def test_an_input_above_the_tasks_folder_cannot_travel(tmp_path: Path) -> None:
+    workflow = Workflow.build("w", [Task("a", "cat ../x", inputs=("../x",))])
+    with pytest.raises(InputError, match="cannot travel"):
+        made(tmp_path, workflow, transfers=True)
+
+
+def test_files_travel_with_the_folder_that_they_are_in_since_htcondor_remaps_no_folders(tmp_path: Path) -> None:
+    workflow = Workflow.build("w", [Task("a", "true", inputs=("in/x", "/opt/y"), directory="deep/sub")])
+    dag, _ = made(tmp_path, workflow, transfers=True)
+    lines = read_dag(dag.path).nodes["a"]
+    commands = expanded(Path(lines.description).read_text(), lines.variables, cluster=7)
+    assert commands["initialdir"] == str(tmp_path / "deep")
+    assert commands["transfer_input_files"] == f"{dag.folder}/monitor.pyz, sub/in/x,/opt/y"
+    assert commands["transfer_output_files"] == "tonnage-summary.json, sub"
+    assert words(commands["arguments"])[2] == "sub"
+
+
 # The program that runs a task on a machine of the pool
 
 
@@ -209,9 +253,9 @@ def test_a_machine_without_a_fitting_python_runs_tasks_all_the_same(dag: Dag, tm
         (tools / name).symlink_to(f"/usr/bin/{name}")
     here = tmp_path / "scratch"
     here.mkdir()
-    ended = run_task(dag, here, "summary", "-", "0", "echo a > 'o 1'", "o 1", PATH=str(tools))
+    ended = run_task(dag, here, "summary", "w", "0", "echo a > 'o 1'", "o 1", PATH=str(tools))
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert (here / "made" / "o 1").read_text() == "a\n"
+    assert (here / "w" / "o 1").read_text() == "a\n"
     assert (here / "summary").read_text() == "", "nobody measured"
 
 

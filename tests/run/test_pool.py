@@ -1,6 +1,6 @@
 """What the event log of a DAG's jobs means for tasks; the logs are those that HTCondor's own library reads alike."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC
 from pathlib import Path
 
@@ -8,12 +8,15 @@ import pytest
 
 from htcondor import eventlog
 from htcondor.eventlog import Amount, Usage
+from tonnage.batch.htcondor.dag import Dag, Order, write_dag
 from tonnage.jobs import Amounts, Attempt, Decision, Outcome, Resource
 from tonnage.run.pool.attempts import Attempts, Began, HeldUp, News, Over, Removed
 from tonnage.run.pool.follow import EventFile
-from tonnage.run.pool.nodes import Sent
+from tonnage.run.pool.nodes import Sent, write_nodes
 from tonnage.run.pool.post import main as post
+from tonnage.run.pool.submitted import is_left
 from tonnage.run.pool.verdicts import ended
+from tonnage.workflow import Task
 
 HOST = "<127.0.0.1:9618?addrs=127.0.0.1-9618&alias=here>"
 TABLE = (Amount("Cpus", 1, 1, 1), Amount("Disk (KB)", 20, 100, 200), Amount("Memory (MB)", 300, 400, 512))
@@ -146,6 +149,22 @@ def test_an_eviction_for_any_other_reason_keeps_the_size(log: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("stop", "note"),
+    [
+        ([evicted(1, (34, 102))], TOO_MUCH),
+        ([evicted(1)], "preempted"),
+        ([eventlog.evicted((1, 0), USED)], ""),
+        ([evicted(1), held(1, 1, 0, "via condor_hold"), eventlog.released((1, 0), "by me")], "via condor_hold"),
+        ([evicted(1), eventlog.aborted((1, 0), "via condor_rm")], "via condor_rm"),
+    ],
+)
+def test_why_an_attempt_ended_is_what_htcondor_says_of_its_end(log: Path, stop: list[str], note: str) -> None:
+    news = heard(log, [submitted(1), executing(1), *stop, executing(1)])
+    (over,) = [one for one in news if isinstance(one, Over)]
+    assert ended(over, None, {}).note == note
+
+
 def test_a_machine_that_is_lost_keeps_the_size(log: Path) -> None:
     lost = [eventlog.disconnected((1, 0), "slot1_1@here", HOST), eventlog.reconnection_failed((1, 0), "slot1_1@here")]
     events = [submitted(1), executing(1), *lost, executing(1), terminated(1)]
@@ -234,38 +253,115 @@ def test_a_log_is_read_by_whole_events_while_it_is_written(log: Path) -> None:
     assert kinds == ["000", "001", "005"]
 
 
-# The POST script of older versions
+# Rescue DAGs
+
+
+def left(folder: Path, tasks: Sequence[str], memory: Sequence[float] = LADDER, **terms: object) -> Dag:
+    decision = Decision(resource=Resource.MEMORY, ladder=tuple(memory), strategy="s", samples=1, reason="r")
+    orders = [Order(Task(name, "true"), (decision,), 0) for name in tasks]
+    children: list[list[int]] = [[] for _ in orders]
+    return Dag(folder=folder, home=folder, title="w", orders=orders, children=children, **terms)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def rescued(tmp_path: Path) -> Path:
+    """The folder of a DAG of three tasks, of which DAGMan has done one."""
+    dag = left(tmp_path, "abc")
+    write_nodes(tmp_path, write_dag(dag), [0, 0, 0], dag.terms)
+    (tmp_path / "workflow.dag.rescue001").write_text("# nothing yet\n")
+    (tmp_path / "workflow.dag.rescue002").write_text("# Rescue DAG\nDONE a\nRETRY b 3\n")
+    (tmp_path / "workflow.dag.rescue003.old").write_text("DONE a\nDONE b\nDONE c\n")
+    return tmp_path
+
+
+def test_dagman_goes_on_where_nothing_has_changed(rescued: Path) -> None:
+    assert is_left(left(rescued, "bc"))
+    assert is_left(left(rescued, "bc", memory=(1e8, 3e9))), "what it was given does as well"
+
+
+def test_dagman_does_not_go_on_where_its_rescue_dag_says_something_else_than_we_know(rescued: Path) -> None:
+    assert not is_left(left(rescued, "abc")), "it would leave a task out that is to run again"
+    assert not is_left(left(rescued, "c")), "it would repeat what is done"
+    (rescued / "workflow.dag.rescue002").rename(rescued / "workflow.dag.rescue002.old")
+    assert not is_left(left(rescued, "bc"))
+
+
+def test_dagman_does_not_go_on_where_a_task_needs_more_than_it_was_given(rescued: Path) -> None:
+    assert not is_left(left(rescued, "bc", memory=LADDER[1:]))
+    assert not is_left(left(rescued, "bc", memory=(*LADDER, 6e9))), "there are larger machines now"
 
 
 @pytest.mark.parametrize(
-    ("returned", "retry", "status"),
+    "terms",
+    [{"retries": 1}, {"transfers": True}, {"commands": ["x = 1"]}, {"throttles": {"b": 1}}, {"most": 5}],
+    ids=str,
+)
+def test_dagman_does_not_go_on_where_the_user_wants_something_else(rescued: Path, terms: dict[str, object]) -> None:
+    assert not is_left(left(rescued, "bc", **terms))  # type: ignore[arg-type]
+
+
+def test_dagman_does_not_go_on_where_programs_are_found_elsewhere_now(
+    rescued: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/opt/conda/bin:/usr/bin:/bin")
+    assert not is_left(left(rescued, "bc"))
+
+
+def test_where_the_retry_chooses_the_rung_a_new_dag_begins_with_the_right_one(rescued: Path) -> None:
+    dag = left(rescued, "abc", grows_by_itself=False)
+    write_nodes(rescued, write_dag(dag), [0, 0, 0], dag.terms)
+    assert not is_left(left(rescued, "bc", grows_by_itself=False))
+
+
+# The POST script
+
+
+@pytest.fixture
+def dag(tmp_path: Path) -> Path:
+    """The folder of a DAG whose node number 5 was job 7."""
+    for name in ("failures", "summaries"):
+        (tmp_path / name).mkdir()
+    return tmp_path
+
+
+def asked(dag: Path, returned: int, retry: int, *, memory: int = 3, disk: int = 1, retries: int = 0) -> int:
+    """Return what the POST script says about node 5, that was job 7."""
+    return post([str(dag), *map(str, (returned, retry, "7.0", 5, memory, disk, retries))])
+
+
+@pytest.mark.parametrize(
+    ("returned", "status"),
     [
-        ("0", 0, 0),
-        ("124", 0, 1),  # it took too much, and there are three rungs
-        ("124", 1, 1),
-        ("124", 2, 2),
-        ("127", 0, 2),  # there is no such program
-        ("-1002", 0, 2),  # somebody has removed it
+        (0, 0),
+        (127, 2),  # there is no such program
+        (-1002, 2),  # somebody has removed it
+        (124, 2),  # the command's own
     ],
 )
-def test_the_post_script_tries_every_rung_and_nothing_in_vain(
-    tmp_path: Path, returned: str, retry: int, status: int
+def test_the_post_script_tries_nothing_in_vain(dag: Path, returned: int, status: int) -> None:
+    assert asked(dag, returned, 0) == status
+
+
+def test_the_post_script_tries_every_amount_of_what_was_lacking(dag: Path) -> None:
+    (dag / "summaries" / "5.7").write_text(
+        '{"command": "x", "exit_type": "limits", "start": [1, "s"], "end": [2, "s"], "wall_time": [1, "s"], '
+        '"memory": [101, "MB"], "limits_exceeded": {"memory": [100, "MB"]}}'
+    )
+    assert [asked(dag, 124, retry, disk=5) for retry in range(3)] == [1, 1, 2]
+    assert asked(dag, 124, 0, memory=1) == 2
+
+
+def test_the_post_script_counts_failures_by_themselves_and_anew_in_a_rescue_dag(dag: Path) -> None:
+    assert [asked(dag, 5, retry, retries=2) for retry in (0, 1, 2, 0, 1, 2)] == [1, 1, 2, 1, 1, 2]
+    assert [asked(dag, 124, retry, retries=1) for retry in range(2)] == [1, 2]
+
+
+@pytest.mark.parametrize(("code", "subcode", "statuses"), [(34, 102, [1, 2]), (34, 104, [2, 2]), (1, 0, [2, 2])])
+def test_the_post_script_knows_a_job_that_was_removed_because_it_took_too_much(
+    dag: Path, code: int, subcode: int, statuses: list[int]
 ) -> None:
-    (tmp_path / "failures").mkdir()
-    assert post([str(tmp_path), "3", "0", "a", "7.0", returned, str(retry)]) == status
-
-
-def test_the_post_script_counts_failures_by_themselves(tmp_path: Path) -> None:
-    (tmp_path / "failures").mkdir()
-    words = [str(tmp_path), "3", "2", "../a/b", "7.0"]
-    assert [post([*words, "5", str(retry)]) for retry in range(3)] == [1, 1, 2]
-    assert len(list((tmp_path / "failures").iterdir())) == 1
-
-
-def test_the_post_script_knows_a_job_that_was_removed_because_it_took_too_much(tmp_path: Path) -> None:
-    (tmp_path / "failures").mkdir()
     removed = eventlog.aborted((7, 0), "periodic_remove")
-    text = "".join([submitted(7), executing(7), held(7, 34, 102), removed])
-    (tmp_path / "events.log").write_text(text)
-    assert post([str(tmp_path), "3", "0", "a", "7.0", "-1002", "0"]) == 1
-    assert post([str(tmp_path), "3", "0", "a", "8.0", "-1002", "0"]) == 2
+    others = "".join(submitted(number) + executing(number) for number in range(8, 8000))  # it may be long ago
+    text = "".join([submitted(7), executing(7), held(7, code, subcode), held(77, 34, 102), others, removed])
+    (dag / "events.log").write_text(text)
+    assert [asked(dag, -1002, retry, memory=2) for retry in range(2)] == statuses

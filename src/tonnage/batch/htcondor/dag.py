@@ -1,8 +1,8 @@
 """A workflow as HTCondor gets it: one DAG, one submit description for each category, and what its jobs bring along.
 
 A job that is evicted for memory or disk asks for the next rung of its ladder by itself. Where HTCondor does not know
-how, the monitor stops what takes too much, a POST script says whether that is a reason to try again, and DAGMan's
-number of the retry chooses the rung.
+how, the monitor stops what takes too much, and DAGMan's number of the retry chooses the rung. Whether there is a reason
+to try a task again, a POST script says.
 """
 
 import os
@@ -25,18 +25,23 @@ from tonnage.workflow.dagman.writer import escaped, file_list, node_names, safe_
 from tonnage.workflow.references import FreeNames
 from tonnage.workflow.shell import one_line, own_program
 
-__all__ = ["DAG", "EVENTS", "GIVEN_UP_FOR", "MONITOR", "Dag", "Node", "Order", "rungs_of", "write_dag"]
+__all__ = ["DAG", "EVENTS", "GIVEN_UP_FOR", "MONITOR", "OURS", "Dag", "Node", "Order", "write_dag"]
 
 DAG, EVENTS = "workflow.dag", "events.log"
 MONITOR = 32 * 2**20
 """Bytes that a job asks for beside what its task is given: for what measures it."""
 GIVEN_UP_FOR = (6, 7, 8, 9, 12, 13, 14, 34)
 """Codes of holds that no waiting mends: it cannot be started, a file is missing, or it needs more than there is."""
+OURS = frozenset(
+    ["executable", "arguments", "initialdir", "log", "output", "error", "submit_event_notes", "periodic_remove"]
+    + [f"transfer_{one}" for one in ("executable", "input_files", "output_files", "output_remaps")]
+)
+"""Submit commands without which nobody would know what becomes of a job: they are not the user's to set."""
 _OF_MACHINES = "HoldReasonCode == 21 && (HoldReasonSubCode == 102 || HoldReasonSubCode == 104)"
-_HOPELESS, _FINAL = 127, 2
-"""Exit statuses after which DAGMan does not try again: there is no such program; the POST script says so."""
+_FINAL = 2
+"""The exit status of the POST script after which DAGMan does not try again."""
 _TASK, _MONITOR, _POST = "task.sh", "monitor.pyz", "post.sh"
-_SUMMARY, _MADE = "tonnage-summary.json", "made/"  # in the folder of a job that brings its files along
+_SUMMARY = "tonnage-summary.json"  # in the folder of a job that brings its files along
 _CHILDREN_PER_LINE = 1000
 _KEPT = ("PATH", "HOME", "LD_LIBRARY_PATH")  # of our environment, where files are shared
 _MORE = {Resource.MEMORY: "more_memory", Resource.DISK: "more_disk"}
@@ -82,6 +87,21 @@ class Dag:
     """How many tasks of a category are in the queue at most."""
     commands: Sequence[str] = ()
     """More submit commands, as the user wants them."""
+    most: int | None = None
+    """How many jobs are in the queue at most."""
+
+    @property
+    def terms(self) -> dict[str, object]:
+        """What holds for all of its jobs, as values that JSON knows: on other terms it is another DAG."""
+        return {
+            "grows_by_itself": self.grows_by_itself,
+            "retries": self.retries,
+            "transfers": self.transfers,
+            "throttles": dict(self.throttles),
+            "commands": list(self.commands),
+            "most": self.most,
+            "environment": _environment(self),
+        }
 
     @property
     def path(self) -> Path:
@@ -106,9 +126,8 @@ def write_dag(dag: Dag) -> list[Node]:
     nodes = [Node(names[order.task.name], order, number) for number, order in enumerate(dag.orders)]
     _write_program(dag.folder / _TASK, (files("tonnage.batch.htcondor") / _TASK).read_text())
     write_monitor(dag.folder / _MONITOR)
-    if not dag.grows_by_itself:
-        words = f'exec "{sys.executable}" -P -m tonnage.run.pool.post "{dag.folder}" "$@"'
-        _write_program(dag.folder / _POST, f"#!/bin/sh\n{words}\n")
+    words = f'exec "{sys.executable}" -P -m tonnage.run.pool.post "{dag.folder}" "$@"'
+    _write_program(dag.folder / _POST, f'#!/bin/sh\n[ "$1" = 0 ] && exit 0\n{words}\n')  # most need no more than that
     descriptions = _Descriptions(dag)
     lines = [line for node in nodes for line in _node_lines(dag, node, descriptions)]
     descriptions.write()
@@ -117,11 +136,6 @@ def write_dag(dag: Dag) -> list[Node]:
     arcs = _arcs(nodes, dag.children)
     write_whole(dag.path, "".join(f"{line}\n" for line in [head, *lines, *arcs, *throttles]))
     return nodes
-
-
-def rungs_of(decisions: Sequence[Decision]) -> int:
-    """Return with how many sizes a task can be tried, where all its resources grow together."""
-    return max((len(one.ladder) - one.rung for one in decisions), default=1)
 
 
 def _check_folder(dag: Dag) -> None:
@@ -146,16 +160,21 @@ def _node_lines(dag: Dag, node: Node, descriptions: "_Descriptions") -> Iterator
     yield f"JOB {node.name} {description}"
     yield f"VARS {node.name} " + " ".join(f'{name}="{escaped(value)}"' for name, value in variables.items())
     yield f"PRIORITY {node.name} {node.order.priority}"
-    if dag.grows_by_itself:
-        if dag.retries:
-            yield f"RETRY {node.name} {dag.retries} UNLESS-EXIT {_HOPELESS}"
-    else:
-        rungs = rungs_of(node.order.decisions)
-        yield f"RETRY {node.name} {rungs - 1 + dag.retries} UNLESS-EXIT {_FINAL}"
-        words = f"{rungs} {dag.retries} $JOB $JOBID $RETURN $RETRY"
+    memory, disk = (_rungs(dag, node, resource) for resource in _MORE)
+    most = max(memory, disk) - 1 + dag.retries
+    if most:
+        yield f"RETRY {node.name} {most} UNLESS-EXIT {_FINAL}"
+        words = f"$RETURN $RETRY $JOBID {node.number} {memory} {disk} {dag.retries}"
         yield f"SCRIPT POST {node.name} {dag.folder / _POST} {words}"
     if node.order.task.category in dag.throttles:
         yield f"CATEGORY {node.name} {safe_name(node.order.task.category)}"
+
+
+def _rungs(dag: Dag, node: Node, resource: Resource) -> int:
+    """Return with how many amounts of a resource DAGMan tries a node."""
+    if dag.grows_by_itself:
+        return 1
+    return max((len(one.ladder) - one.rung for one in node.order.decisions if one.resource is resource), default=1)
 
 
 def _variables(dag: Dag, node: Node) -> dict[str, str]:
@@ -165,18 +184,23 @@ def _variables(dag: Dag, node: Node) -> dict[str, str]:
         "number": str(node.number),
         "command": quoted_argument(one_line(task.command or "")),
         "outputs": " ".join(f"'{quoted_argument(name)}'" for name in task.outputs),
-        "folder": str(dag.home if task.directory is None else dag.home / task.directory),
-        **_amounts(dag, node.order.decisions),
+        "folder": str(_folder(dag, task)),
+        **_amounts(dag, node),
     }
     if dag.transfers:
         found |= _files(dag, task)
     return found
 
 
-def _amounts(dag: Dag, decisions: Sequence[Decision]) -> dict[str, str]:
+def _folder(dag: Dag, task: Task) -> Path:
+    """Return where a task runs, or where its files come from and go to."""
+    return Path(normpath(dag.home / (task.directory or ".")))
+
+
+def _amounts(dag: Dag, node: Node) -> dict[str, str]:
     """Return what a job asks for, and what it asks for after it had too little."""
     found = {}
-    for one in decisions:
+    for one in node.order.decisions:
         rungs = [_asked(one.resource, amount) for amount in one.ladder[one.rung :]]
         if one.resource not in _MORE:
             found[str(one.resource)] = rungs[0]
@@ -186,7 +210,7 @@ def _amounts(dag: Dag, decisions: Sequence[Decision]) -> dict[str, str]:
                 found[_MORE[one.resource]] = ", ".join(rungs[1:])
         else:
             # Failures count as retries, too: then the last rung is there a few times more than can be climbed.
-            tries = rungs_of(decisions) + dag.retries
+            tries = max(_rungs(dag, node, resource) for resource in _MORE) + dag.retries
             found[str(one.resource)] = ", ".join((rungs + rungs[-1:] * tries)[:tries])
     if not dag.grows_by_itself:
         found["rung"] = "$(RETRY)"
@@ -203,18 +227,27 @@ def _asked(resource: Resource, amount: float) -> str:
 
 
 def _files(dag: Dag, task: Task) -> dict[str, str]:
-    """Return which files travel with a task; raises InputError where one cannot."""
+    """Return which files travel with a task; raises InputError where one cannot.
+
+    They travel with the folder that they are in. It is empty but for outputs when it comes back, and so they arrive
+    where they belong, whatever there are: one that was listed by itself, and was not there, would hold the job.
+    """
     inputs = dict.fromkeys(normpath(name) for name in task.inputs)
+    folder = _folder(dag, task)
     program = own_program(task.command)
-    if program and (dag.home / (task.directory or ".") / program).is_file():
+    if program and (folder / program).is_file():
         inputs[normpath(program)] = None
     for name in (*inputs, *task.outputs):
-        outside = isabs(name) or normpath(name).startswith("..")
-        if (outside and name in task.outputs) or any(letter in name for letter in ";="):
+        outside = f"{normpath(name)}/".startswith("../") or (isabs(name) and name in task.outputs)
+        if outside or any(letter in name for letter in ";="):
             hint = "without --sandbox the file system is used that the pool's machines share"
             raise InputError(f'the file "{name}" of task "{task.name}" cannot travel with it', hint=hint)
-    listed = file_list(task, tuple(inputs))
-    return {"inputs": f", {listed}" if listed else ""}
+    listed = file_list(task, tuple(name if isabs(name) else f"{folder.name}/{name}" for name in inputs))
+    return {
+        "folder": str(folder.parent),
+        "place": file_list(task, (folder.name,)) or "",
+        "inputs": f", {listed}" if listed else "",
+    }
 
 
 def _arcs(nodes: Sequence[Node], children: Sequence[Sequence[int]]) -> Iterator[str]:
@@ -257,7 +290,7 @@ def _description(dag: Dag, category: str, variables: Sequence[str]) -> Iterator[
     yield f"executable = {dag.folder / _TASK}"
     limited = 0 if dag.grows_by_itself else 1
     if dag.transfers:
-        yield f"arguments = \"'{_MONITOR}' '{_SUMMARY}' - {limited} '$(command)' $(outputs)\""
+        yield f"arguments = \"'{_MONITOR}' '{_SUMMARY}' '$(place)' {limited} '$(command)' $(outputs)\""
         yield from _travelling(dag)
     else:
         summary, partial = dag.folder / "summaries", dag.folder / "partial"
@@ -293,7 +326,7 @@ def _travelling(dag: Dag) -> Iterator[str]:
     yield "when_to_transfer_output = ON_EXIT"
     yield "preserve_relative_paths = True"
     yield f"transfer_input_files = {dag.folder / _MONITOR}$(inputs)"
-    yield f"transfer_output_files = {_SUMMARY}, {_MADE}"
+    yield f"transfer_output_files = {_SUMMARY}, $(place)"
     yield f'transfer_output_remaps = "{_SUMMARY} = {dag.folder}/summaries/$(number).$(Cluster)"'
 
 

@@ -18,7 +18,6 @@ from tonnage.size.learning import climbed
 __all__ = ["Attempts", "Began", "HeldUp", "News", "Over", "Removed"]
 
 _SUBMITTED, _STARTED, _ABORTED, _HELD = "000", "001", "009", "012"
-_STOPS = ("004", "007", "024")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +72,8 @@ class _Job:
     decisions: tuple[Decision, ...]
     submitted: float | None
     running: int | None = None
-    stopped: str = ""
-    """Why it was stopped, where another event tells that it was."""
+    reason: str = ""
+    """Why it ended, as the last event says that tells a reason: what it means may only follow from the next."""
 
 
 class Attempts:
@@ -101,8 +100,8 @@ class Attempts:
         over = [entry for entry in self._queue.take(event) if isinstance(entry, Attempt)]
         job = self._jobs.get(event.job)
         if job is not None:
-            if event.kind in _STOPS:
-                job.stopped = event.reason()
+            if event.kind not in (_SUBMITTED, _STARTED):
+                job.reason = event.reason() or job.reason
             for pool in over:
                 yield from self._end(job, event, pool)
             if event.kind == _HELD:
@@ -135,6 +134,7 @@ class Attempts:
         self._tries[job.sent.node] += 1
         number = job.sent.before + self._tries[job.sent.node]
         job.running, self._next = self._next, self._next + 1
+        job.reason = ""
         moment = event.moment(self._zone).seconds
         return Began(job.running, job.sent, number, job.decisions, moment, job.submitted)
 
@@ -143,8 +143,7 @@ class Attempts:
         if attempt is None:
             return  # its start is not in the log
         held = event.codes()[0] if event.kind == _HELD else None
-        reason = job.stopped if event.kind == _STARTED else event.reason()
-        yield Over(attempt, job.sent, event.job[0], pool, held, reason)
+        yield Over(attempt, job.sent, event.job[0], pool, held, job.reason)
         if pool.outcome is Outcome.EXHAUSTED and pool.exhausted and self._grows_by_itself:
             job.decisions = climbed(job.decisions, pool.exhausted) or job.decisions
 
