@@ -1,5 +1,6 @@
 """Who may do what, and what becomes of requests that nobody should send."""
 
+import asyncio
 import socket
 import stat
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 from serve.serving import TOKEN, Server
 from tonnage.archive.token import find_token, make_token
 from tonnage.errors import InputError
+from tonnage.serve.server import listen
 from tonnage.serve.settings import Settings
 
 MIB = 2**20
@@ -39,6 +41,26 @@ def test_a_port_that_is_taken_is_a_clear_error(served: Server, tmp_path: Path) -
     assert done.returncode == 2
     assert "in use" in done.stderr
     assert not (tmp_path / "other.db").exists()
+
+
+def test_short_answers_do_not_wait_for_more_to_send() -> None:
+    """An answer is sent as a head and a body: the second must not wait until the first was heard."""
+
+    async def is_prompt(settings: Settings) -> bool:
+        accepted: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+        def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            connection = writer.get_extra_info("socket")
+            accepted.set_result(bool(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)))
+            writer.close()
+
+        listening = listen(settings)
+        async with await asyncio.start_server(greet, sock=listening):
+            _, writer = await asyncio.open_connection(*listening.getsockname()[:2])
+            writer.close()
+            return await accepted
+
+    assert asyncio.run(is_prompt(Settings(token=TOKEN, port=0)))
 
 
 def test_what_is_not_there_gets_a_clear_answer(served: Server) -> None:

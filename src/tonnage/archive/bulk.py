@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Table
 __all__ = ["Bulk", "bulk"]
 
 _Row = tuple[object, ...]
+_FEW = 500  # rows for which PostgreSQL takes longer to make a table than to insert them
 
 
 class Bulk(Protocol):
@@ -55,13 +56,20 @@ class _SQLite:
 
 
 class _Postgres:
-    """COPY knows no conflicts, so rows are copied into a table of this transaction first."""
+    """COPY knows no conflicts, so rows are copied into a table of this transaction first; a few are not worth that."""
 
     def __init__(self, driver: Any) -> None:  # noqa: ANN401 (a psycopg.Connection)
         self._cursor = driver.cursor()
 
     def insert(self, table: Table, columns: Sequence[str], rows: Sequence[_Row]) -> int:
         names, staging = _names(columns), f"new_{table.name}"
+        if len(rows) <= _FEW:
+            marks = ", ".join(["%s"] * len(columns))
+            self._cursor.executemany(
+                f"INSERT INTO {table.name} ({names}) VALUES ({marks}) ON CONFLICT DO NOTHING",  # noqa: S608
+                rows,
+            )
+            return int(self._cursor.rowcount)
         self._cursor.execute(
             f"CREATE TEMP TABLE {staging} ON COMMIT DROP AS SELECT {names} FROM {table.name} WITH NO DATA"  # noqa: S608
         )
@@ -72,6 +80,12 @@ class _Postgres:
         return int(self._cursor.rowcount)
 
     def insert_for_attempts(self, table: Table, rows: Sequence[tuple[bytes, str, str]]) -> None:
+        if len(rows) <= _FEW:
+            self._cursor.executemany(
+                f"INSERT INTO {table.name} SELECT id, %s, %s FROM attempts WHERE identity = %s {_on_conflict(table)}",  # noqa: S608
+                [(role, name, identity) for identity, role, name in rows],
+            )
+            return
         staging = f"new_{table.name}"
         last = {row[: len(table.primary_key)]: row for row in rows}  # one statement may change a row only once
         self._cursor.execute(f"CREATE TEMP TABLE {staging} (identity bytea, a text, b text) ON COMMIT DROP")

@@ -14,7 +14,7 @@ from tonnage.serve.app import make_app
 from tonnage.serve.punctual import Punctual
 from tonnage.serve.settings import Settings
 
-__all__ = ["serve"]
+__all__ = ["listen", "serve"]
 
 _GRACE = 3
 _MOST_CONNECTIONS = 500
@@ -24,7 +24,7 @@ _LONGEST_HEAD = 256 * 1024  # bytes of a request's head, its address included
 
 def serve(settings: Settings, ready: Callable[[str, Archive], None], *, verbose: bool = False) -> None:
     """Serve an archive until somebody interrupts; `ready` is told the address and the archive."""
-    with closing(_listen(settings)) as listening, Archive.open(settings.archive, create=True) as archive:
+    with closing(listen(settings)) as listening, Archive.open(settings.archive, create=True) as archive:
         port = int(listening.getsockname()[1])
         app = make_app(replace(settings, port=port), archive)
         logging.basicConfig(
@@ -51,12 +51,13 @@ def serve(settings: Settings, ready: Callable[[str, Archive], None], *, verbose:
             app.state.site.close()
 
 
-def _listen(settings: Settings) -> socket.socket:
+def listen(settings: Settings) -> socket.socket:
     """Return a socket at which clients can knock already."""
     host, port = settings.host.removeprefix("[").removesuffix("]"), settings.port
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listening = socket.socket(found[0], socket.SOCK_STREAM)
+        # With its protocol: only then does asyncio know that answers must not wait for 40 ms for more to send.
+        listening = socket.socket(found[0], socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(found[4])
         listening.listen(_BACKLOG)
