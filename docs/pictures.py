@@ -8,7 +8,10 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from time import sleep
 
 import numpy as np
 from playwright.sync_api import sync_playwright
@@ -21,7 +24,9 @@ HERE = Path(__file__).resolve().parent
 PAGES = {
     "category": "/category?name=align&machine=cores=16,memory=64GB",
     "search": "/search?category=align&sort=memory",
+    "upload": "/upload",
 }
+MACHINE = "cores=12,memory=1GB"
 KINDS = {  # how many jobs, their usual memory in MB, its spread, how many are far larger, and what users ask for
     "align": (900, 2600, 0.25, 0.18, 16),
     "call-variants": (420, 5200, 0.35, 0.3, 16),
@@ -50,7 +55,7 @@ def draw_pages() -> None:
         archive = ["--archive", f"{folder}/archive.db"]
         subprocess.run([*tonnage, "archive", "import", str(log), *archive], check=True, capture_output=True)
         serving = subprocess.Popen(
-            [*tonnage, "serve", "--port", "0", "--token-file", f"{folder}/token", *archive],
+            [*tonnage, "serve", "--port", "0", "--token-file", f"{folder}/token", "--runs", folder, *archive],
             stdout=subprocess.PIPE,
             text=True,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
@@ -63,10 +68,31 @@ def draw_pages() -> None:
                 page.goto(address + path)
                 page.wait_for_timeout(1500)  # until all is drawn
                 page.screenshot(path=HERE / "images" / f"{name}.png")
+            with running(folder, [*tonnage, "run", "survey.mf", "--machine", MACHINE, "--quiet", *archive]):
+                page.goto(f"{address}/runs")
+                page.click("main table a")
+                page.wait_for_timeout(6000)  # until it has something to show
+                page.screenshot(path=HERE / "images" / "run.png")
             browser.close()
         finally:
             serving.terminate()
             serving.wait()
+
+
+@contextmanager
+def running(folder: str, words: list[str]) -> Iterator[None]:
+    """Run the survey of the demo meanwhile."""
+    survey = [sys.executable, str(HERE.parent / "examples" / "survey" / "survey.py"), folder]
+    subprocess.run(survey, check=True, capture_output=True)
+    run = subprocess.Popen(words, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while not list(Path(folder, ".tonnage", "runs").glob("*/journal.db")):
+            sleep(0.2)
+        sleep(4)
+        yield
+    finally:
+        run.terminate()
+        run.wait()
 
 
 def made_up() -> str:
