@@ -183,6 +183,23 @@ def test_a_file_that_cannot_travel_is_refused_by_its_name(tmp_path: Path, name: 
         made(tmp_path, workflow, transfers=True)
 
 
+def test_an_input_above_the_tasks_folder_cannot_travel(tmp_path: Path) -> None:
+    workflow = Workflow.build("w", [Task("a", "cat ../x", inputs=("../x",))])
+    with pytest.raises(InputError, match="cannot travel"):
+        made(tmp_path, workflow, transfers=True)
+
+
+def test_files_travel_with_the_folder_that_they_are_in_since_htcondor_remaps_no_folders(tmp_path: Path) -> None:
+    workflow = Workflow.build("w", [Task("a", "true", inputs=("in/x", "/opt/y"), directory="deep/sub")])
+    dag, _ = made(tmp_path, workflow, transfers=True)
+    lines = read_dag(dag.path).nodes["a"]
+    commands = expanded(Path(lines.description).read_text(), lines.variables, cluster=7)
+    assert commands["initialdir"] == str(tmp_path / "deep")
+    assert commands["transfer_input_files"] == f"{dag.folder}/monitor.pyz, sub/in/x,/opt/y"
+    assert commands["transfer_output_files"] == "tonnage-summary.json, sub"
+    assert words(commands["arguments"])[2] == "sub"
+
+
 # The program that runs a task on a machine of the pool
 
 
@@ -209,9 +226,9 @@ def test_a_machine_without_a_fitting_python_runs_tasks_all_the_same(dag: Dag, tm
         (tools / name).symlink_to(f"/usr/bin/{name}")
     here = tmp_path / "scratch"
     here.mkdir()
-    ended = run_task(dag, here, "summary", "-", "0", "echo a > 'o 1'", "o 1", PATH=str(tools))
+    ended = run_task(dag, here, "summary", "w", "0", "echo a > 'o 1'", "o 1", PATH=str(tools))
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert (here / "made" / "o 1").read_text() == "a\n"
+    assert (here / "w" / "o 1").read_text() == "a\n"
     assert (here / "summary").read_text() == "", "nobody measured"
 
 

@@ -306,6 +306,7 @@ def test_files_travel_with_tasks_where_machines_share_none(pool_with: PoolWith, 
     assert (place.folder / "b.txt").read_text() == "a\nb\n"
     assert place.row("b.txt").used.memory is not None
     assert place.row("b.txt").memory_method != "rss", "the monitor travels, too"
+    assert {path.name for path in place.folder.iterdir()} == {".tonnage", "b.txt", "data", "out", "tool.sh", "w.mf"}
     place.check_all()
 
 

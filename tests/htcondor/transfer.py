@@ -24,7 +24,7 @@ def bring(commands: Mapping[str, str], home: Path, scratch: Path) -> None:
         program = home / commands["executable"]
         _copy(program, scratch / program.name)
     for name in names(commands.get("transfer_input_files", "")):
-        if name.endswith("/"):
+        if name.endswith("/") and not keeps:
             _copy_contents(home / name, scratch)
         else:
             _copy(home / name, scratch / _landing(name, keeps))
@@ -40,7 +40,7 @@ def fetch(commands: Mapping[str, str], home: Path, scratch: Path, before: frozen
     for name in wanted:
         landing = _landing(name, keeps)
         try:
-            if name.endswith("/"):
+            if name.endswith("/") and not keeps:
                 total += _copy_contents(scratch / name, home)
             else:
                 total += _copy(scratch / name, home / remaps.get(name, remaps.get(landing, landing)))
@@ -64,7 +64,7 @@ def size(folder: Path) -> int:
 
 
 def _landing(name: str, keeps: bool) -> str:
-    """Return where a file arrives: its name alone, unless relative paths are kept."""
+    """Return where a file arrives: its name alone, unless relative paths are kept (then no slash at its end counts)."""
     path = Path(name)
     return name if keeps and not path.is_absolute() else path.name
 

@@ -36,7 +36,7 @@ _OF_MACHINES = "HoldReasonCode == 21 && (HoldReasonSubCode == 102 || HoldReasonS
 _HOPELESS, _FINAL = 127, 2
 """Exit statuses after which DAGMan does not try again: there is no such program; the POST script says so."""
 _TASK, _MONITOR, _POST = "task.sh", "monitor.pyz", "post.sh"
-_SUMMARY, _MADE = "tonnage-summary.json", "made/"  # in the folder of a job that brings its files along
+_SUMMARY = "tonnage-summary.json"  # in the folder of a job that brings its files along
 _CHILDREN_PER_LINE = 1000
 _KEPT = ("PATH", "HOME", "LD_LIBRARY_PATH")  # of our environment, where files are shared
 _MORE = {Resource.MEMORY: "more_memory", Resource.DISK: "more_disk"}
@@ -165,12 +165,17 @@ def _variables(dag: Dag, node: Node) -> dict[str, str]:
         "number": str(node.number),
         "command": quoted_argument(one_line(task.command or "")),
         "outputs": " ".join(f"'{quoted_argument(name)}'" for name in task.outputs),
-        "folder": str(dag.home if task.directory is None else dag.home / task.directory),
+        "folder": str(_folder(dag, task)),
         **_amounts(dag, node.order.decisions),
     }
     if dag.transfers:
         found |= _files(dag, task)
     return found
+
+
+def _folder(dag: Dag, task: Task) -> Path:
+    """Return where a task runs, or where its files come from and go to."""
+    return Path(normpath(dag.home / (task.directory or ".")))
 
 
 def _amounts(dag: Dag, decisions: Sequence[Decision]) -> dict[str, str]:
@@ -203,18 +208,27 @@ def _asked(resource: Resource, amount: float) -> str:
 
 
 def _files(dag: Dag, task: Task) -> dict[str, str]:
-    """Return which files travel with a task; raises InputError where one cannot."""
+    """Return which files travel with a task; raises InputError where one cannot.
+
+    They travel with the folder that they are in. It is empty but for outputs when it comes back, and so they arrive
+    where they belong, whatever there are: one that was listed by itself, and was not there, would hold the job.
+    """
     inputs = dict.fromkeys(normpath(name) for name in task.inputs)
+    folder = _folder(dag, task)
     program = own_program(task.command)
-    if program and (dag.home / (task.directory or ".") / program).is_file():
+    if program and (folder / program).is_file():
         inputs[normpath(program)] = None
     for name in (*inputs, *task.outputs):
-        outside = isabs(name) or normpath(name).startswith("..")
-        if (outside and name in task.outputs) or any(letter in name for letter in ";="):
+        outside = f"{normpath(name)}/".startswith("../") or (isabs(name) and name in task.outputs)
+        if outside or any(letter in name for letter in ";="):
             hint = "without --sandbox the file system is used that the pool's machines share"
             raise InputError(f'the file "{name}" of task "{task.name}" cannot travel with it', hint=hint)
-    listed = file_list(task, tuple(inputs))
-    return {"inputs": f", {listed}" if listed else ""}
+    listed = file_list(task, tuple(name if isabs(name) else f"{folder.name}/{name}" for name in inputs))
+    return {
+        "folder": str(folder.parent),
+        "place": file_list(task, (folder.name,)) or "",
+        "inputs": f", {listed}" if listed else "",
+    }
 
 
 def _arcs(nodes: Sequence[Node], children: Sequence[Sequence[int]]) -> Iterator[str]:
@@ -257,7 +271,7 @@ def _description(dag: Dag, category: str, variables: Sequence[str]) -> Iterator[
     yield f"executable = {dag.folder / _TASK}"
     limited = 0 if dag.grows_by_itself else 1
     if dag.transfers:
-        yield f"arguments = \"'{_MONITOR}' '{_SUMMARY}' - {limited} '$(command)' $(outputs)\""
+        yield f"arguments = \"'{_MONITOR}' '{_SUMMARY}' '$(place)' {limited} '$(command)' $(outputs)\""
         yield from _travelling(dag)
     else:
         summary, partial = dag.folder / "summaries", dag.folder / "partial"
@@ -293,7 +307,7 @@ def _travelling(dag: Dag) -> Iterator[str]:
     yield "when_to_transfer_output = ON_EXIT"
     yield "preserve_relative_paths = True"
     yield f"transfer_input_files = {dag.folder / _MONITOR}$(inputs)"
-    yield f"transfer_output_files = {_SUMMARY}, {_MADE}"
+    yield f"transfer_output_files = {_SUMMARY}, $(place)"
     yield f'transfer_output_remaps = "{_SUMMARY} = {dag.folder}/summaries/$(number).$(Cluster)"'
 
 

@@ -1,11 +1,16 @@
 #!/bin/sh
 # One task on a machine of the pool: measured where there is a Python for it, its outputs looked at. Written by Tonnage.
-#   task.sh MONITOR SUMMARY PARTIAL LIMITED COMMAND [OUTPUT ...]
-# PARTIAL is where outputs go that a failure has left; with - this folder is the machine's own, and the outputs of a
-# success are put into made/, from where they travel back. With LIMITED 1 the monitor stops what takes too much memory;
-# with 0 that is left to the pool.
-monitor=$1 summary=$2 partial=$3 limited=$4 command=$5
+#   task.sh MONITOR SUMMARY FOLDER LIMITED COMMAND [OUTPUT ...]
+# FOLDER with a slash in front is where outputs go that a failure has left. Without one, files travel: it is the task's
+# own folder on this machine, with its inputs, and travels back with the outputs of a success and nothing else. With
+# LIMITED 1 the monitor stops what takes too much memory; with 0 that is left to the pool.
+monitor=$1 summary=$2 folder=$3 limited=$4 command=$5
 shift 5
+case $folder in /*) travels= ;; *) travels=1 ;; esac
+if [ "$travels" ]; then
+    monitor=$PWD/$monitor summary=$PWD/$summary
+    mkdir -p "$folder" && cd "$folder" || exit 125
+fi
 
 amount() { sed -n "s/^$1 = \([0-9][0-9]*\).*/\1/p" "${_CONDOR_MACHINE_AD:-/dev/null}" 2>/dev/null | tail -n 1; }
 limit=
@@ -26,7 +31,7 @@ for one in "$TONNAGE_PYTHON" python3; do
     fi
 done
 
-[ "$partial" = - ] || : >"$partial.begun" # what is newer than this was written by this task
+[ "$travels" ] || : >"$folder.begun" # what is newer than this was written by this task
 if [ -n "$python" ]; then
     "$python" -I "$monitor" --summary "$summary" --dir "${_CONDOR_SCRATCH_DIR:-.}" ${limit:+--limit "memory=${limit}B"} \
         -- /bin/sh -c "$command"
@@ -44,22 +49,23 @@ if [ "$status" -eq 0 ]; then
         status=1
     done
 fi
-if [ "$partial" = - ]; then
-    mkdir made
+if [ "$travels" ]; then
+    cd .. && mv "$folder" "$folder.used" && mkdir "$folder" || exit 125
     if [ "$status" -eq 0 ]; then
         for output; do
-            mkdir -p "made/$(dirname "./$output")" && mv "./$output" "made/$output" || status=1
+            [ -e "$folder/$output" ] && continue # with the folder that it is in
+            mkdir -p "$folder/$(dirname "./$output")" && mv "$folder.used/$output" "$folder/$output" || status=1
         done
     fi
 else
     if [ "$status" -ne 0 ]; then
         for output; do
-            case $output in /*) place=$partial$output ;; *) place=$partial/$output output=./$output ;; esac
-            if [ -n "$(find "$output" -prune -newer "$partial.begun" 2>/dev/null)" ]; then
+            case $output in /*) place=$folder$output ;; *) place=$folder/$output output=./$output ;; esac
+            if [ -n "$(find "$output" -prune -newer "$folder.begun" 2>/dev/null)" ]; then
                 mkdir -p "$(dirname "$place")" && mv "$output" "$place"
             fi
         done
     fi
-    rm -f "$partial.begun"
+    rm -f "$folder.begun"
 fi
 exit "$status"
