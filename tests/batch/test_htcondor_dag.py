@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from htcondor.dag import read_dag
 from htcondor.description import environment, expanded, words
+from tonnage.batch.htcondor import HTCondor
 from tonnage.batch.htcondor.dag import MONITOR, Dag, Node, Order, write_dag
 from tonnage.errors import InputError
 from tonnage.jobs import Decision, Resource
@@ -148,6 +149,25 @@ def test_an_older_version_gets_its_rungs_by_the_number_of_the_retry(tmp_path: Pa
         assert "retry_request_memory" not in commands
         assert words(commands["arguments"])[3] == "1", "the monitor stops what takes too much"
     assert theirs.scripts["POST"][0] == str(dag.folder / "post.sh")
+
+
+@pytest.mark.parametrize(
+    ("version", "grows"),
+    [("9.0.20", False), ("24.12.21", False), ("25.0.11", False), ("25.8.2", False), ("25.10.1", True), ("26.0.1", True)],
+)
+def test_jobs_grow_by_themselves_where_htcondor_knows_both_of_the_commands_for_it(version: str, grows: bool) -> None:
+    """`retry_request_disk` is in the history of versions under 25.10.1."""
+    numbers = tuple(map(int, version.split(".")))
+    assert HTCondor.grows_by_itself((numbers[0], numbers[1], numbers[2])) is grows
+
+
+def test_what_may_fail_has_a_post_script_that_knows_when_it_is_in_vain(tmp_path: Path) -> None:
+    workflow = Workflow.build("w", [Task("a", "true")])
+    for retries in (0, 2):
+        dag, _ = made(tmp_path / str(retries), workflow, retries=retries)
+        node = read_dag(dag.path).nodes["a"]
+        assert node.retries.most == retries
+        assert ("POST" in node.scripts) == (retries > 0)
 
 
 def test_what_the_user_adds_stands_in_every_description(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import re
 import signal
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -100,12 +101,14 @@ def test_a_task_that_needs_more_than_there_is_fails_and_the_rest_goes_on(
 ) -> None:
     place = PoolPlace(tmp_path / "w", pool_with(version=version, memory=600, quantum=1))
     place.makeflow(a=("", hungry(800, "a", 1)), b=("", "echo b > b"), c=("a", "cp a c"))
-    said = place.call("run", "w.mf", "--json")
+    said = place.call("run", "w.mf", "--json", "--retries", 2)  # that it failed is not its own fault
     assert said.status == 1
     assert said.facts["failures"].keys() == {"a"}  # type: ignore[attr-defined]
     assert said.facts["done"] == 1
     assert said.facts["unreachable"] == 1
     assert set(place.outcomes()["a"]) == {"exhausted"}
+    given = [row.allocated.memory or 0 for row in place.rows() if row.task == "a"]
+    assert all(less < more for less, more in pairwise(given)), "nothing is tried twice"
     place.check_all(all_done=False)
 
 
@@ -135,6 +138,28 @@ def test_after_a_failure_the_rescue_dag_is_used_and_done_tasks_are_not_repeated(
     assert len(place.runs()) == 1
     assert not place.dag(2).exists()
     place.check_all()
+
+
+def test_where_the_user_wants_something_else_the_rescue_dag_is_not_used(place: PoolPlace) -> None:
+    place.makeflow(a=("", "echo a >> runs && cp runs a"), b=("a", "cp wanted b"))
+    assert place.call("run", "w.mf").status == 1
+    place.write("wanted", "now\n")
+    again = place.call("run", "w.mf", "--submit-command", "+Project = 1")
+    assert again.status == 0, again.stderr
+    assert "+Project = 1" in (place.dag(2) / "b.sub").read_text()
+    assert (place.folder / "runs").read_text() == "a\n"
+    place.check_all()
+
+
+def test_a_task_whose_outputs_are_gone_runs_again_though_the_rescue_dag_says_that_it_is_done(place: PoolPlace) -> None:
+    place.makeflow(a=("", "echo a > a"), b=("a", "cat a wanted > b"))
+    assert place.call("run", "w.mf").status == 1
+    place.write("wanted", "now\n")
+    (place.folder / "a").unlink()
+    again = place.call("run", "w.mf")
+    assert again.status == 0, again.stderr
+    assert (place.folder / "b").read_text() == "a\nnow\n"
+    assert place.outcomes() == {"a": ["done", "done"], "b": ["failed", "done"]}
 
 
 def test_a_changed_task_runs_again_with_what_follows_it(place: PoolPlace) -> None:

@@ -234,38 +234,55 @@ def test_a_log_is_read_by_whole_events_while_it_is_written(log: Path) -> None:
     assert kinds == ["000", "001", "005"]
 
 
-# The POST script of older versions
+# The POST script
+
+
+@pytest.fixture
+def dag(tmp_path: Path) -> Path:
+    """The folder of a DAG whose node number 5 was job 7."""
+    for name in ("failures", "summaries"):
+        (tmp_path / name).mkdir()
+    return tmp_path
+
+
+def asked(dag: Path, returned: int, retry: int, *, memory: int = 3, disk: int = 1, retries: int = 0) -> int:
+    """Return what the POST script says about node 5, that was job 7."""
+    return post([str(dag), *map(str, (returned, retry, "7.0", 5, memory, disk, retries))])
 
 
 @pytest.mark.parametrize(
-    ("returned", "retry", "status"),
+    ("returned", "status"),
     [
-        ("0", 0, 0),
-        ("124", 0, 1),  # it took too much, and there are three rungs
-        ("124", 1, 1),
-        ("124", 2, 2),
-        ("127", 0, 2),  # there is no such program
-        ("-1002", 0, 2),  # somebody has removed it
+        (0, 0),
+        (127, 2),  # there is no such program
+        (-1002, 2),  # somebody has removed it
+        (124, 2),  # the command's own
     ],
 )
-def test_the_post_script_tries_every_rung_and_nothing_in_vain(
-    tmp_path: Path, returned: str, retry: int, status: int
+def test_the_post_script_tries_nothing_in_vain(dag: Path, returned: int, status: int) -> None:
+    assert asked(dag, returned, 0) == status
+
+
+def test_the_post_script_tries_every_amount_of_what_was_lacking(dag: Path) -> None:
+    (dag / "summaries" / "5.7").write_text(
+        '{"command": "x", "exit_type": "limits", "start": [1, "s"], "end": [2, "s"], "wall_time": [1, "s"], '
+        '"memory": [101, "MB"], "limits_exceeded": {"memory": [100, "MB"]}}'
+    )
+    assert [asked(dag, 124, retry, disk=5) for retry in range(3)] == [1, 1, 2]
+    assert asked(dag, 124, 0, memory=1) == 2
+
+
+def test_the_post_script_counts_failures_by_themselves_and_anew_in_a_rescue_dag(dag: Path) -> None:
+    assert [asked(dag, 5, retry, retries=2) for retry in (0, 1, 2, 0, 1, 2)] == [1, 1, 2, 1, 1, 2]
+    assert [asked(dag, 124, retry, retries=1) for retry in range(2)] == [1, 2]
+
+
+@pytest.mark.parametrize(("code", "subcode", "statuses"), [(34, 102, [1, 2]), (34, 104, [2, 2]), (1, 0, [2, 2])])
+def test_the_post_script_knows_a_job_that_was_removed_because_it_took_too_much(
+    dag: Path, code: int, subcode: int, statuses: list[int]
 ) -> None:
-    (tmp_path / "failures").mkdir()
-    assert post([str(tmp_path), "3", "0", "a", "7.0", returned, str(retry)]) == status
-
-
-def test_the_post_script_counts_failures_by_themselves(tmp_path: Path) -> None:
-    (tmp_path / "failures").mkdir()
-    words = [str(tmp_path), "3", "2", "../a/b", "7.0"]
-    assert [post([*words, "5", str(retry)]) for retry in range(3)] == [1, 1, 2]
-    assert len(list((tmp_path / "failures").iterdir())) == 1
-
-
-def test_the_post_script_knows_a_job_that_was_removed_because_it_took_too_much(tmp_path: Path) -> None:
-    (tmp_path / "failures").mkdir()
     removed = eventlog.aborted((7, 0), "periodic_remove")
-    text = "".join([submitted(7), executing(7), held(7, 34, 102), removed])
-    (tmp_path / "events.log").write_text(text)
-    assert post([str(tmp_path), "3", "0", "a", "7.0", "-1002", "0"]) == 1
-    assert post([str(tmp_path), "3", "0", "a", "8.0", "-1002", "0"]) == 2
+    others = "".join(submitted(number) + executing(number) for number in range(8, 8000))  # it may be long ago
+    text = "".join([submitted(7), executing(7), held(7, code, subcode), held(77, 34, 102), others, removed])
+    (dag / "events.log").write_text(text)
+    assert [asked(dag, -1002, retry, memory=2) for retry in range(2)] == statuses

@@ -1,8 +1,8 @@
 """A workflow as HTCondor gets it: one DAG, one submit description for each category, and what its jobs bring along.
 
 A job that is evicted for memory or disk asks for the next rung of its ladder by itself. Where HTCondor does not know
-how, the monitor stops what takes too much, a POST script says whether that is a reason to try again, and DAGMan's
-number of the retry chooses the rung.
+how, the monitor stops what takes too much, and DAGMan's number of the retry chooses the rung. Whether there is a reason
+to try a task again, a POST script says.
 """
 
 import os
@@ -25,7 +25,7 @@ from tonnage.workflow.dagman.writer import escaped, file_list, node_names, safe_
 from tonnage.workflow.references import FreeNames
 from tonnage.workflow.shell import one_line, own_program
 
-__all__ = ["DAG", "EVENTS", "GIVEN_UP_FOR", "MONITOR", "Dag", "Node", "Order", "rungs_of", "write_dag"]
+__all__ = ["DAG", "EVENTS", "GIVEN_UP_FOR", "MONITOR", "Dag", "Node", "Order", "write_dag"]
 
 DAG, EVENTS = "workflow.dag", "events.log"
 MONITOR = 32 * 2**20
@@ -33,8 +33,8 @@ MONITOR = 32 * 2**20
 GIVEN_UP_FOR = (6, 7, 8, 9, 12, 13, 14, 34)
 """Codes of holds that no waiting mends: it cannot be started, a file is missing, or it needs more than there is."""
 _OF_MACHINES = "HoldReasonCode == 21 && (HoldReasonSubCode == 102 || HoldReasonSubCode == 104)"
-_HOPELESS, _FINAL = 127, 2
-"""Exit statuses after which DAGMan does not try again: there is no such program; the POST script says so."""
+_FINAL = 2
+"""The exit status of the POST script after which DAGMan does not try again."""
 _TASK, _MONITOR, _POST = "task.sh", "monitor.pyz", "post.sh"
 _SUMMARY = "tonnage-summary.json"  # in the folder of a job that brings its files along
 _CHILDREN_PER_LINE = 1000
@@ -106,9 +106,8 @@ def write_dag(dag: Dag) -> list[Node]:
     nodes = [Node(names[order.task.name], order, number) for number, order in enumerate(dag.orders)]
     _write_program(dag.folder / _TASK, (files("tonnage.batch.htcondor") / _TASK).read_text())
     write_monitor(dag.folder / _MONITOR)
-    if not dag.grows_by_itself:
-        words = f'exec "{sys.executable}" -P -m tonnage.run.pool.post "{dag.folder}" "$@"'
-        _write_program(dag.folder / _POST, f"#!/bin/sh\n{words}\n")
+    words = f'exec "{sys.executable}" -P -m tonnage.run.pool.post "{dag.folder}" "$@"'
+    _write_program(dag.folder / _POST, f'#!/bin/sh\n[ "$1" = 0 ] && exit 0\n{words}\n')  # most need no more than that
     descriptions = _Descriptions(dag)
     lines = [line for node in nodes for line in _node_lines(dag, node, descriptions)]
     descriptions.write()
@@ -117,11 +116,6 @@ def write_dag(dag: Dag) -> list[Node]:
     arcs = _arcs(nodes, dag.children)
     write_whole(dag.path, "".join(f"{line}\n" for line in [head, *lines, *arcs, *throttles]))
     return nodes
-
-
-def rungs_of(decisions: Sequence[Decision]) -> int:
-    """Return with how many sizes a task can be tried, where all its resources grow together."""
-    return max((len(one.ladder) - one.rung for one in decisions), default=1)
 
 
 def _check_folder(dag: Dag) -> None:
@@ -146,16 +140,21 @@ def _node_lines(dag: Dag, node: Node, descriptions: "_Descriptions") -> Iterator
     yield f"JOB {node.name} {description}"
     yield f"VARS {node.name} " + " ".join(f'{name}="{escaped(value)}"' for name, value in variables.items())
     yield f"PRIORITY {node.name} {node.order.priority}"
-    if dag.grows_by_itself:
-        if dag.retries:
-            yield f"RETRY {node.name} {dag.retries} UNLESS-EXIT {_HOPELESS}"
-    else:
-        rungs = rungs_of(node.order.decisions)
-        yield f"RETRY {node.name} {rungs - 1 + dag.retries} UNLESS-EXIT {_FINAL}"
-        words = f"{rungs} {dag.retries} $JOB $JOBID $RETURN $RETRY"
+    memory, disk = (_rungs(dag, node, resource) for resource in _MORE)
+    most = max(memory, disk) - 1 + dag.retries
+    if most:
+        yield f"RETRY {node.name} {most} UNLESS-EXIT {_FINAL}"
+        words = f"$RETURN $RETRY $JOBID {node.number} {memory} {disk} {dag.retries}"
         yield f"SCRIPT POST {node.name} {dag.folder / _POST} {words}"
     if node.order.task.category in dag.throttles:
         yield f"CATEGORY {node.name} {safe_name(node.order.task.category)}"
+
+
+def _rungs(dag: Dag, node: Node, resource: Resource) -> int:
+    """Return with how many amounts of a resource DAGMan tries a node."""
+    if dag.grows_by_itself:
+        return 1
+    return max((len(one.ladder) - one.rung for one in node.order.decisions if one.resource is resource), default=1)
 
 
 def _variables(dag: Dag, node: Node) -> dict[str, str]:
@@ -166,7 +165,7 @@ def _variables(dag: Dag, node: Node) -> dict[str, str]:
         "command": quoted_argument(one_line(task.command or "")),
         "outputs": " ".join(f"'{quoted_argument(name)}'" for name in task.outputs),
         "folder": str(_folder(dag, task)),
-        **_amounts(dag, node.order.decisions),
+        **_amounts(dag, node),
     }
     if dag.transfers:
         found |= _files(dag, task)
@@ -178,10 +177,10 @@ def _folder(dag: Dag, task: Task) -> Path:
     return Path(normpath(dag.home / (task.directory or ".")))
 
 
-def _amounts(dag: Dag, decisions: Sequence[Decision]) -> dict[str, str]:
+def _amounts(dag: Dag, node: Node) -> dict[str, str]:
     """Return what a job asks for, and what it asks for after it had too little."""
     found = {}
-    for one in decisions:
+    for one in node.order.decisions:
         rungs = [_asked(one.resource, amount) for amount in one.ladder[one.rung :]]
         if one.resource not in _MORE:
             found[str(one.resource)] = rungs[0]
@@ -191,7 +190,7 @@ def _amounts(dag: Dag, decisions: Sequence[Decision]) -> dict[str, str]:
                 found[_MORE[one.resource]] = ", ".join(rungs[1:])
         else:
             # Failures count as retries, too: then the last rung is there a few times more than can be climbed.
-            tries = rungs_of(decisions) + dag.retries
+            tries = max(_rungs(dag, node, resource) for resource in _MORE) + dag.retries
             found[str(one.resource)] = ", ".join((rungs + rungs[-1:] * tries)[:tries])
     if not dag.grows_by_itself:
         found["rung"] = "$(RETRY)"

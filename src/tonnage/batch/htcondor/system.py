@@ -40,8 +40,8 @@ _MANNERS = Manners(
 )
 _VERSION = re.compile(r"\$CondorVersion: (\d+)\.(\d+)\.(\d+)")
 _CLUSTER = re.compile(r"submitted to cluster (\d+)")
-_GROWS_BY_ITSELF: Version = (25, 0, 0)
-"""Since when a job that is evicted for memory or disk asks for the next of its list: every 25 does, not every 24."""
+_GROWS_BY_ITSELF: Version = (25, 10, 1)
+"""Since when a job that is evicted for memory (25.2.1; lists of amounts with units: 25.6.1) or disk asks for more."""
 _OLDEST: Version = (9, 0, 0)
 _DAGMAN = "JobUniverse == 7"  # those run beside the schedd
 _PHASES = {1: Phase.WAITING, 2: Phase.RUNNING, 3: Phase.RUNNING, 5: Phase.WAITING, 6: Phase.RUNNING, 7: Phase.RUNNING}

@@ -1,62 +1,65 @@
-"""The POST script of a node, where HTCondor itself does not know what to do with a job that had too little.
+"""The POST script of a node: whether DAGMan is to try it again.
 
-``post.sh RUNGS RETRIES JOB JOBID RETURN RETRY``, called by DAGMan: exit status 0: it is done; 1: try again; 2: give up.
-It sees to it that a task which needs more is tried with all its sizes, and one that failed as often as the user said.
+``post.sh RETURN RETRY JOBID NUMBER MEMORY DISK RETRIES``, called by DAGMan: exit status 0: it is done; 1: try again; 2:
+give up. MEMORY and DISK are how many amounts it is tried with, RETRIES how often the user lets it fail: a task that needs
+more is tried with all its sizes, one that failed as often as the user said, and one that was removed not at all.
 """
 
-import os
-import re
+import mmap
 import sys
 from pathlib import Path
 
 from tonnage.batch.htcondor.dag import EVENTS
+from tonnage.jobs import Resource
 from tonnage.logs.condor import exhausted_by
 from tonnage.logs.condor_event import Event, events
 from tonnage.logs.log import Log
+from tonnage.run.pool.verdicts import summary_in
 
 __all__ = ["main"]
 
 _DONE, _AGAIN, _GIVE_UP = 0, 1, 2
-_OVER_LIMIT, _REMOVED, _NOT_FOUND = "124", "-1002", "127"
-_TAIL = 1 << 20  # bytes at the end of the event log among which a job's last event is
-_HELD = "012"
+_REMOVED, _NOT_FOUND = "-1002", "127"
 
 
 def main(words: list[str]) -> int:
     """Return what DAGMan is to do."""
-    folder, rungs, retries, node, job, returned, retry = words
+    place, returned, retry, job, number, memory, disk, retries = words
     if returned == "0":
         return _DONE
-    if returned == _OVER_LIMIT or (returned == _REMOVED and _had_too_little(Path(folder), job)):
-        return _AGAIN if int(retry) + 1 < int(rungs) else _GIVE_UP
+    folder, cluster = Path(place), int(job.partition(".")[0])
+    rungs = {Resource.MEMORY: int(memory), Resource.DISK: int(disk)}
+    lacked = _held_for(folder, cluster) if returned == _REMOVED else _stopped_for(folder, number, cluster)
+    if lacked is not None:
+        return _AGAIN if int(retry) + 1 < rungs.get(lacked, 1) else _GIVE_UP
     if returned in (_NOT_FOUND, _REMOVED):
         return _GIVE_UP
-    return _AGAIN if _failed(Path(folder), node) <= int(retries) else _GIVE_UP
+    return _AGAIN if _failed(folder / "failures" / number, first=retry == "0") <= int(retries) else _GIVE_UP
 
 
-def _had_too_little(folder: Path, job: str) -> bool:
-    """Whether a job was held because it took too much, and then removed."""
-    cluster = int(job.partition(".")[0])
+def _stopped_for(folder: Path, number: str, cluster: int) -> Resource | None:
+    """Return of what a job took so much that the monitor stopped it: an exit status alone may be the command's own."""
+    monitor = summary_in(folder / "summaries" / f"{number}.{cluster}")
+    return monitor.exhausted if monitor is not None else None
+
+
+def _held_for(folder: Path, cluster: int) -> Resource | None:
+    """Return of what a job took so much that the pool held it, before it was removed."""
     try:
-        with (folder / EVENTS).open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
-            text = file.read().decode(errors="replace")
-    except OSError:
-        return False
-    found = [one for one in events(Log.of(text)) if isinstance(one, Event) and one.job[0] == cluster]
-    held = [one for one in found if one.kind == _HELD]
-    return bool(held) and exhausted_by(*held[-1].codes()) is not None
+        with (folder / EVENTS).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as log:
+            begin = log.rfind(f"\n012 ({cluster:03}.".encode())
+            text = log[begin + 1 : log.find(b"\n...", begin) + 5] if begin >= 0 else b""
+    except (OSError, ValueError):  # there is none, or it is empty
+        return None
+    hold = next((one for one in events(Log.of(text.decode(errors="replace"))) if isinstance(one, Event)), None)
+    return exhausted_by(*hold.codes()) if hold is not None else None
 
 
-def _failed(folder: Path, node: str) -> int:
-    """Note that a node has failed by itself, and return how often that was."""
-    with (folder / "failures" / _safe(node)).open("ab") as file:
+def _failed(notes: Path, *, first: bool) -> int:
+    """Note that a node has failed by itself, and return how often that was since DAGMan began with it."""
+    with notes.open("wb" if first else "ab") as file:
         file.write(b".")
         return file.tell()
-
-
-def _safe(node: str) -> str:
-    return re.sub(r"[^\w.-]", lambda found: f"%{ord(found[0]):x}", node)
 
 
 if __name__ == "__main__":
