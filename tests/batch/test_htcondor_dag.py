@@ -153,7 +153,14 @@ def test_an_older_version_gets_its_rungs_by_the_number_of_the_retry(tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("version", "grows"),
-    [("9.0.20", False), ("24.12.21", False), ("25.0.11", False), ("25.8.2", False), ("25.10.1", True), ("26.0.1", True)],
+    [
+        ("9.0.20", False),
+        ("24.12.21", False),
+        ("25.0.11", False),
+        ("25.8.2", False),
+        ("25.10.1", True),
+        ("26.0.1", True),
+    ],
 )
 def test_jobs_grow_by_themselves_where_htcondor_knows_both_of_the_commands_for_it(version: str, grows: bool) -> None:
     """`retry_request_disk` is in the history of versions under 25.10.1."""

@@ -1,6 +1,6 @@
 """What the event log of a DAG's jobs means for tasks; the logs are those that HTCondor's own library reads alike."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC
 from pathlib import Path
 
@@ -8,12 +8,15 @@ import pytest
 
 from htcondor import eventlog
 from htcondor.eventlog import Amount, Usage
+from tonnage.batch.htcondor.dag import Dag, Order, write_dag
 from tonnage.jobs import Amounts, Attempt, Decision, Outcome, Resource
 from tonnage.run.pool.attempts import Attempts, Began, HeldUp, News, Over, Removed
 from tonnage.run.pool.follow import EventFile
-from tonnage.run.pool.nodes import Sent
+from tonnage.run.pool.nodes import Sent, write_nodes
 from tonnage.run.pool.post import main as post
+from tonnage.run.pool.submitted import is_left
 from tonnage.run.pool.verdicts import ended
+from tonnage.workflow import Task
 
 HOST = "<127.0.0.1:9618?addrs=127.0.0.1-9618&alias=here>"
 TABLE = (Amount("Cpus", 1, 1, 1), Amount("Disk (KB)", 20, 100, 200), Amount("Memory (MB)", 300, 400, 512))
@@ -232,6 +235,66 @@ def test_a_log_is_read_by_whole_events_while_it_is_written(log: Path) -> None:
     log.write_bytes(text)
     kinds += [event.kind for event in file.new()]
     assert kinds == ["000", "001", "005"]
+
+
+# Rescue DAGs
+
+
+def left(folder: Path, tasks: Sequence[str], memory: Sequence[float] = LADDER, **terms: object) -> Dag:
+    decision = Decision(resource=Resource.MEMORY, ladder=tuple(memory), strategy="s", samples=1, reason="r")
+    orders = [Order(Task(name, "true"), (decision,), 0) for name in tasks]
+    children: list[list[int]] = [[] for _ in orders]
+    return Dag(folder=folder, home=folder, title="w", orders=orders, children=children, **terms)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def rescued(tmp_path: Path) -> Path:
+    """The folder of a DAG of three tasks, of which DAGMan has done one."""
+    dag = left(tmp_path, "abc")
+    write_nodes(tmp_path, write_dag(dag), [0, 0, 0], dag.terms)
+    (tmp_path / "workflow.dag.rescue001").write_text("# nothing yet\n")
+    (tmp_path / "workflow.dag.rescue002").write_text("# Rescue DAG\nDONE a\nRETRY b 3\n")
+    (tmp_path / "workflow.dag.rescue003.old").write_text("DONE a\nDONE b\nDONE c\n")
+    return tmp_path
+
+
+def test_dagman_goes_on_where_nothing_has_changed(rescued: Path) -> None:
+    assert is_left(left(rescued, "bc"))
+    assert is_left(left(rescued, "bc", memory=(1e8, 3e9))), "what it was given does as well"
+
+
+def test_dagman_does_not_go_on_where_its_rescue_dag_says_something_else_than_we_know(rescued: Path) -> None:
+    assert not is_left(left(rescued, "abc")), "it would leave a task out that is to run again"
+    assert not is_left(left(rescued, "c")), "it would repeat what is done"
+    (rescued / "workflow.dag.rescue002").rename(rescued / "workflow.dag.rescue002.old")
+    assert not is_left(left(rescued, "bc"))
+
+
+def test_dagman_does_not_go_on_where_a_task_needs_more_than_it_was_given(rescued: Path) -> None:
+    assert not is_left(left(rescued, "bc", memory=LADDER[1:]))
+    assert not is_left(left(rescued, "bc", memory=(*LADDER, 6e9))), "there are larger machines now"
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [{"retries": 1}, {"transfers": True}, {"commands": ["x = 1"]}, {"throttles": {"b": 1}}, {"most": 5}],
+    ids=str,
+)
+def test_dagman_does_not_go_on_where_the_user_wants_something_else(rescued: Path, terms: dict[str, object]) -> None:
+    assert not is_left(left(rescued, "bc", **terms))  # type: ignore[arg-type]
+
+
+def test_dagman_does_not_go_on_where_programs_are_found_elsewhere_now(
+    rescued: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/opt/conda/bin:/usr/bin:/bin")
+    assert not is_left(left(rescued, "bc"))
+
+
+def test_where_the_retry_chooses_the_rung_a_new_dag_begins_with_the_right_one(rescued: Path) -> None:
+    dag = left(rescued, "abc", grows_by_itself=False)
+    write_nodes(rescued, write_dag(dag), [0, 0, 0], dag.terms)
+    assert not is_left(left(rescued, "bc", grows_by_itself=False))
 
 
 # The POST script

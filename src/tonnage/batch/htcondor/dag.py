@@ -82,6 +82,21 @@ class Dag:
     """How many tasks of a category are in the queue at most."""
     commands: Sequence[str] = ()
     """More submit commands, as the user wants them."""
+    most: int | None = None
+    """How many jobs are in the queue at most."""
+
+    @property
+    def terms(self) -> dict[str, object]:
+        """What holds for all of its jobs, as values that JSON knows: on other terms it is another DAG."""
+        return {
+            "grows_by_itself": self.grows_by_itself,
+            "retries": self.retries,
+            "transfers": self.transfers,
+            "throttles": dict(self.throttles),
+            "commands": list(self.commands),
+            "most": self.most,
+            "environment": _environment(self),
+        }
 
     @property
     def path(self) -> Path:

@@ -21,7 +21,7 @@ from tonnage.run.events import Ended, Start, State
 from tonnage.run.pool.attempts import Began, HeldUp, News, Over, Removed
 from tonnage.run.pool.nodes import read_nodes, write_nodes
 from tonnage.run.pool.planning import Plan
-from tonnage.run.pool.submitted import Submitted, has_rescue
+from tonnage.run.pool.submitted import Submitted, is_left
 from tonnage.run.wishes import Wishes, heard
 from tonnage.run.worlds import Parts
 
@@ -111,13 +111,12 @@ class Dagman:
 
     def _go_on_with_rescue(self, left: Sequence[int]) -> bool:
         """Whether DAGMan can go on where it was: it left a rescue DAG, and nothing has changed since."""
-        index, names = self._parts.workflow.index, {self._engine.tasks[task].name for task in left}
+        index = self._parts.workflow.index
         for job in reversed(batch_jobs(self._parts.journal)):
             folder = self._place(job.id)
-            carried = {one.task for one in read_nodes(folder)[0].values()}
-            if carried.isdisjoint(index):
+            if not any(one.task in index for one in read_nodes(folder)[0].values()):
                 continue  # that was what runs at the end
-            if self._parts.stale or not has_rescue(folder) or not names <= carried:
+            if self._parts.stale or not is_left(self._plan.dag(folder, left)):
                 return False
             self._jobs.reopened(job.id)
             now = self._follow(replace(job, native=None, ended=None), folder)
@@ -130,8 +129,8 @@ class Dagman:
         parts, number = self._parts, self._jobs.next_id()
         folder = self._place(number)
         tries = [self._engine.next_try(task) for task in left]
-        nodes = write_dag(self._plan.dag(folder, left))
-        write_nodes(folder, nodes, [one.attempts for one in tries], grows_by_itself=self._manner.grows_by_itself)
+        dag = self._plan.dag(folder, left)
+        write_nodes(folder, write_dag(dag), [one.attempts for one in tries], dag.terms)
         kept = _NUMBERS * len(left)
         job = BatchJob(
             id=number,

@@ -1,9 +1,10 @@
 """The nodes of a DAG that was submitted: which task each is, and what it was given; kept in a file beside the DAG."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from tonnage.batch.htcondor.dag import Node
 from tonnage.errors import TonnageError
@@ -11,8 +12,10 @@ from tonnage.files import write_whole
 from tonnage.jobs import Decision
 from tonnage.run.plain import decision_of, plain_decision
 
-__all__ = ["Sent", "read_nodes", "write_nodes"]
+__all__ = ["Sent", "Terms", "read_nodes", "write_nodes"]
 
+Terms: TypeAlias = Mapping[str, object]
+"""What holds for all jobs of a DAG."""
 _FILE = "nodes.jsonl"
 
 
@@ -29,10 +32,10 @@ class Sent:
     decisions: tuple[Decision, ...]
 
 
-def write_nodes(folder: Path, nodes: Sequence[Node], before: Sequence[int], *, grows_by_itself: bool) -> None:
-    """Write the nodes of a DAG: first how it was submitted, then each decision once, then a line for each node."""
+def write_nodes(folder: Path, nodes: Sequence[Node], before: Sequence[int], terms: Terms) -> None:
+    """Write the nodes of a DAG: first the terms of all of them, then each decision once, then a line for each node."""
     numbers: dict[int, int] = {}
-    lines = [json.dumps({"grows_by_itself": grows_by_itself})]
+    lines = [json.dumps({"terms": terms})]
     listed = []
     for node, tried in zip(nodes, before, strict=True):
         for one in node.order.decisions:
@@ -44,14 +47,14 @@ def write_nodes(folder: Path, nodes: Sequence[Node], before: Sequence[int], *, g
     write_whole(folder / _FILE, "".join(f"{line}\n" for line in [*lines, *listed]))
 
 
-def read_nodes(folder: Path) -> tuple[dict[str, Sent], bool]:
-    """Return the nodes of a DAG by their names, and whether its jobs grow by themselves; nothing where it has none.
+def read_nodes(folder: Path) -> tuple[dict[str, Sent], Terms]:
+    """Return the nodes of a DAG by their names, and the terms of all of them; nothing where it has none.
 
     Raises TonnageError where the file is damaged.
     """
     decisions: list[Decision] = []
     found: dict[str, Sent] = {}
-    grows_by_itself = True
+    terms: Terms = {}
     try:
         with (folder / _FILE).open(encoding="utf-8") as file:
             for line in file:
@@ -62,9 +65,9 @@ def read_nodes(folder: Path) -> tuple[dict[str, Sent], bool]:
                 elif "decision" in value:
                     decisions.append(decision_of(value["decision"]))
                 else:
-                    grows_by_itself = bool(value["grows_by_itself"])
+                    terms = value["terms"]
     except FileNotFoundError:
-        return {}, True
+        return {}, {}
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise TonnageError(f"{folder / _FILE}: cannot be read: {error}") from None
-    return found, grows_by_itself
+    return found, terms

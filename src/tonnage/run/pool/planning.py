@@ -52,6 +52,7 @@ class Plan:
             grows_by_itself=self.manner.grows_by_itself,
             throttles=self.manner.throttles,
             commands=self.manner.commands,
+            most=self.manner.most,
         )
 
     def _order(self, task: int) -> Order:

@@ -1,8 +1,8 @@
 """The POST script of a node: whether DAGMan is to try it again.
 
 ``post.sh RETURN RETRY JOBID NUMBER MEMORY DISK RETRIES``, called by DAGMan: exit status 0: it is done; 1: try again; 2:
-give up. MEMORY and DISK are how many amounts it is tried with, RETRIES how often the user lets it fail: a task that needs
-more is tried with all its sizes, one that failed as often as the user said, and one that was removed not at all.
+give up. MEMORY and DISK are how many amounts it is tried with, RETRIES how often the user lets it fail. A task that
+needs more is tried with all its sizes, one that failed as often as the user said, one that was removed not at all.
 """
 
 import mmap

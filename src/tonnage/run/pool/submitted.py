@@ -1,11 +1,13 @@
 """A DAG that is with DAGMan, or about to be: its files, and how far they have been read."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tonnage.batch.htcondor.dag import DAG, EVENTS
+from tonnage.batch.htcondor.dag import DAG, EVENTS, Dag
 from tonnage.files import write_whole
+from tonnage.jobs import Decision
 from tonnage.logs.zones import zone
 from tonnage.run.batch_jobs import BatchJob
 from tonnage.run.events import Ended
@@ -14,9 +16,10 @@ from tonnage.run.pool.follow import EventFile
 from tonnage.run.pool.nodes import read_nodes
 from tonnage.run.pool.verdicts import ended, summary_in
 
-__all__ = ["Submitted", "has_rescue"]
+__all__ = ["Submitted", "is_left"]
 
 _SUBMITTED, _TERMINATED, _ABORTED = "000", "005", "009"
+_RESCUE = re.compile(r"\.rescue\d{3}$")
 _BEFORE = "before-submission"
 """The file that says how long the log of DAGMan's own job was before this submission."""
 
@@ -42,7 +45,8 @@ class Submitted:
     """Events of DAGMan's own job, as kinds and numbers."""
 
     def __post_init__(self) -> None:
-        sent, grows_by_itself = read_nodes(self.folder)
+        sent, terms = read_nodes(self.folder)
+        grows_by_itself = bool(terms.get("grows_by_itself", True))
         self.attempts = Attempts(sent, self.job.first_attempt, zone(), grows_by_itself=grows_by_itself)
         self._events = EventFile(self.folder / EVENTS)
         self._own = EventFile(self._own_log, self._before() or 0)
@@ -112,6 +116,30 @@ class Submitted:
             return None
 
 
-def has_rescue(folder: Path) -> bool:
-    """Whether DAGMan has left word of what is done."""
-    return any(folder.glob(f"{DAG}.rescue*"))
+def is_left(dag: Dag) -> bool:
+    """Whether a DAG is what DAGMan has left of the one in its folder, as its newest rescue DAG tells: it can go on.
+
+    It cannot where a task needs more than it was given there. Nor where the number of the retry chooses the rung:
+    DAGMan would begin to count anew.
+    """
+    rescues = [path for path in dag.folder.glob(f"{DAG}.rescue*") if _RESCUE.search(path.name)]
+    if not rescues or not dag.grows_by_itself:
+        return False
+    sent, terms = read_nodes(dag.folder)
+    with max(rescues).open(encoding="utf-8", errors="replace") as file:
+        done = {words[1] for line in file if (words := line.split())[:1] == ["DONE"]}
+    left = {one.task: one.decisions for one in sent.values() if one.node not in done}
+    wanted = {one.task.name: one.decisions for one in dag.orders}
+    return (
+        terms == dag.terms
+        and left.keys() == wanted.keys()
+        and all(_suffices(given, wanted[task]) for task, given in left.items())
+    )
+
+
+def _suffices(given: Sequence[Decision], wanted: Sequence[Decision]) -> bool:
+    """Whether decisions begin and end with as much as others."""
+    ladders = {one.resource: one.ladder[one.rung :] for one in given}
+    return ladders.keys() == {one.resource for one in wanted} and all(
+        ladders[one.resource][0] >= one.amount and ladders[one.resource][-1] >= one.ladder[-1] for one in wanted
+    )
