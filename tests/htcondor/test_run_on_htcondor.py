@@ -443,6 +443,7 @@ def test_dry_run_writes_everything_and_prints_the_one_command_that_submits_it(pl
         (["--throttle", "x"], "--throttle"),
         (["--throttle", "x=many"], "is no number of jobs"),
         (["--submit-command", "queue 5"], "is no submit command"),
+        (["--submit-command", "Log = mine.log"], "Tonnage itself sets log"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(place: PoolPlace, options: list[str], words: str) -> None:

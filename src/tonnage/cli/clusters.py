@@ -59,11 +59,14 @@ class ClusterChoice(NamedTuple):
 
     def _pool(self, dry: bool) -> "PoolOptions":
         from tonnage.batch.htcondor import HTCondor
+        from tonnage.batch.htcondor.dag import OURS
         from tonnage.run.preparing import PoolOptions
 
         for command in self.submit_command:
             if "\n" in command or not _COMMAND.fullmatch(command):
                 raise InputError(f'"{command}" is no submit command', hint="write one: accounting_group = physics")
+            if (name := command.partition("=")[0].strip().lower()) in OURS:
+                raise InputError(f"--submit-command: Tonnage itself sets {name}, and needs it")
         limits = [one for one in (self.max_running, self.max_submitted) if one is not None]
         return PoolOptions(
             system=HTCondor(),

@@ -25,13 +25,18 @@ from tonnage.workflow.dagman.writer import escaped, file_list, node_names, safe_
 from tonnage.workflow.references import FreeNames
 from tonnage.workflow.shell import one_line, own_program
 
-__all__ = ["DAG", "EVENTS", "GIVEN_UP_FOR", "MONITOR", "Dag", "Node", "Order", "write_dag"]
+__all__ = ["DAG", "EVENTS", "GIVEN_UP_FOR", "MONITOR", "OURS", "Dag", "Node", "Order", "write_dag"]
 
 DAG, EVENTS = "workflow.dag", "events.log"
 MONITOR = 32 * 2**20
 """Bytes that a job asks for beside what its task is given: for what measures it."""
 GIVEN_UP_FOR = (6, 7, 8, 9, 12, 13, 14, 34)
 """Codes of holds that no waiting mends: it cannot be started, a file is missing, or it needs more than there is."""
+OURS = frozenset(
+    ["executable", "arguments", "initialdir", "log", "output", "error", "submit_event_notes", "periodic_remove"]
+    + [f"transfer_{one}" for one in ("executable", "input_files", "output_files", "output_remaps")]
+)
+"""Submit commands without which nobody would know what becomes of a job: they are not the user's to set."""
 _OF_MACHINES = "HoldReasonCode == 21 && (HoldReasonSubCode == 102 || HoldReasonSubCode == 104)"
 _FINAL = 2
 """The exit status of the POST script after which DAGMan does not try again."""
