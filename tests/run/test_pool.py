@@ -149,6 +149,22 @@ def test_an_eviction_for_any_other_reason_keeps_the_size(log: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("stop", "note"),
+    [
+        ([evicted(1, (34, 102))], TOO_MUCH),
+        ([evicted(1)], "preempted"),
+        ([eventlog.evicted((1, 0), USED)], ""),
+        ([evicted(1), held(1, 1, 0, "via condor_hold"), eventlog.released((1, 0), "by me")], "via condor_hold"),
+        ([evicted(1), eventlog.aborted((1, 0), "via condor_rm")], "via condor_rm"),
+    ],
+)
+def test_why_an_attempt_ended_is_what_htcondor_says_of_its_end(log: Path, stop: list[str], note: str) -> None:
+    news = heard(log, [submitted(1), executing(1), *stop, executing(1)])
+    (over,) = [one for one in news if isinstance(one, Over)]
+    assert ended(over, None, {}).note == note
+
+
 def test_a_machine_that_is_lost_keeps_the_size(log: Path) -> None:
     lost = [eventlog.disconnected((1, 0), "slot1_1@here", HOST), eventlog.reconnection_failed((1, 0), "slot1_1@here")]
     events = [submitted(1), executing(1), *lost, executing(1), terminated(1)]

@@ -21,6 +21,7 @@ HEADER = re.compile(
 """How an event begins: its kind, its job, the date (before HTCondor 8.9 without its year) and the time."""
 JobName = tuple[int, int, int]
 
+_WITH_REASON = ("007", "009", "012", "022", "024")  # events whose first line below is one
 _END = "..."
 _LONGEST = 2**20  # letters that are kept of an event: none is as long, unless the file is damaged
 _KIB, _MIB, _DAY = 2**10, 2**20, 86400.0
@@ -95,6 +96,8 @@ class Event:
         told = next((line for line in lines if line.startswith("Reason: ")), None)
         if told is not None:
             return told.removeprefix("Reason: ")
+        if self.kind not in _WITH_REASON:
+            return ""
         return next((line for line in lines if line and not line.startswith(("(", "Code "))), "")
 
     def exit(self) -> tuple[int | None, int | None] | None:
