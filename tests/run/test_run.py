@@ -584,3 +584,20 @@ def test_a_run_whose_folder_was_removed_ends_with_a_message(place: Place) -> Non
         _, errors = engine.communicate(timeout=60)
     assert engine.returncode == 1
     assert "attempts in a row were lost" in errors
+
+
+def test_a_task_that_waits_for_another_try_has_not_failed(place: Place) -> None:
+    """Of two tasks, the one that had too little waits until the other has ended, and is not told as a failure."""
+    hungry = 'python3 -c "x = bytearray(300 * 10**6); import time; time.sleep(1)"; echo > hungry'
+    slow = "sleep 3; echo > slow"
+    place.write("w.mf", f"CATEGORY=a\nMEMORY=100\nhungry:\n\t{hungry}\nCATEGORY=b\nMEMORY=800\nslow:\n\t{slow}\n")
+    with place.begin("run", "w.mf", "--size", "declared") as engine:
+        had_too_little = False
+        while not had_too_little:
+            assert engine.poll() is None
+            time.sleep(0.05)
+            with suppress(TonnageError, IndexError):  # its journal is not there yet
+                had_too_little = place.outcomes().get("hungry") == ["exhausted"]
+        assert place.call("status", "--json").facts["failed"] == []
+        assert engine.wait(60) == 0
+    assert place.outcomes()["hungry"] == ["exhausted", "done"]

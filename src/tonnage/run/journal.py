@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tonnage.errors import InputError, TonnageError
-from tonnage.jobs import Decision, Outcome, Resource
+from tonnage.jobs import Decision, Resource
 from tonnage.run.events import Ended, Settled, Start, State
 from tonnage.run.rows import GIVEN, MEASURES, ROWS, Decisions, Row, row_of
 
@@ -49,6 +49,7 @@ CREATE TABLE attempts (
     {", ".join(f"used_{one} REAL" for one in Resource)},
     memory_method TEXT, lower_bounds TEXT, stdout TEXT, stderr TEXT,
     note TEXT,                 -- what went wrong, and what becomes of the task
+    given_up INTEGER,          -- whether the task was given up after it
     facts TEXT                 -- what a batch system measured beside our monitor, as JSON
 );
 CREATE TABLE batch_jobs (
@@ -68,17 +69,14 @@ _START_COLUMNS = ["id", "task", "number", "machine", "submitted", "started", "in
 _END_COLUMNS = [
     *("started", "host", "ended", "outcome", "exhausted", "exit_status", "signal"),
     *(f"used_{one}" for one in Resource),
-    *("memory_method", "lower_bounds", "stdout", "stderr", "note", "facts"),
+    *("memory_method", "lower_bounds", "stdout", "stderr", "note", "given_up", "facts"),
 ]
 _INSERT_START = f"INSERT INTO attempts ({', '.join(_START_COLUMNS)}) VALUES ({', '.join('?' * len(_START_COLUMNS))})"  # noqa: S608 (our own names)
 _UPDATE_END = (
     "UPDATE attempts SET started = coalesce(?, started), "  # noqa: S608 (our own names)
     f"{', '.join(f'{name} = ?' for name in _END_COLUMNS[1:])} WHERE id = ?"
 )
-_FAILED = (
-    "t.done IS NULL AND NOT t.dropped AND a.id IN (SELECT max(id) FROM attempts GROUP BY task) "  # noqa: S608 (our own)
-    f"AND a.outcome IN ('{Outcome.FAILED}', '{Outcome.EXHAUSTED}')"
-)
+_FAILED = "t.done IS NULL AND NOT t.dropped AND a.given_up AND a.id IN (SELECT max(id) FROM attempts GROUP BY task)"
 _USED = attrgetter(*Resource)
 _REMEMBERED = 10_000
 _PAGES = 8_000  # of the write-ahead log, before they are brought into the file: 32 MB, so that it is seldom
@@ -162,7 +160,7 @@ class Reader:
         return dict(self._connection.execute("SELECT name, refused FROM tasks WHERE refused IS NOT NULL"))
 
     def failed(self, most: int = -1) -> list[Row]:
-        """Return the last attempts of tasks that were not done, where they failed or needed more than there is."""
+        """Return the last attempts of tasks that were given up after them; those that are to be tried again are not."""
         return [row for _, row in self._select(f"{ROWS} WHERE {_FAILED} ORDER BY a.id LIMIT ?", most)]
 
     def failures(self) -> int:
@@ -280,6 +278,7 @@ class Journal(Reader):
             end.stdout,
             end.stderr,
             note or None,
+            settled.state is State.FAILED,
             json.dumps(dict(end.facts)) if end.facts else None,
             end.attempt,
         )
