@@ -24,8 +24,10 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 import numpy as np
+from sqlalchemy import text
 
 from tonnage.archive import Archive, Search, find, histories
+from tonnage.archive.engine import connect
 from tonnage.jobs import Resource
 from tonnage.logs import synthetic
 
@@ -158,6 +160,10 @@ def fill(jobs: int, url: str, folder: Path) -> None:
     start = time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     print(f"  {jobs:,} jobs imported in {time.perf_counter() - start:.0f} s")
+    with Archive.open(url) as archive:
+        if not archive.on_sqlite:
+            with connect(archive.engine) as connection:
+                connection.execute(text("ANALYZE"))  # as the database does by itself after a minute
     file.unlink()
 
 
