@@ -469,7 +469,7 @@ def test_the_steering_example_finds_the_best_and_wastes_less_the_second_time(tmp
         process = program(tmp_path, example.read_text())
         out, errors = process.communicate(timeout=300)
         assert errors == ""
-        assert "round 3: 24 simulated, the best is 6.5" in out
+        assert "round 3: 24 simulated, the best is 6.6" in out
         found = re.search(r"simulate: given (\d+) MB .* (\d+)% wasted", out)
         assert found is not None
         wasted.append((int(found[1]), int(found[2])))

@@ -590,7 +590,8 @@ def test_a_task_that_waits_for_another_try_has_not_failed(place: Place) -> None:
     """Of two tasks, the one that had too little waits until the other has ended, and is not told as a failure."""
     hungry = 'python3 -c "x = bytearray(300 * 10**6); import time; time.sleep(1)"; echo > hungry'
     slow = "sleep 3; echo > slow"
-    place.write("w.mf", f"CATEGORY=a\nMEMORY=100\nhungry:\n\t{hungry}\nCATEGORY=b\nMEMORY=800\nslow:\n\t{slow}\n")
+    text = "CATEGORY=a\nCORES=1\nDISK=10\nMEMORY=100\n" + rule("hungry", "", hungry)
+    place.write("w.mf", text + "CATEGORY=b\nCORES=1\nDISK=10\nMEMORY=800\n" + rule("slow", "", slow))
     with place.begin("run", "w.mf", "--size", "declared") as engine:
         had_too_little = False
         while not had_too_little:

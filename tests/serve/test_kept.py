@@ -43,4 +43,4 @@ def test_only_the_last_few_are_kept() -> None:
     found = Kept()
     for number in range(1000):
         assert found.get(str(number), "the same", lambda number=number: number) == number  # type: ignore[misc]
-    assert len(found._answers) <= 32
+    assert len(found._answers) <= 100
