@@ -225,6 +225,17 @@ def test_pages_one_behind_the_other_are_the_whole(
             assert pages == whole
 
 
+@pytest.mark.parametrize("first", [1, 20, 5000])
+def test_the_largest_of_every_search_are_the_same_wherever_they_are_looked_for(
+    archive: Archive, store: Store, monkeypatch: pytest.MonkeyPatch, first: int
+) -> None:
+    monkeypatch.setattr("tonnage.archive.reading._FIRST", first)
+    store(JOBS)
+    for search, oracle in CASES:
+        wanted = sorted((job.used.memory or 0 for job in JOBS if oracle(job)), reverse=True)[:4]
+        assert [job.used.memory for job in find(archive, search, sort="memory", limit=4)] == wanted
+
+
 def test_what_is_not_known_comes_last_in_either_direction(archive: Archive, store: Store) -> None:
     store(JOBS)
     for reverse in (False, True):

@@ -22,6 +22,7 @@ from sqlalchemy import (
     text,
     true,
 )
+from sqlalchemy.sql.util import ClauseAdapter
 
 from tonnage.archive import schema
 from tonnage.archive.engine import connect
@@ -51,6 +52,7 @@ FINISHED = or_(attempts.c.outcome.is_(None), attempts.c.outcome == Outcome.DONE.
 _WHEN = func.coalesce(attempts.c.ended, attempts.c.started, attempts.c.submitted)
 _BATCH = 1_000
 _LARGE_BATCH = 50_000
+_FIRST = 5_000  # attempts that are looked at before all of a category are sorted
 GROUPS = ("category", "label", "user", "workflow", "executable", "source")
 _NOT_SORTABLE = ("id", "identity", "source", "run", "task", "raw")
 SORTABLE = [column.name for column in attempts.columns if column.name not in _NOT_SORTABLE]
@@ -156,6 +158,8 @@ class _Part:
 
     conditions: Sequence[ColumnElement[bool]]
     order: Sequence[ColumnElement[Any]]
+    indexed: bool = False
+    """Whether an index has all attempts in this order."""
 
     def found(
         self, connection: Connection, conditions: Sequence[ColumnElement[bool]], limit: int | None
@@ -165,12 +169,27 @@ class _Part:
         if limit is None:
             yield from _found(connection, _chosen(every).order_by(*self.order))
             return
-        chosen = select(attempts.c.id).where(*every).order_by(*self.order).limit(limit)
-        ids = connection.execute(chosen).scalars().all()
+        ids = self._among_the_first(connection, conditions, limit) if self.indexed and conditions else []
+        if len(ids) < limit:
+            chosen = select(attempts.c.id).where(*every).order_by(*self.order).limit(limit)
+            ids = connection.execute(chosen).scalars().all()
         for start in range(0, len(ids), _BATCH):
             batch = ids[start : start + _BATCH]
             rows = {row["id"]: row for row in connection.execute(_chosen([attempts.c.id.in_(batch)])).mappings()}
             yield from _whole(connection, [rows[id] for id in batch])
+
+    def _among_the_first(
+        self, connection: Connection, conditions: Sequence[ColumnElement[bool]], limit: int
+    ) -> Sequence[int]:
+        """Return the ids of those that are among the first few thousand of all attempts.
+
+        A database would take the index of a category, and sort all of it: of a large one, that takes far longer than to
+        look at the first of all, among which are enough of its own.
+        """
+        some = select(attempts).where(*self.conditions).order_by(*self.order).limit(_FIRST).subquery()
+        of_these = ClauseAdapter(some).traverse
+        chosen = select(some.c.id).where(*map(of_these, conditions)).order_by(*map(of_these, self.order)).limit(limit)
+        return connection.execute(chosen).scalars().all()
 
 
 def _parts(sort: str | None, reverse: bool, after: _Place | None, *, late: bool) -> Iterator[_Part]:
@@ -198,7 +217,8 @@ def _parts(sort: str | None, reverse: bool, after: _Place | None, *, late: bool)
                     number < after.id if falling else number > after.id,
                 ),
             ]
-        yield _Part(known, [column.desc(), number.desc()] if falling else [column, number])
+        order = [column.desc(), number.desc()] if falling else [column, number]
+        yield _Part(known, order, indexed=f"attempts_{sort}" in {index.name for index in attempts.indexes})
     unknown: list[ColumnElement[bool]] = [column.is_(None)]
     if after is not None and after.value is None:
         unknown.append(number < after.id if falling else number > after.id)
