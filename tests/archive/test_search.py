@@ -14,7 +14,7 @@ from archive.conftest import Store
 from tonnage.archive import Archive, Search, count_up_to, find
 from tonnage.archive.engine import connect
 from tonnage.errors import InputError
-from tonnage.jobs import Amounts, Attempt, Outcome
+from tonnage.jobs import Amounts, Attempt, Outcome, Resource
 from tonnage.logs.conditions import Condition
 
 JOBS = [
@@ -232,8 +232,9 @@ def test_the_largest_of_every_search_are_the_same_wherever_they_are_looked_for(
     monkeypatch.setattr("tonnage.archive.reading._FIRST", first)
     store(JOBS)
     for search, oracle in CASES:
-        wanted = sorted((job.used.memory or 0 for job in JOBS if oracle(job)), reverse=True)[:4]
-        assert [job.used.memory for job in find(archive, search, sort="memory", limit=4)] == wanted
+        for sort in (Resource.MEMORY, Resource.WALL_TIME):
+            wanted = sorted((getattr(job.used, sort) for job in JOBS if oracle(job)), reverse=True)[:4]
+            assert [getattr(job.used, sort) for job in find(archive, search, sort=sort, limit=4)] == wanted
 
 
 def test_what_is_not_known_comes_last_in_either_direction(archive: Archive, store: Store) -> None:

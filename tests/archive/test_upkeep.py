@@ -173,33 +173,45 @@ import sys
 from pathlib import Path
 from tonnage.archive import Archive, find, migrate, store
 migrate._STEPS = Path(sys.argv[2])
-migrate.VERSION = store.VERSION = "0002"
+migrate.VERSION = store.VERSION = "9000"
 with Archive.open(sys.argv[1]) as archive:
-    assert archive.version() == "0002"
+    assert archive.version() == "9000"
     assert archive.count() == 30
     assert all(attempt.fields for attempt in find(archive))
 """
 
 
 def test_an_older_file_is_upgraded_once_after_a_backup_by_whoever_opens_it_first(tmp_path: Path) -> None:
-    """No older version exists yet: a step is added that a later one could have, and that makes a table anew."""
+    """A step is added that a later version could have, and that makes a table anew."""
     file = tmp_path / "old.db"
     with Archive.open(str(file), create=True) as archive:
         import_source(archive, Source("x", "x", "csv", iter(jobs(30))))
     folder = tmp_path / "migrations"
     shutil.copytree(Path(migrations.__file__).parent / "migrations", folder)
-    (folder / "versions" / "0002_more.py").write_text(
-        'import sqlalchemy as sa\nfrom alembic import op\nrevision = "0002"\ndown_revision = "0001"\n\n\n'
+    (folder / "versions" / "9000_more.py").write_text(
+        f'import sqlalchemy as sa\nfrom alembic import op\nrevision = "9000"\ndown_revision = "{VERSION}"\n\n\n'
         'def upgrade():\n    with op.batch_alter_table("attempts", recreate="always") as table:\n'
         '        table.add_column(sa.Column("energy", sa.Float))\n'
     )
     command = [sys.executable, "-c", UPGRADE, str(file), str(folder)]
     openers = [subprocess.Popen(command) for _ in range(3)]
     assert [opener.wait(60) for opener in openers] == [0, 0, 0]
-    assert [path.name for path in sorted(tmp_path.glob("old.db.backup*"))] == ["old.db.backup-0001"]
-    with sqlite3.connect(tmp_path / "old.db.backup-0001") as backup:
+    assert [path.name for path in sorted(tmp_path.glob("old.db.backup*"))] == [f"old.db.backup-{VERSION}"]
+    with sqlite3.connect(tmp_path / f"old.db.backup-{VERSION}") as backup:
         assert backup.execute("SELECT count(*) FROM attempts").fetchone() == (30,)
-        assert backup.execute("SELECT version_num FROM alembic_version").fetchone() == ("0001",)
+        assert backup.execute("SELECT version_num FROM alembic_version").fetchone() == (VERSION,)
+
+
+def test_the_first_archives_are_upgraded_with_all_that_they_hold(url: str) -> None:
+    with Archive.open(url, create=True) as archive:
+        import_source(archive, Source("x", "x", "csv", iter(jobs(30))))
+        with write(archive.engine) as connection:
+            connection.execute(text("DROP INDEX attempts_category_memory"))
+            connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+    assert "upgraded from version 0001" in bring_up_to_date(url)
+    with Archive.open(url) as archive:
+        assert archive.count() == 30
+    assert "attempts_category_memory" in str(_shape(url))
 
 
 def test_a_newer_archive_is_refused(archive: Archive, url: str) -> None:

@@ -53,6 +53,8 @@ _WHEN = func.coalesce(attempts.c.ended, attempts.c.started, attempts.c.submitted
 _BATCH = 1_000
 _LARGE_BATCH = 50_000
 _FIRST = 5_000  # attempts that are looked at before all of a category are sorted
+_WALKED = ("ended", "disk", "wall_time")
+"""Columns in whose order an index has all attempts; by memory, another one has those of each category."""
 GROUPS = ("category", "label", "user", "workflow", "executable", "source")
 _NOT_SORTABLE = ("id", "identity", "source", "run", "task", "raw")
 SORTABLE = [column.name for column in attempts.columns if column.name not in _NOT_SORTABLE]
@@ -218,7 +220,7 @@ def _parts(sort: str | None, reverse: bool, after: _Place | None, *, late: bool)
                 ),
             ]
         order = [column.desc(), number.desc()] if falling else [column, number]
-        yield _Part(known, order, indexed=f"attempts_{sort}" in {index.name for index in attempts.indexes})
+        yield _Part(known, order, indexed=sort in _WALKED)
     unknown: list[ColumnElement[bool]] = [column.is_(None)]
     if after is not None and after.value is None:
         unknown.append(number < after.id if falling else number > after.id)

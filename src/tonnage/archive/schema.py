@@ -28,7 +28,7 @@ from tonnage.jobs import AMOUNTS
 
 __all__ = ["METADATA", "VERSION", "attempts", "fields", "files", "runs", "sources", "tasks"]
 
-VERSION = "0001"
+VERSION = "0002"
 """The newest migration, which these tables are the result of."""
 
 METADATA = MetaData()
@@ -139,3 +139,10 @@ for _name in (
 ):
     _column = attempts.c[_name]
     Index(f"attempts_{_name}", _column, sqlite_where=_column.is_not(None), postgresql_where=_column.is_not(None))
+Index(
+    "attempts_category_memory",
+    attempts.c.category,
+    attempts.c.memory,
+    sqlite_where=attempts.c.memory.is_not(None),
+    postgresql_where=attempts.c.memory.is_not(None),
+)
