@@ -108,14 +108,6 @@ class Dag:
         """The DAG's file."""
         return self.folder / DAG
 
-    def summary(self, number: int, cluster: int) -> Path:
-        """Return where the monitor's summary of a job is."""
-        return self.folder / "summaries" / f"{number}.{cluster}"
-
-    def output(self, number: int, cluster: int, stream: str) -> Path:
-        """Return where a job's output is: ``out`` or ``err``."""
-        return self.folder / "logs" / f"{number}.{cluster}.{stream}"
-
 
 def write_dag(dag: Dag) -> list[Node]:
     """Write everything that HTCondor needs, the DAG itself last; return its nodes."""
