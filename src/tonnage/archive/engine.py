@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, text
@@ -16,6 +17,7 @@ from tonnage.errors import InputError, TonnageError
 __all__ = ["connect", "explained", "lost_connection", "make_engine", "on_network", "write"]
 
 _PATIENCE = 120  # seconds to wait for another writer
+_PAUSE = 0.01
 _CACHE = 256 * 1024  # KiB: identities are looked up all over their index
 _CHECKPOINT = 20_000  # pages: a page that changes with each commit is then written to the file less often
 _WRITERS = 0x746F6E6E  # the advisory lock that writers take turns with on PostgreSQL
@@ -57,11 +59,24 @@ def _set_up_sqlite(driver: Any, record: Any) -> None:  # noqa: ANN401, ARG001 (S
     # Write-ahead logging lets readers go on while one writes; on a network its shared memory does not work.
     mode = "DELETE" if on_network(Path(file)) else "WAL"
     if driver.execute("PRAGMA journal_mode").fetchone()[0].upper() != mode and os.access(file, os.W_OK):
-        driver.execute(f"PRAGMA journal_mode = {mode}")
+        _change_mode(driver, mode)
     driver.execute("PRAGMA synchronous = FULL")
     driver.execute("PRAGMA foreign_keys = ON")
     driver.execute(f"PRAGMA cache_size = -{_CACHE}")
     driver.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT}")
+
+
+def _change_mode(driver: Any, mode: str) -> None:  # noqa: ANN401
+    """Choose how transactions are kept; SQLite does not wait for others here, who open a new file at the same time."""
+    deadline = monotonic() + _PATIENCE
+    while True:
+        try:
+            driver.execute(f"PRAGMA journal_mode = {mode}")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or monotonic() > deadline:
+                raise
+            sleep(_PAUSE)
 
 
 def _begin_sqlite(connection: Connection) -> None:
