@@ -10,9 +10,11 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
 
-from tonnage.cli import run
+import click
 
-__all__ = ["CommandLine", "Said"]
+from tonnage.cli import run, tonnage
+
+__all__ = ["CommandLine", "Said", "verbs"]
 
 _OF_ITS_OWN = ("run", "serve", "watch")  # these change the process that they are in: signals, children, threads
 
@@ -103,3 +105,12 @@ def _streams(*files: IO[bytes]) -> Iterator[None]:
         for number, descriptor in enumerate(kept):
             os.dup2(descriptor, number)
             os.close(descriptor)
+
+
+def verbs(command: click.Command = tonnage, name: str = "") -> list[tuple[str, click.Command]]:
+    """Return every verb by its name, those of groups by two names: ``archive import``."""
+    if not isinstance(command, click.Group):
+        return [(name, command)]
+    context = click.Context(command)
+    inner = [(one, command.get_command(context, one)) for one in command.list_commands(context)]
+    return [entry for one, verb in inner if verb for entry in verbs(verb, f"{name} {one}".strip())]

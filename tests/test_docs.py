@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 import pytest
 
-from tonnage.cli import VERBS, tonnage
+from command_line import verbs
+from tonnage.cli import VERBS
 
 TOP = Path(__file__).resolve().parents[1]
 ELSEWHERE = ("slurm.md", "htcondor.md")  # what is done on a cluster or pool is tested beside those
@@ -55,15 +56,7 @@ def run(command: list[str], folder: Path) -> None:
     assert result.returncode == 0, f"{command[-1]}\n{result.stderr}"
 
 
-def verbs(command: click.Command, name: str) -> list[tuple[str, click.Command]]:
-    if not isinstance(command, click.Group):
-        return [(name, command)]
-    context = click.Context(command)
-    inner = [(one, command.get_command(context, one)) for one in command.list_commands(context)]
-    return [entry for one, verb in inner if verb for entry in verbs(verb, f"{name} {one}".strip())]
-
-
-ALL = verbs(tonnage, "")
+ALL = verbs()
 
 
 @pytest.mark.parametrize(("name", "verb"), ALL, ids=[name for name, _ in ALL])
