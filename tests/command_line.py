@@ -14,9 +14,9 @@ import click
 
 from tonnage.cli import run, tonnage
 
-__all__ = ["CommandLine", "Said", "verbs"]
+__all__ = ["NEED_A_PROCESS", "CommandLine", "Said", "verbs"]
 
-_OF_ITS_OWN = ("run", "serve", "watch")  # these change the process that they are in: signals, children, threads
+NEED_A_PROCESS = ("run", "serve", "watch")  # these change the process that they are in: signals, children, threads
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,9 @@ class CommandLine:
     def __call__(self, *words: object, stdin: str | bytes = "", status: int | None = 0) -> Said:
         """Call a verb, and expect an exit status; None expects nothing."""
         texts = [str(word) for word in words]
-        assert texts[:1] not in [[verb] for verb in _OF_ITS_OWN] or "--help" in texts, "this needs a process of its own"
+        assert texts[:1] not in [[verb] for verb in NEED_A_PROCESS] or "--help" in texts, (
+            "this needs a process of its own"
+        )
         with ExitStack() as stack:
             given = stack.enter_context(_file(stdin.encode() if isinstance(stdin, str) else stdin))
             out, err = (stack.enter_context(_file()) for _ in range(2))

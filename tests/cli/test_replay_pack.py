@@ -1,6 +1,5 @@
 """``tonnage replay pack`` as its users call it."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -32,9 +31,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(command_line: CommandLine, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Call it as on a machine with one core: starting processes takes longer than these replays."""
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+def run(command_line: CommandLine, folder: Path, one_core: None) -> Run:
     return partial(command_line, "replay", "pack")
 
 

@@ -15,7 +15,7 @@ Run = Callable[..., Said]
 
 
 @pytest.fixture
-def run(command_line: CommandLine, tmp_path: Path) -> Run:
+def run(command_line: CommandLine, tmp_path: Path, one_core: None) -> Run:
     write(FAMILIES["airsn"].generate(83), tmp_path / "w.json")
     write(FAMILIES["fork-join"].generate(8), tmp_path / "small.json")
     return partial(command_line, "replay", "rank")
