@@ -3,6 +3,8 @@
 import time
 from pathlib import Path
 
+import pytest
+
 from run.helping import kill
 from slurm.cluster import SlurmCluster
 from slurm.flows import Does, SlurmPlace, gate, layered, natives
@@ -88,3 +90,20 @@ def test_tasks_that_travel_together(clear_slurm: SlurmCluster, tmp_path: Path) -
     clear_slurm.start_node(dead)
     place.check_all()
     check_growth(place)
+
+
+@pytest.mark.parametrize("pack", ["per-task", "one-job"])
+def test_the_account_of_the_environment_pays_unless_an_option_names_another(
+    clear_slurm: SlurmCluster, tmp_path: Path, pack: str
+) -> None:
+    place = SlurmPlace(tmp_path / "w", clear_slurm)
+    place.environment |= {"SBATCH_ACCOUNT": "lab", "SBATCH_TIMELIMIT": "7", "SBATCH_PARTITION": "main"}
+    place.flow([("a", [], Does(0, more="echo $SBATCH_ACCOUNT > account"))])
+    for words, account in (((), "lab"), (("--account=other", "--new"), "other")):
+        said = place.call("run", "--pack", pack, *words)
+        assert said.status == 0, said
+        show = ("scontrol", "--oneliner", "show", "job", str(place.jobs()[0].native))
+        job = dict(word.partition("=")[::2] for word in clear_slurm.command(*show).split())
+        assert (job["Account"], job["Partition"]) == (account, "main")
+        assert job["TimeLimit"] != "00:07:00"
+        assert (place.folder / "account").read_text() == "lab\n"  # for tasks that call sbatch themselves
