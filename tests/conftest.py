@@ -8,12 +8,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from browsers import artefacts, browsers, chromium
+from command_line import tonnage_in_process
+from slurm_programs import slurm_programs
 
 settings.register_profile("default", deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("soak", parent=settings.get_profile("default"), max_examples=2000)
 settings.load_profile(os.environ.get("TONNAGE_HYPOTHESIS", "default"))
 
-__all__ = ["artefacts", "browsers", "chromium", "data", "tool"]
+__all__ = ["artefacts", "browsers", "chromium", "data", "slurm_programs", "tonnage_in_process", "tool"]
 
 _HERE = Path(__file__).resolve().parent
 

@@ -21,7 +21,9 @@ from tonnage.run.preparing import (
     Options,
     PoolOptions,
     Sizes,
+    asking_for_gpus,
     check_commands,
+    check_gpus,
     explained,
     path_of,
     sizes_of,
@@ -71,6 +73,7 @@ class Outlook:
 def preview(workflow: Workflow, options: Options, say: Callable[[str], None]) -> Preview:
     """Return what a run would do at first, without touching anything."""
     check_commands(workflow)
+    check_gpus(workflow, options.cluster)
     with contact(options.archive) as opened:
         draft = _Draft(workflow, options, opened, say)
         found = explained(draft.sizes, draft.files, range(len(workflow)))
@@ -82,6 +85,9 @@ def outlook(workflow: Workflow, options: Options, strategies: Sequence[str], say
     from tonnage.batch import Cluster
     from tonnage.pack.trial import try_on
 
+    asking = asking_for_gpus(workflow)
+    if asking and set(strategies) != {"per-task"}:
+        say(f"{asking}: tonnage run passes that on with --pack per-task only")
     with contact(options.archive) as opened:
         draft = _Draft(workflow, options, opened, say)
         packing, world = draft.packing(strategies[0]), draft.cluster()

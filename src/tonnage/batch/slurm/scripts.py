@@ -101,6 +101,8 @@ def _size(request: Request) -> Iterator[str]:
             yield f"--mem={_at_least_one(request.memory, _MIB)}M"
     if request.disk:
         yield f"--tmp={_at_least_one(request.disk, _MIB)}M"
+    if request.gpus:
+        yield f"--gres=gpu:{request.gpus}"
     if request.seconds is not None:
         yield "--time=UNLIMITED" if isinf(request.seconds) else f"--time={_at_least_one(request.seconds, 60)}"
 
