@@ -176,6 +176,10 @@ class _Draft:
         if not isinstance(self.world, PoolWorld):
             raise InputError("this is for pools")
         workflow, home = self.sizes.workflow, self.files.folder
+        last = finals(workflow)
+        left_out = f"# left out, since tonnage run starts it itself: {last[0].name}\n" if last else ""
+        if not len(workflow):
+            return left_out
         plan = Plan(
             workflow=workflow,
             engine=self.engine,
@@ -189,8 +193,6 @@ class _Draft:
         dag = plan.dag(folder, range(len(workflow)))
         write_dag(dag)
         command = shlex.join(submit_words(dag.path, f"tonnage-{workflow.name}", self.world.manner.most))
-        last = finals(workflow)
-        left_out = f"# left out, since tonnage run starts it itself: {last[0].name}\n" if last else ""
         return f"{left_out}cd {shlex.quote(str(home))} && {command}"
 
     def array_scripts(self) -> list[str]:
