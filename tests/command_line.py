@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +12,10 @@ from typing import IO, Any
 
 from tonnage.cli import run
 
-__all__ = ["CommandLine", "Said"]
+__all__ = ["Call", "CommandLine", "Said"]
 
 _OF_ITS_OWN = ("run", "serve", "watch")  # these change the process that they are in: signals, children, threads
+_HARMLESS = ("--help", "--dry-run")
 
 
 @dataclass(frozen=True)
@@ -33,21 +34,25 @@ class Said:
         return facts
 
 
+Call = Callable[..., Said]
+
+
 class CommandLine:
     """Calls ``tonnage`` as a shell would: in a folder, with an environment, and with streams of its own."""
 
-    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, variables: Mapping[str, str]) -> None:
+        """Remember where calls take place, and which variables are other ones there."""
         self.folder = folder
-        self.environment = dict(environment)
+        self.variables = dict(variables)
 
     def __call__(self, *words: object, stdin: str | bytes = "", status: int | None = 0) -> Said:
         """Call a verb, and expect an exit status; None expects nothing."""
         texts = [str(word) for word in words]
-        assert texts[:1] not in [[verb] for verb in _OF_ITS_OWN] or "--help" in texts, "this needs a process of its own"
+        assert texts[0] not in _OF_ITS_OWN or set(texts) & set(_HARMLESS), f"{texts[0]} needs a process of its own"
         with ExitStack() as stack:
             given = stack.enter_context(_file(stdin.encode() if isinstance(stdin, str) else stdin))
             out, err = (stack.enter_context(_file()) for _ in range(2))
-            stack.enter_context(_inside(self.folder, self.environment))
+            stack.enter_context(_inside(self.folder, self.variables))
             with _streams(given, out, err):
                 found = run(texts)
             said = Said(found, _content(out), _content(err))
@@ -70,11 +75,10 @@ def _content(file: IO[bytes]) -> str:
 
 
 @contextmanager
-def _inside(folder: Path, environment: Mapping[str, str]) -> Iterator[None]:
+def _inside(folder: Path, variables: Mapping[str, str]) -> Iterator[None]:
     before, here = dict(os.environ), Path.cwd()
     os.chdir(folder)
-    os.environ.clear()
-    os.environ.update(environment)
+    os.environ.update(variables)
     try:
         yield
     finally:

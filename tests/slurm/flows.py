@@ -43,6 +43,7 @@ class Does:
     more: str = "true"
     category: str = ""
     request: Amounts = NOTHING_KNOWN
+    gpus: int = 0
 
     def task(self, name: str, parents: Sequence[str]) -> Task:
         """Return a task that fails unless what it depends on is there, and tells a witness when it runs."""
@@ -60,6 +61,7 @@ class Does:
             inputs=tuple(f"out/{parent}" for parent in parents),
             outputs=(f"out/{name}",),
             request=self.request,
+            gpus=self.gpus,
             expected=Amounts.of(wall_time=max(self.seconds, 0.1) + 0.5),
         )
 

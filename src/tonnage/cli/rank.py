@@ -89,10 +89,10 @@ def rank(
         more: dict[str, object] = {"explanation": ranked.explanation()} if explain else {}
         print_json({**ranked.facts(), "files": files, **more})
         return
-    if not files and not in_place:
+    if ranked.names and not files and not in_place:
         ranked.print_order()
     click.echo(ranked.certificate(), err=bool(files) or in_place)
-    if explain:
+    if ranked.names and explain:
         ranked.print_explanation()
     if in_place and not files:
         click.echo(f"{printable(str(path))}: has these priorities already", err=True)
@@ -218,6 +218,9 @@ class _Ranked:
 
     def certificate(self) -> str:
         """Return how good the order is."""
+        if not self.names:
+            beside = ", ".join(f"the {one.kind} node {printable(one.task.name)}" for one in self.workflow.special)
+            return f"there are no jobs to rank, only {beside}" if beside else "there are no jobs to rank"
         name = self.method if self._best is None else f"best is {self._best.method}"
         said = f"{name}: {self.mean_eligible:,.1f} of {counted(len(self.workflow), 'job')} eligible on average"
         if self.bound is None:

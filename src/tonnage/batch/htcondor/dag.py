@@ -179,6 +179,8 @@ def _variables(dag: Dag, node: Node) -> dict[str, str]:
         "folder": str(_folder(dag, task)),
         **_amounts(dag, node),
     }
+    if task.gpus:
+        found["gpus"] = str(task.gpus)
     if dag.transfers:
         found |= _files(dag, task)
     return found
@@ -308,7 +310,8 @@ def _requests(dag: Dag, variables: Sequence[str]) -> Iterator[str]:
         if name in variables:
             chosen = name == "cores" or dag.grows_by_itself
             yield f"{setting} = $({name})" if chosen else f"{setting} = $CHOICE(rung, {name})"
-    for name, setting in (("more_memory", "retry_request_memory"), ("more_disk", "retry_request_disk")):
+    more = {"gpus": "request_gpus", "more_memory": "retry_request_memory", "more_disk": "retry_request_disk"}
+    for name, setting in more.items():
         if name in variables:
             yield f"{setting} = $({name})"
 

@@ -120,10 +120,10 @@ def is_left(dag: Dag) -> bool:
     """Whether a DAG is what DAGMan has left of the one in its folder, as its newest rescue DAG tells: it can go on.
 
     It cannot where a task needs more than it was given there. Nor where the number of the retry chooses the rung:
-    DAGMan would begin to count anew.
+    DAGMan would begin to count anew. Nor where tasks ask for GPUs: how many they had there is not recorded.
     """
     rescues = [path for path in dag.folder.glob(f"{DAG}.rescue*") if _RESCUE.search(path.name)]
-    if not rescues or not dag.grows_by_itself:
+    if not rescues or not dag.grows_by_itself or any(one.task.gpus for one in dag.orders):
         return False
     sent, terms = read_nodes(dag.folder)
     with max(rescues).open(encoding="utf-8", errors="replace") as file:
