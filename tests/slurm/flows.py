@@ -11,7 +11,7 @@ from math import ceil
 from pathlib import Path
 from random import Random
 
-from run.helping import Begun, Place, check_archive, check_order
+from run.helping import Begun, Place, check_archive, check_order, check_private
 from slurm.cluster import SlurmCluster
 from slurm.daemons import wait_for
 from tonnage.errors import TonnageError
@@ -194,6 +194,7 @@ class SlurmPlace(Place):
         assert all(job.ended is not None for job in self.jobs())
         check_order(rows, self.workflow)
         check_archive(self.archive, self.runs()[0])
+        check_private(self.runs()[0])
         self.check_witness(rows)
         self.check_nodes(rows)
         self.check_names()
