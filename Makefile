@@ -6,11 +6,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 BENCHMARKS := graphs.py monitors.py archives.py sizes.py clusters.py ranks.py queues.py packs.py engines.py runs.py serving.py on_slurm.py
 
-.PHONY: help demo test on-clusters lint docs bench reproduce soak slurm clean
+.PHONY: help demo test test-all lint docs bench bench-quick reproduce soak slurm clean
 
 help:
 	@echo "make demo       see Tonnage work on this machine"
-	@echo "make test       run every test"
+	@echo "make test       run the tests, in minutes"
+	@echo "make test-all   run what make test leaves out: clusters, browsers, long forms, documentation, benchmarks"
 	@echo "make lint       ruff and mypy"
 	@echo "make docs       build the documentation into docs/_build/html"
 	@echo "make bench      print speeds as ratios against named peers"
@@ -37,15 +38,13 @@ $(VENV)/installed-%: $(VENV)/installed pyproject.toml
 demo: $(VENV)/installed
 	@$(BIN)/python examples/demo.py
 
-test: $(VENV)/installed-test $(VENV)/installed-docs $(VENV)/installed-bench
+test: $(VENV)/installed-test $(VENV)/installed-docs
 	@tests/install-services
-	@$(BIN)/python -m pytest -n auto -q --ignore tests/slurm --ignore tests/htcondor
-	@$(MAKE) --no-print-directory on-clusters lint docs
-	@printf '%s\n' $(BENCHMARKS) "reproduce ranking" | xargs -P 3 -I{} sh -c '$(BIN)/python benchmarks/{} --quick >/dev/null || exit 255' && echo "benchmarks run"
+	@$(BIN)/python tests/suite.py
 
-on-clusters:
-	@# They mostly wait; and where a machine is too busy for a cluster's time-outs, once more.
-	@$(BIN)/python -m pytest -n 3 -q --reruns 1 tests/slurm tests/htcondor
+test-all: $(VENV)/installed-test $(VENV)/installed-docs $(VENV)/installed-bench
+	@tests/install-services
+	@$(BIN)/python tests/suite.py rest
 
 lint: $(VENV)/installed-test
 	@$(BIN)/ruff check .
@@ -58,6 +57,9 @@ docs: $(VENV)/installed-docs
 
 bench: $(VENV)/installed-test $(VENV)/installed-bench
 	@for one in $(BENCHMARKS); do $(BIN)/python benchmarks/$$one || exit 1; done
+
+bench-quick: $(VENV)/installed-test $(VENV)/installed-bench
+	@printf '%s\n' $(BENCHMARKS) "reproduce ranking" | xargs -P 3 -I{} sh -c '$(BIN)/python benchmarks/{} --quick >/dev/null || exit 255'
 
 reproduce: $(VENV)/installed
 	@$(BIN)/python benchmarks/reproduce sizing

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from browsers import artefacts, browsers, chromium
+from command_line import CommandLine
 
 settings.register_profile("default", deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("soak", parent=settings.get_profile("default"), max_examples=2000)
 settings.load_profile(os.environ.get("TONNAGE_HYPOTHESIS", "default"))
 
-__all__ = ["artefacts", "browsers", "chromium", "data", "tool"]
+__all__ = ["artefacts", "browsers", "chromium", "command_line", "data", "tool"]
 
 _HERE = Path(__file__).resolve().parent
 
@@ -25,6 +26,12 @@ def data() -> Path:
     if not folder.is_dir():
         pytest.skip("no real data: neither $TONNAGE_DATA nor ../shared/data exists")
     return folder
+
+
+@pytest.fixture
+def command_line(tmp_path: Path) -> CommandLine:
+    """Call ``tonnage`` in a folder of the test's own, with an archive of its own."""
+    return CommandLine(tmp_path, {**os.environ, "TONNAGE_ARCHIVE": str(tmp_path / "archive.db"), "TZ": "UTC"})
 
 
 @pytest.fixture(scope="session")

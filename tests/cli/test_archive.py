@@ -3,15 +3,14 @@
 import csv
 import io
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from command_line import CommandLine, Said
 from tonnage.cli.tables import print_table
 
 TABLE = """category,user,memory,wall_time,exit_status,requested_memory
@@ -23,24 +22,13 @@ sort,bob,NA,20,0,8000
 sort,bob,lots,20,0,8000
 """
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
+Run = Callable[..., Said]
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
-    """Call the command line with an archive of the test's own."""
-    environment = {**os.environ, "TONNAGE_ARCHIVE": str(tmp_path / "archive.db"), "TZ": "UTC"}
-
-    def called(*words: str, stdin: str | None = None, status: int = 0) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "-m", "tonnage", "archive", *words]
-        done = subprocess.run(
-            command, cwd=tmp_path, env=environment, input=stdin, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == status, done.stderr
-        assert "Traceback" not in done.stderr
-        return done
-
-    return called
+def run(command_line: CommandLine) -> Run:
+    """Call ``tonnage archive`` with an archive of the test's own."""
+    return partial(command_line, "archive")
 
 
 @pytest.fixture
@@ -50,7 +38,7 @@ def filled(run: Run, tmp_path: Path) -> Run:
     return run
 
 
-def facts(done: "subprocess.CompletedProcess[str]") -> dict[str, Any]:
+def facts(done: Said) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(done.stdout)
     assert found["schema"] == 1
     return found

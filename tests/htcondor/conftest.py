@@ -15,6 +15,13 @@ from htcondor.pool import Pool
 PoolWith = Callable[..., Pool]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave these to `make test-all`: pools take minutes."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.cluster)
+
+
 @pytest.fixture
 def pool(pool_with: PoolWith) -> Pool:
     """Two machines of four cores."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+from deadlines import HANGS
 from htcondor.pool import Pool
 from run.helping import TONNAGE, Begun, Place, check_archive, check_order, check_private
 from tonnage.jobs import Outcome
@@ -46,7 +47,7 @@ class PoolPlace(Place):
 
     def when(self, holds: Callable[[], object], what: str, engine: Begun | None = None) -> None:
         """Wait until something holds."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + HANGS
         while not holds():
             assert time.monotonic() < deadline, f"never: {what}"
             if engine is not None and engine.poll() is not None:

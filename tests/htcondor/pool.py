@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from deadlines import HANGS
 from htcondor.machine import Requests
 from htcondor.programs import NAMES
 from htcondor.wire import SOCKET, ask
@@ -25,7 +26,6 @@ __all__ = ["NEWEST", "Call", "Pool", "Taken"]
 
 NEWEST = "25.14.1"
 _MACHINE = Requests(cpus=4, memory=4096, disk=20 * 2**20)
-_PATIENCE = 60.0  # seconds until a test has waited long enough for something that never comes
 _TESTS = Path(__file__).resolve().parent.parent
 
 
@@ -105,7 +105,7 @@ class Pool:
             return
         crashed = self._schedd.poll() is not None
         self._schedd.terminate()
-        self._schedd.wait(_PATIENCE)
+        self._schedd.wait(HANGS)
         if crashed:
             self._end_orphans()
             raise RuntimeError(f"the schedd ended early: {(self.folder / 'schedd.log').read_text()}")
@@ -144,7 +144,7 @@ class Pool:
             capture_output=True,
             text=True,
             check=False,
-            timeout=_PATIENCE,
+            timeout=HANGS,
         )
 
     def submit(self, dag: Path, *options: str) -> int:
@@ -161,7 +161,7 @@ class Pool:
 
     def wait_until(self, holds: Callable[[], object], otherwise: str) -> None:
         """Wait until something holds; raise TimeoutError where it never does."""
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + HANGS
         while not holds():
             if time.monotonic() > deadline:
                 raise TimeoutError(otherwise)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from deadlines import HANGS
 from htcondor.places import PoolPlace, hungry
 from htcondor.pool import Pool
 from run.helping import kill
@@ -194,7 +195,7 @@ def test_a_job_that_a_user_holds_goes_on_when_it_is_released(place: PoolPlace) -
         place.write("go", "")
         place.when(lambda: place.outcomes().get("a") == ["lost"], "the hold is seen", engine)
         place.pool.release("a")
-        _, errors = engine.communicate(timeout=60)
+        _, errors = engine.communicate(timeout=HANGS)
         assert engine.returncode == 0, errors
         assert "a is held: via condor_hold" in errors
     assert place.outcomes() == {"a": ["lost", "done"]}
@@ -205,7 +206,7 @@ def test_a_job_that_is_removed_is_left_for_the_next_time(place: PoolPlace) -> No
     with place.begin("run", "w.mf", "--json") as engine:
         cluster = place.pool.wait_for_node("a")["ClusterId"]
         place.pool.run("condor_rm", str(cluster))
-        out, errors = engine.communicate(timeout=60)
+        out, errors = engine.communicate(timeout=HANGS)
         assert engine.returncode == 1, errors
     assert json.loads(out)["done"] == 1
     assert place.outcomes()["a"] == ["cancelled"]
@@ -262,7 +263,7 @@ def test_dagman_that_is_killed_is_started_again_by_the_pool_and_nothing_is_lost(
     with place.begin("run", "w.mf") as engine:
         place.pool.wait_for_node("t0")
         place.pool.kill_dagman()
-        _, errors = engine.communicate(timeout=90)
+        _, errors = engine.communicate(timeout=HANGS)
         assert engine.returncode == 0, errors
     place.check_all()
 
@@ -272,7 +273,7 @@ def test_ctrl_c_lets_what_runs_finish_and_the_same_command_goes_on(place: PoolPl
     with place.begin("run", "w.mf", "--max-submitted", 4) as engine:
         place.pool.wait_for_node("t0")
         engine.send_signal(signal.SIGINT)
-        _, errors = engine.communicate(timeout=90)
+        _, errors = engine.communicate(timeout=HANGS)
         assert engine.returncode == 130, errors
     outcomes = place.outcomes()
     assert 0 < len(outcomes) < 20

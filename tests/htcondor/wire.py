@@ -5,17 +5,18 @@ import socket
 from pathlib import Path
 from typing import Any
 
+from deadlines import HANGS
+
 __all__ = ["ADDRESS", "SOCKET", "ask", "read_request", "send_answer"]
 
 ADDRESS = "<127.0.0.1:9618?addrs=127.0.0.1-9618&alias=standin.example.org&noUDP&sock=schedd_1_standin>"
 SOCKET = "schedd"
-_PATIENCE = 60.0  # seconds; a machine may be busy
 
 
 def ask(folder: Path, /, **request: Any) -> Any:
     """Send the schedd of a pool a request, and return its answer."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(_PATIENCE)
+        connection.settimeout(HANGS)
         connection.connect(str(folder / SOCKET))
         connection.sendall(json.dumps(request).encode() + b"\n")
         answer = json.loads(_line(connection))
@@ -26,7 +27,7 @@ def ask(folder: Path, /, **request: Any) -> Any:
 
 def read_request(connection: socket.socket) -> dict[str, Any]:
     """Return what is asked."""
-    connection.settimeout(_PATIENCE)
+    connection.settimeout(HANGS)
     request: dict[str, Any] = json.loads(_line(connection))
     return request
 

@@ -40,6 +40,11 @@ def done(start: Start, memory: float = GB) -> Ended:
     return Ended(attempt=start.attempt, outcome=Outcome.DONE, used=used)
 
 
+def ran_out(start: Start, seen: float) -> Ended:
+    used = Amounts.of(memory=seen, wall_time=1)
+    return Ended(attempt=start.attempt, outcome=Outcome.EXHAUSTED, exhausted=Resource.MEMORY, used=used)
+
+
 def names(engine: Engine, starts: Sequence[Start]) -> list[str]:
     return [engine.tasks[start.task].name for start in starts]
 
@@ -355,6 +360,20 @@ def test_a_task_that_always_runs_out_is_given_up_at_the_top() -> None:
     assert amounts == sorted(set(amounts))
     assert amounts[-1] == 16 * GB
     assert settled == Settled(0, State.FAILED, "it needs more memory than there is")
+
+
+def test_a_task_that_ran_out_is_never_given_less_than_it_was_seen_to_use() -> None:
+    engine = engine_of([asking("a", memory=GB)])
+    (start,) = engine.admit()
+    engine.ended(ran_out(start, seen=5.5 * GB))
+    (start,) = engine.admit()
+    assert start.decisions[1].amount > 5.5 * GB
+
+
+def test_a_task_that_was_seen_to_use_more_than_there_is_is_given_up() -> None:
+    engine = engine_of([asking("a", memory=GB)])
+    (start,) = engine.admit()
+    assert engine.ended(ran_out(start, seen=17 * GB)).state is State.FAILED
 
 
 @pytest.mark.parametrize("retries", [0, 1, 3])

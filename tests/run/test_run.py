@@ -290,6 +290,47 @@ def test_a_task_that_needs_more_than_the_machine_is_refused_and_the_rest_goes_on
     assert (place.folder / "small").exists()
 
 
+def simulate(place: Place, name: str, megabytes: int, command: str) -> dict[str, list[str]]:
+    """Run three tasks of the category "simulate", and return why each was given its memory and time."""
+    lines = [f"{command} && python3 -c 'x = bytearray({megabytes}000000); {number}'" for number in range(3)]
+    place.write(name, "# category: simulate\n" + "\n".join(lines) + "\n")
+    assert place.call("run", name, "--new").status == 0
+    newest = next(run for run in place.runs() if run.id.startswith(Path(name).stem))
+    return {str(one.resource): [one.reason, one.strategy] for one in place.rows(newest)[0].decisions}
+
+
+@pytest.mark.parametrize("command", ["cd .", "module() { :; } && module load x", "exec 3<&0", "true"])
+def test_jobs_of_another_workflow_never_size_ours_whatever_they_have_in_common(place: Place, command: str) -> None:
+    assert "nothing is known of simulate" in simulate(place, "strangers.txt", 5, command)["memory"][0]
+    assert "nothing is known of simulate" in simulate(place, "ours.txt", 60, command)["memory"][0]
+    (place.folder / "elsewhere").mkdir()
+    elsewhere = Place(place.folder / "elsewhere")
+    elsewhere.environment = place.environment
+    assert "nothing is known of simulate" in simulate(elsewhere, "ours.txt", 90, command)["memory"][0]
+
+
+def test_an_edited_workflow_still_knows_what_its_tasks_used(place: Place) -> None:
+    simulate(place, "ours.txt", 20, "true")
+    assert "nothing is known" not in simulate(place, "ours.txt", 21, "true")["memory"][0]  # every command is another
+    copied = Place(place.folder / "copy")
+    copied.folder.mkdir()
+    copied.environment = place.environment
+    lines = (place.folder / "ours.txt").read_text()
+    copied.write("ours.txt", f"{lines}true && echo one more\n")
+    assert copied.call("run", "ours.txt").status == 0
+    assert "nothing is known" not in next(one.reason for one in copied.rows()[0].decisions if one.resource == "memory")
+
+
+def test_a_script_is_never_run_line_by_line(place: Place) -> None:
+    kept = place.write("scratch/kept.dat", "results of a week")
+    place.write("clean.sh", "#!/bin/bash\ncd scratch\nrm -f *.dat\n")
+    place.write("clean", "cd scratch\nrm -f *.dat\n")
+    for call in (("clean.sh",), ("clean",), ("clean.sh", "--from", "text"), ("clean", "--from", "text")):
+        assert place.call("run", *call).status == 2, call
+    assert kept.exists()
+    assert not place.runs()
+
+
 def test_fail_fast_starts_nothing_after_a_failure(place: Place) -> None:
     place.write("w.txt", "false\n" + "".join(f"touch t{number}\n" for number in range(20)))
     machine = "cores=1,memory=1GB,disk=1GB"

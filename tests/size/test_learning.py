@@ -207,6 +207,18 @@ def test_climbing_ends_at_the_machine(past: list[Amounts], exhausted: Resource, 
     assert all(one.rung == 0 for one in first)
 
 
+@given(past=st.lists(amounts, max_size=8), seen=st.floats(1e6, 2 * MACHINE[Resource.MEMORY]))
+def test_the_next_rung_is_above_what_was_seen_or_there_is_none(past: list[Amounts], seen: float) -> None:
+    decisions = learnt(past, plan()).decide("align")
+    higher = climbed(decisions, Resource.MEMORY, seen=seen)
+    if higher is None:
+        assert seen >= MACHINE[Resource.MEMORY] or len(decisions[1].ladder) == 1
+        return
+    assert higher[1].amount > max(seen, decisions[1].amount)
+    below = higher[1].ladder[higher[1].rung - 1]
+    assert below <= seen or higher[1].rung == 1
+
+
 def test_nobody_climbs_what_is_not_decided() -> None:
     assert climbed(Learner(plan()).decide("align"), Resource.WALL_TIME) is None
     assert climbed((), Resource.MEMORY) is None

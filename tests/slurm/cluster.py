@@ -20,7 +20,7 @@ from typing import Self
 
 from . import accounting as accounts
 from . import cgroups as groups
-from .daemons import LOOPBACK, Daemon, Ports, answers, wait_for
+from .daemons import HANGS, LOOPBACK, Daemon, Ports, answers, wait_for
 
 __all__ = ["SlurmCluster", "main", "missing"]
 
@@ -53,9 +53,9 @@ _SCHEDULING = {
     "MinJobAge": "300",
     "InactiveLimit": "0",
     "KillWait": "2",
-    "MessageTimeout": "5",
-    "SlurmdTimeout": "6",  # a dead node is noticed after this and twice the former
-    "SlurmctldTimeout": "10",
+    "MessageTimeout": "30",  # on a busy machine an answer may take long, and is no sign of death
+    "SlurmdTimeout": "60",  # a dead node is noticed after this and twice the former
+    "SlurmctldTimeout": "60",
     "ReturnToService": "2",  # a node that comes back is used again
 }
 # What lets it run without systemd and cgroups, and with more cores and memory than the machine has.
@@ -177,7 +177,7 @@ class SlurmCluster:
         if self._cgroups:
             groups.remove(self.nodes)
 
-    def command(self, *words: str, timeout: float = 60) -> str:
+    def command(self, *words: str, timeout: float = HANGS) -> str:
         """Run a client command such as sinfo, and return what it writes."""
         ended = subprocess.run(
             words,
@@ -217,7 +217,7 @@ class SlurmCluster:
     def kill_node(self, name: str, *, jobs: bool = True, noticed: bool = False) -> None:
         """Let a node die as a machine does: its slurmd, and with it its jobs' processes unless they are to live on.
 
-        The controller finds out by itself after some 15 s, or is told at once.
+        The controller finds out by itself after a minute or two, or is told at once.
         """
         for daemon in self._slurmds[name]:
             if jobs:

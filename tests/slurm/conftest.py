@@ -12,6 +12,14 @@ import pytest
 from slurm.cluster import SlurmCluster, missing
 
 SlurmWith = Callable[..., SlurmCluster]
+_SMOKE = "test_smoke.py"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave all but a smoke test to `make test-all`: clusters take minutes."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents and item.path.name != _SMOKE:
+            item.add_marker(pytest.mark.cluster)
 
 
 @pytest.fixture(scope="session")

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["LOOPBACK", "Daemon", "Ports", "answers", "wait_for"]
+__all__ = ["HANGS", "LOOPBACK", "Daemon", "Ports", "answers", "wait_for"]
 
 LOOPBACK = "127.0.0.1"
+HANGS = 300.0  # seconds, as in deadlines.py, which is not there when `make slurm` runs these modules as a package
 _KEEPER = Path(__file__).with_name("keeper.py")
 
 
@@ -110,16 +111,16 @@ class Ports:
 def answers(port: int) -> bool:
     """Whether somebody listens on a port."""
     try:
-        socket.create_connection((LOOPBACK, port), timeout=5).close()
+        socket.create_connection((LOOPBACK, port), timeout=HANGS).close()
     except OSError:
         return False
     return True
 
 
-def wait_for(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
+def wait_for(condition: Callable[[], bool], what: str) -> None:
     """Wait until something is the case; not even a busy machine takes as long as we wait."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + HANGS
     while not condition():
         if time.monotonic() > end:
-            raise TimeoutError(f"waited {seconds:g} s for {what}")
+            raise TimeoutError(f"waited {HANGS:g} s for {what}")
         time.sleep(0.01)

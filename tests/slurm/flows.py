@@ -11,6 +11,7 @@ from math import ceil
 from pathlib import Path
 from random import Random
 
+from deadlines import HANGS
 from run.helping import Begun, Place, check_archive, check_order, check_private
 from slurm.cluster import SlurmCluster
 from slurm.daemons import wait_for
@@ -160,7 +161,7 @@ class SlurmPlace(Place):
         except (IndexError, TonnageError):
             return []
 
-    def when(self, condition: Callable[[], bool], what: str, engine: Begun | None = None, seconds: float = 90) -> None:
+    def when(self, condition: Callable[[], bool], what: str, engine: Begun | None = None) -> None:
         """Wait until something is the case, as long as an engine lives."""
 
         def checked() -> bool:
@@ -168,12 +169,12 @@ class SlurmPlace(Place):
             assert there or engine is None or engine.poll() is None, f"it ended before {what}: {engine.communicate()}"
             return there
 
-        wait_for(checked, what, seconds)
+        wait_for(checked, what)
         time.sleep(0.02)
 
-    def ends(self, engine: Begun, status: int = 0, seconds: float = 180) -> str:
+    def ends(self, engine: Begun, status: int = 0) -> str:
         """Wait for the end of an engine, and return what it said."""
-        out, said = engine.communicate(timeout=seconds)
+        out, said = engine.communicate(timeout=HANGS)
         assert "Traceback" not in said, said
         assert engine.returncode == status, f"status {engine.returncode}: {out}{said}"
         return str(out + said)
@@ -198,7 +199,7 @@ class SlurmPlace(Place):
         self.check_witness(rows)
         self.check_nodes(rows)
         self.check_names()
-        wait_for(lambda: self.queued() == {}, "an empty queue", 10)
+        wait_for(lambda: self.queued() == {}, "an empty queue")
 
     def check_witness(self, rows: Sequence[Row]) -> None:
         """Check by what tasks wrote themselves that each ran after its parents, once for each attempt at most."""

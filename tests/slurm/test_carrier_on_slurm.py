@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 
+from deadlines import HANGS
 from run.batching import BatchJob, Errands, wait_until
 from run.helping import kill, marked
 from slurm.cluster import SlurmCluster
@@ -33,14 +34,14 @@ class Packed(BatchJob):
         files = (f"--output={self.path}/out", f"--chdir={self.folder}")
         return cluster.command("sbatch", "--parsable", *whole, *files, str(script)).strip()
 
-    def wait(self, seconds: float = 60) -> None:
+    def wait(self) -> None:
         """Wait until it has said good-bye."""
-        wait_until(lambda: any(isinstance(entry, Bye) for entry in self.entries()[-1:]), seconds)
-        wait_until(lambda: not marked(self.token))
+        wait_until(lambda: any(isinstance(entry, Bye) for entry in self.entries()[-1:]), HANGS)
+        wait_until(lambda: not marked(self.token), HANGS)
 
     def wait_for_tasks(self, number: int) -> None:
         """Wait until so many run."""
-        wait_until(lambda: len(marked(self.token)) >= number, 40)
+        wait_until(lambda: len(marked(self.token)) >= number, HANGS)
 
     def nodes_in_use(self) -> list[str]:
         return sorted({entry.node for entry in self.entries() if isinstance(entry, AttemptStarted)})
@@ -51,9 +52,14 @@ def job(tmp_path: Path) -> Packed:
     return Packed(tmp_path)
 
 
-def sleepers(job: Packed, number: int, seconds: float) -> None:
+def add_waiting(job: Packed, number: int) -> None:
+    """Add tasks that wait until they are let go."""
     for task in range(number):
-        job.add(f"{task}", f"sleep {seconds}")
+        job.add(f"{task}", "until [ -e go ]; do sleep 0.1; done")
+
+
+def let_go(job: Packed) -> None:
+    (job.folder / "go").touch()
 
 
 def process(pattern: str) -> int:
@@ -77,34 +83,39 @@ def test_tasks_of_many_sizes_on_three_nodes(clear_slurm: SlurmCluster, job: Pack
 
 
 def test_a_cancelled_batch_job_says_how_its_attempts_ended(clear_slurm: SlurmCluster, job: Packed) -> None:
-    sleepers(job, 20, 50)
-    job.add("ending well", "trap 'exit 0' TERM; sleep 50 & wait")  # it cannot have finished
+    add_waiting(job, 20)
+    job.add("ending well", "trap 'exit 0' TERM; sleep 600 & wait")  # it cannot have finished
     number = job.submit(clear_slurm, 2)
     job.wait_for_tasks(8)
     clear_slurm.command("scancel", number)
-    job.wait(20)
+    job.wait()
     assert {(entry.end.outcome, entry.end.note) for entry in job.ends()} == {(Outcome.LOST, "its batch job was ended")}
     assert job.bye() == "the batch job was ended"
 
 
 def test_killed_agents_and_carriers(clear_slurm: SlurmCluster, job: Packed) -> None:
-    sleepers(job, 24, 1)
-    number = job.submit(clear_slurm, 3)
+    add_waiting(job, 24)
+    job.submit(clear_slurm, 3)
     job.wait_for_tasks(12)
     second = job.nodes_in_use()[1]
     kill(process(f"^{sys.executable} .*tonnage.run.inside.agent {job.path} {second} "))
+    let_go(job)
     job.wait()
     job.check(MACHINES)
     assert [entry.node for entry in job.entries() if isinstance(entry, MachineLost)] == [second]
 
+    (job.folder / "go").unlink()
     other = Packed(job.folder, 2)
-    sleepers(other, 24, 1)
-    number = other.submit(clear_slurm, 2)
-    wait_until(lambda: len(other.done()) >= 4, 40)
+    add_waiting(other, 20)
+    for quick in range(20, 24):
+        other.add(f"{quick}", "true")
+    number = other.submit(clear_slurm, 6)
+    wait_until(lambda: len(other.done()) >= 4, HANGS)
     kill(process(f"tonnage.run.inside.carrier {other.path}"))
-    wait_until(lambda: not clear_slurm.command("squeue", "--noheader", f"--jobs={number}", "--states=R,CG"))
-    wait_until(lambda: not marked(other.token))
-    assert 4 <= len(other.done()) < 24
+    wait_until(lambda: not clear_slurm.command("squeue", "--noheader", f"--jobs={number}", "--states=R,CG"), HANGS)
+    wait_until(lambda: not marked(other.token), HANGS)
+    assert len(other.done()) == 4
+    let_go(other)
     other.submit(clear_slurm, 2)
     other.wait()
     assert set(other.done().values()) == {1}
@@ -114,37 +125,39 @@ def test_killed_agents_and_carriers(clear_slurm: SlurmCluster, job: Packed) -> N
 def test_a_node_dies(slurm_with: SlurmWith, job: Packed) -> None:
     """Heartbeats tell long before the controller does, which is not told here."""
     cluster = slurm_with(nodes=3)
-    sleepers(job, 20, 1)
-    job.submit(cluster, 3, patience=4.0)
+    add_waiting(job, 20)
+    job.submit(cluster, 3, patience=15.0)
     job.wait_for_tasks(12)
     cluster.kill_node("n3")
+    wait_until(lambda: any(isinstance(entry, MachineLost) for entry in job.entries()), HANGS)
+    let_go(job)
     job.wait()
     job.check(MACHINES)
     assert [entry.node for entry in job.entries() if isinstance(entry, MachineLost)] == ["n3"]
 
 
 def test_errands_of_an_array(slurm_with: SlurmWith, tmp_path: Path) -> None:
-    cluster = slurm_with(nodes=2, options={"KillWait": "40"})  # however busy this machine is, there is time to answer
+    cluster = slurm_with(nodes=2, options={"KillWait": "240"})  # however busy this machine is, there is time to answer
     run = Errands(tmp_path / "run")
     for number in range(4):
         run.add(f"echo {number}")
     mark = f"{run.path}"
-    run.add("trap '' TERM; sleep 50; true", environment={"MARK": mark, "TONNAGE_ATTEMPT": f"{mark}:104"})
-    run.add("sleep 50; true", environment={"TONNAGE_ATTEMPT": f"{mark}:105"})
+    run.add("trap '' TERM; sleep 600; true", environment={"MARK": mark, "TONNAGE_ATTEMPT": f"{mark}:104"})
+    run.add("sleep 600; true", environment={"TONNAGE_ATTEMPT": f"{mark}:105"})
     script = run.path / "script"
     script.write_text(f"#!/bin/sh\nexec {sys.executable} -P -m tonnage.watch.errand {run.batch}\n")
     options = ("--array=0-5", "--mem=50", f"--output={run.path}/%a", f"--chdir={run.path}")
     array = cluster.command("sbatch", "--parsable", *options, str(script)).strip()
-    wait_until(lambda: all(words_of(run.path, 100 + element) for element in range(4)), 40)
-    wait_until(lambda: len(marked(mark)) >= 4, 40)
+    wait_until(lambda: all(words_of(run.path, 100 + element) for element in range(4)), HANGS)
+    wait_until(lambda: len(marked(mark)) >= 4, HANGS)
     cluster.command("scancel", array)
-    wait_until(lambda: words_of(run.path, 104) and words_of(run.path, 105), 40)
+    wait_until(lambda: words_of(run.path, 104) and words_of(run.path, 105), HANGS)
     answers = [run.words(100 + element) for element in range(6)]
     assert [answer.status for answer in answers[:4]] == [0] * 4
     assert {answer.host for answer in answers} <= set(cluster.nodes)
     assert [answer.stopped_because for answer in answers[4:]] == ["terminated"] * 2
     assert (run.path / "logs" / "102.out").read_text() == "2\n"
-    wait_until(lambda: not marked(mark))
+    wait_until(lambda: not marked(mark), HANGS)
 
 
 def test_an_errand_that_succeeded_is_a_completed_job(clear_slurm: SlurmCluster, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def place(clear_slurm: SlurmCluster, tmp_path: Path) -> SlurmPlace:
 @pytest.mark.parametrize("pack", EVERY)
 def test_three_hundred_tasks_in_eight_levels(pack: str, place: SlurmPlace) -> None:
     place.flow(layered(EIGHT, MIXED))
-    said = place.call("run", "--pack", pack, timeout=400)
+    said = place.call("run", "--pack", pack)
     assert said.status == 0, said
     place.check_all()
     if pack == "per-task":
@@ -100,7 +100,7 @@ def test_every_task_is_done_once_though_the_engine_is_killed_ten_times(pack: str
             assert engine.poll() is None
             kill(engine.pid)
     place.let_go("held")
-    said = place.call("run", "--pack", pack, timeout=200)
+    said = place.call("run", "--pack", pack)
     assert said.status == 0, said
     place.check_all()
     assert {row.outcome for row in place.rows()} <= {Outcome.DONE, Outcome.EXHAUSTED, Outcome.LOST}
@@ -110,7 +110,7 @@ def test_every_task_is_done_once_though_the_engine_is_killed_ten_times(pack: str
 def test_slurm_itself_ends_a_task_after_a_minute_and_it_gets_more(place: SlurmPlace) -> None:
     """Sixty seconds are over for Slurm, which counts from the start of the batch job, before they are for us."""
     place.flow([("long", [], Does(85, category="long", request=Amounts.of(wall_time=60.0)))])
-    said = place.call("run", timeout=400)
+    said = place.call("run")
     assert said.status == 0, said
     first, *_, last = place.rows()
     assert (first.outcome, first.exhausted) == (Outcome.EXHAUSTED, Resource.WALL_TIME)
@@ -125,7 +125,7 @@ def test_where_slurm_ends_jobs_for_their_memory_they_get_more(slurm_with: SlurmW
     place = SlurmPlace(tmp_path / "w", slurm_with(nodes=2, options=options))
     held = "python3 -c 'import time; held = bytearray(150 << 20); time.sleep(3)'"
     place.flow([("big", [], Does(0.1, more=held, category="big", request=Amounts.of(memory=20e6)))])
-    said = place.call("run", timeout=100)
+    said = place.call("run")
     assert said.status == 0, said
     first, *_, last = place.rows()
     assert (first.outcome, first.exhausted) == (Outcome.EXHAUSTED, Resource.MEMORY)

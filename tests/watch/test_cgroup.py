@@ -4,17 +4,35 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tonnage.watch import Summary, watch
 from tonnage.watch.cgroup import _homes
-from watch.conftest import MB
+from watch.conftest import MB, NOBODY
 from watch.test_passing import child_of
 
 # Tries to make a control group, in a process of its own.
 TRY = "from tonnage.watch.cgroup import Cgroup; g = Cgroup.make(1e9); g and g.remove(); print(bool(g))"
+
+# Makes a control group as root, keeps what a user owns of it, becomes that user, enters the group and leaves it.
+ENTER = """\
+import os, sys
+from glob import glob
+from tonnage.watch.cgroup import Cgroup
+
+outer, *owned = sys.argv[1:]
+group = Cgroup.make(1e9)
+(folder,) = glob(outer + "/tonnage-*")
+for name in owned:
+    os.chown(os.path.join(folder, name), 65534, 65534)
+os.setuid(65534)
+print(group.enter())
+group.leave()
+print(open(os.path.join(folder, "memory.limit_in_bytes")).read().strip())
+"""
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +40,23 @@ def cgroup() -> None:
     found = subprocess.run([sys.executable, "-c", TRY], capture_output=True, text=True, check=True).stdout
     if found != "True\n":
         pytest.skip("this user cannot make a memory control group here")
+
+
+@pytest.fixture
+def outer(cgroup: None) -> Iterator[Path]:
+    """A control group of version 1 inside of ours."""
+    home = next((path for version, path in _homes() if version == 1), None)
+    if home is None:
+        pytest.skip("only where control groups are of version 1")
+    folder = Path(home, f"outer-{os.getpid()}")
+    folder.mkdir()
+    yield folder
+    folder.rmdir()
+
+
+def inside(group: Path, words: list[str]) -> list[str]:
+    """Return the words that run a command in a control group."""
+    return ["/bin/sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh", *words]
 
 
 def left_behind() -> list[Path]:
@@ -69,24 +104,50 @@ def test_the_group_is_removed_when_the_minder_is_killed(actor: str, tmp_path: Pa
     assert [path for path in left_behind() if path not in before] == []
 
 
-@pytest.mark.usefixtures("cgroup")
-def test_a_limit_of_somebody_else_is_not_taken_for_ours(actor: str, tmp_path: Path) -> None:
-    home = next((path for version, path in _homes() if version == 1), None)
-    if home is None:
-        pytest.skip("only where control groups are of version 1")
-    outer = Path(home, f"outer-{os.getpid()}")
-    outer.mkdir()
-    try:
-        (outer / "memory.limit_in_bytes").write_text(str(100 * MB))
-        path = tmp_path / "s.json"
-        script = f'echo $$ > {outer}/cgroup.procs; exec "$@"'
-        words = [sys.executable, "-m", "tonnage", "watch", "--limit", "memory=1GB", "--summary", str(path), "--"]
-        subprocess.run(["/bin/sh", "-c", script, "sh", *words, actor, *["take", "300", "hold", "9"]], check=False)
-        summary = Summary.read(path)
-    finally:
-        outer.rmdir()
+def test_a_limit_of_somebody_else_is_not_taken_for_ours(outer: Path, actor: str, tmp_path: Path) -> None:
+    (outer / "memory.limit_in_bytes").write_text(str(100 * MB))
+    path = tmp_path / "s.json"
+    words = [sys.executable, "-m", "tonnage", "watch", "--limit", "memory=1GB", "--summary", str(path), "--"]
+    subprocess.run(inside(outer, [*words, actor, *["take", "300", "hold", "9"]]), check=False)
+    summary = Summary.read(path)
     assert summary.limits_exceeded == {}
     assert (summary.exit_type, summary.signal) == ("signal", signal.SIGKILL)
+
+
+@pytest.mark.parametrize("user", ["nobody"], indirect=True)
+@pytest.mark.parametrize(("words", "status"), [("hold 0.1", 0), ("take 200 hold 9", 124)])
+def test_a_group_that_could_be_entered_but_not_left_is_not_made(
+    outer: Path, monitor: list[str], workdir: Path, actor: str, words: str, status: int
+) -> None:
+    """HTCondor up to 25.9 gives a job the folder of its group, but not the files in it."""
+    os.chown(outer, NOBODY, NOBODY)
+    path = workdir / "s.json"
+    options = ["--limit", f"memory={50 * MB}B", "--summary", str(path), "--"]
+    ended = subprocess.run(
+        inside(outer, [*monitor, *options, actor, *words.split()]), capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == status, ended.stderr
+    assert Summary.read(path).cgroup is None
+    assert [one.name for one in outer.iterdir() if one.is_dir()] == []
+
+
+@pytest.mark.parametrize(
+    ("owned", "entered", "limited"),
+    [
+        ([], "False", True),
+        (["cgroup.procs", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"], "True", False),
+    ],
+)
+def test_a_group_that_cannot_be_entered_or_left_stops_nobody(
+    outer: Path, owned: list[str], entered: str, limited: bool
+) -> None:
+    present = [name for name in owned if (outer / name).exists()]
+    words = [sys.executable, "-c", ENTER, str(outer), *present]
+    said = subprocess.run(inside(outer, words), capture_output=True, text=True, check=True).stdout.split()
+    for folder in outer.glob("tonnage-*"):
+        folder.rmdir()
+    assert said[0] == entered
+    assert (int(said[1]) < 2e9) == limited
 
 
 @pytest.mark.usefixtures("cgroup")

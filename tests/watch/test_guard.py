@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -39,12 +40,19 @@ def test_when_the_minder_is_killed_the_guard_stops_everything(monitor: list[str]
     os.kill(child_of(process.pid), signal.SIGKILL)
     _, said = process.communicate(timeout=20)
     assert process.returncode == 125
-    assert "killed" in said
+    assert "the monitor was killed, so the command was stopped" in said
     assert alive(mark) == []
     summary = Summary.read(workdir / "summary.json")
     assert summary.stopped_because == "monitor killed"
     assert summary.memory is None
     assert (workdir / "series.csv").read_text().startswith("time,")
+
+
+def test_a_monitor_that_fails_is_not_said_to_be_killed() -> None:
+    script = "import sys; from tonnage.watch.guard import guard; sys.exit(guard(lambda mask, keeper: 1 / 0))"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert "ZeroDivisionError" in ended.stderr
+    assert ended.stderr.endswith("\nfailed\n")
 
 
 def test_when_the_guard_is_killed_the_minder_stops_everything(monitor: list[str], actor: str, workdir: Path) -> None:

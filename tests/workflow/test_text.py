@@ -36,10 +36,57 @@ def test_names_stay_when_other_lines_come_and_go(tmp_path: Path) -> None:
     assert [task.name for task in after.tasks][1:] == [names[0], names[2]]
 
 
-def test_the_same_bag_without_an_ending_is_recognised(tmp_path: Path) -> None:
-    workflow = load(tmp_path, "./simulate 1\n./simulate 2\n", "bag")
-    assert workflow.source is not None
-    assert workflow.source.format == "text"
+@pytest.mark.parametrize("name", ["a.txt", "a.list", "a.cmds", "a.tasks", "a.txt.gz"])
+def test_its_ending_says_that_a_file_is_a_list_of_commands(tmp_path: Path, name: str) -> None:
+    assert len(load(tmp_path, "./simulate 1\n./simulate 2\n", name)) == 2
+
+
+def test_so_does_a_category_or_the_user(tmp_path: Path) -> None:
+    assert len(load(tmp_path, "# category: simulate\n./simulate 1\n", "bag")) == 1
+    (tmp_path / "bag").write_text("./simulate 1\n")
+    assert len(read(tmp_path / "bag", "text")) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "looks_like"),
+    [
+        ("bag", "./simulate 1\n./simulate 2\n", "no workflow format"),
+        ("passwd", "root:x:0:0:root:/root:/bin/bash\n", "no workflow format"),
+        ("clean.sh", "cd scratch\nrm -f *.dat\n", "a shell script"),
+        ("clean", "#!/bin/sh\nrm -f *.dat\n", "a shell script"),
+        ("clean.txt", "#!/usr/bin/env bash\n# category: clean\nrm -f *.dat\n", "a shell script"),
+        ("analyse.py", "import os\n", "a script"),
+        ("analyse.txt", "#!/usr/bin/python3\nimport os\n", "a script"),
+        ("job.txt", "# category: x\n#SBATCH --mem=1G\n./run\n", "a Slurm batch script"),
+        ("Snakefile", "rule all:\n    input: 'a'\n", "a Snakemake workflow"),
+        ("main.nf", "process A {\n}\n", "a Nextflow workflow"),
+        ("flow", "cwlVersion: v1.2\nclass: Workflow\n", "a CWL workflow"),
+        ("flow.wdl", "version 1.0\nworkflow x {\n}\n", "a WDL workflow"),
+        ("jobs.csv", "a,b\n1,2\n", "a table of jobs"),
+    ],
+)
+def test_what_no_format_recognises_is_refused_with_what_it_looks_like(
+    tmp_path: Path, name: str, text: str, looks_like: str
+) -> None:
+    with pytest.raises(InputError, match=looks_like) as caught:
+        load(tmp_path, text, name)
+    assert caught.value.hint
+
+
+def test_a_script_is_refused_even_where_the_user_calls_it_a_list(tmp_path: Path) -> None:
+    (tmp_path / "clean.sh").write_text("#!/bin/bash\nrm -f *.dat\n")
+    with pytest.raises(InputError, match="is a script for /bin/bash"):
+        read(tmp_path / "clean.sh", "text")
+
+
+@pytest.mark.parametrize(
+    "line", ["cd scratch", "export A=1", "for i in 1 2; do", "echo 'open", "cat <<EOF", "#SBATCH -n 1"]
+)
+def test_a_line_that_needs_its_neighbours_is_refused_with_its_number(tmp_path: Path, line: str) -> None:
+    (tmp_path / "a.txt").write_text(f"echo a\n\n{line}\nrm -f *.dat\n")
+    with pytest.raises(InputError, match=r"a\.txt:3") as caught:
+        read(tmp_path / "a.txt", "text")
+    assert caught.value.hint
 
 
 @pytest.mark.parametrize("text", ["# only a comment\n", "#category:\nx\n"])

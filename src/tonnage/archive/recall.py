@@ -1,21 +1,23 @@
 """What a run wants to know at its start, and what an archive knows of it."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Set
+from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement, func, select
 
 from tonnage.archive.engine import connect
 from tonnage.archive.reading import FINISHED, newest
-from tonnage.archive.rows import short
-from tonnage.archive.schema import attempts
+from tonnage.archive.rows import clean, short
+from tonnage.archive.schema import attempts, tasks
 from tonnage.archive.store import Archive
 from tonnage.jobs import Attempt
 
-__all__ = ["MOST", "Wanted", "recall"]
+__all__ = ["MOST", "Wanted", "alike", "recall"]
 
 MOST = 5_000
 """Attempts of a category that a run learns from: the newest."""
+_MOST_VERSIONS = 20  # workflows of one name that are compared, the newest
+_MOST_COMMANDS = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,38 +26,46 @@ class Wanted:
 
     workflow: str
     checksum: str | None = None
-    programs: Mapping[str, str | None] = field(default_factory=dict)
-    """Its categories, each with its program where that says something about it; none: all that are known."""
+    categories: frozenset[str] = frozenset()
+    """Its categories; none: all that are known."""
 
     def body(self) -> dict[str, object]:
         """Return it as it is asked."""
-        categories = [{"name": name, "executable": program} for name, program in self.programs.items()]
-        return {"workflow": self.workflow, "checksum": self.checksum, "categories": categories}
+        return {"workflow": self.workflow, "checksum": self.checksum, "categories": sorted(self.categories)}
 
 
 def recall(archive: Archive, wanted: Wanted) -> Iterator[Attempt]:
     """Yield what an archive knows of what a run wants to know, of each category the newest attempts.
 
-    They are those of this very workflow, else of one of its name, else of any, else those of the category's program:
-    the first of these of which an attempt has finished.
+    They are those of this very workflow, else of one of its name: the first of these of which an attempt has finished.
     """
     column = attempts.c
-    left = set(wanted.programs)
     known = set[str]()
     for here in (column.workflow_checksum == short(wanted.checksum), column.workflow == short(wanted.workflow)):
         for category in sorted(_finished(archive, here) - known):
-            if category in left or not wanted.programs:
+            if category in wanted.categories or not wanted.categories:
                 known.add(category)
                 yield from newest(archive, [here, column.category == category], MOST)
-    asked = set[str]()
-    for category in sorted(left - known):
-        of_category = column.category == short(category)
-        program = wanted.programs[category]
-        if _finished(archive, of_category):
-            yield from newest(archive, [of_category], MOST)
-        elif program is not None and program not in asked:
-            asked.add(program)
-            yield from newest(archive, [column.executable == short(program)], MOST)
+
+
+def alike(archive: Archive, name: str, commands: Set[str]) -> list[str]:
+    """Return the checksums of workflows of a name that have at least half of these commands, the newest first.
+
+    A name alone says little: many workflows of different projects are called run.mf.
+    """
+    column = attempts.c
+    of_name = [column.workflow == short(name), column.workflow_checksum.is_not(None)]
+    chosen = select(column.workflow_checksum).where(*of_name).group_by(column.workflow_checksum)
+    wanted = {clean(command) for command in commands}
+    found = []
+    with connect(archive.engine) as connection:
+        newest_first = chosen.order_by(func.max(column.id).desc()).limit(_MOST_VERSIONS)
+        for checksum in connection.execute(newest_first).scalars().all():
+            theirs = select(tasks.c.command).distinct().select_from(attempts.join(tasks))
+            rows = connection.execute(theirs.where(column.workflow_checksum == checksum).limit(_MOST_COMMANDS))
+            if wanted and 2 * len(wanted.intersection(rows.scalars())) >= len(wanted):
+                found.append(checksum)
+    return found
 
 
 def _finished(archive: Archive, condition: ColumnElement[bool]) -> set[str]:

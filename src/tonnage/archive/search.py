@@ -49,6 +49,8 @@ class Search:
     """It is known to have ended before this moment."""
     source: str | None = None
     """It was read from a source with this label."""
+    folder: str | None = None
+    """It was read from a file in this folder: of a run's journal, the folder of the workflow."""
     where: tuple[Condition, ...] = ()
     fields: Mapping[str, str] = field(default_factory=dict)
 
@@ -79,6 +81,9 @@ class Search:
             found.append(column.run == number_of(self.run))
         if self.source is not None:
             found.append(column.source.in_(select(sources.c.id).where(sources.c.label == clean(self.source))))
+        if self.folder is not None:
+            inside = sources.c.path.startswith(f"{str(clean(self.folder)).rstrip('/')}/", autoescape=True)
+            found.append(column.source.in_(select(sources.c.id).where(inside)))
         if self.task is not None:
             found.append(column.task.in_(select(tasks.c.identity).where(_named(tasks.c.name, self.task, dialect))))
         if self.command is not None:

@@ -51,9 +51,10 @@ def workflow_arguments(command: Any) -> Any:  # noqa: ANN401 (click's decorators
 def read_workflow(path: Path, source_format: str | None) -> "Workflow":
     """Read the workflow that the arguments name (``-`` is standard input), and print what was odd about it."""
     from tonnage.workflow import read
+    from tonnage.workflow.formats import STANDARD_INPUT
 
     if str(path) == "-":
-        path = Path("/dev/stdin")
+        path = STANDARD_INPUT
     with _progress(path):
         workflow = read(path, source_format)
     for warning in workflow.source.warnings if workflow.source else ():

@@ -15,7 +15,7 @@ from tonnage.logs.classads import ClassAd, read_ads
 from tonnage.logs.log import Entry, Hints, Log, Skipped, UnusableError
 from tonnage.units import Bytes
 
-__all__ = ["exhausted_by", "native_id", "read", "recognises"]
+__all__ = ["exhausted_by", "names", "native_id", "read", "recognises"]
 
 _KIB, _MIB = 2**10, 2**20
 _OWN = ("ClusterId", "ProcId", "JobStatus")
@@ -30,6 +30,7 @@ _QUOTED = re.compile(r"'((?:[^']|'')*)'")
 _OUT_OF_RESOURCES, _STOPPED_BY_MACHINE = 34, 21
 _TOO_LONG = frozenset((46, 47))
 _SUBCODES = {101: Resource.CORES, 102: Resource.MEMORY, 104: Resource.DISK}
+_NAMES = {Resource.MEMORY: ("memory", "residentsetsize"), Resource.DISK: ("disk",)}
 
 # Of the hundreds of attributes that a job has: what helps to understand it, and no typed field holds.
 _RAW = (
@@ -78,6 +79,11 @@ def exhausted_by(code: int | None, subcode: int | None) -> Resource | None:
         return _SUBCODES[subcode]
     # Before it had subcodes, HTCondor said this of memory only.
     return Resource.MEMORY if code == _OUT_OF_RESOURCES else None
+
+
+def names(reason: str, resource: Resource) -> bool:
+    """Whether the reason of a removal, most often the expression of a policy, names a resource."""
+    return any(name in reason.lower() for name in _NAMES[resource])
 
 
 def native_id(global_id: str | None, run: int | None) -> str | None:
@@ -196,10 +202,10 @@ def _exhausted(ad: ClassAd, status: int, used: Amounts, requested: Amounts) -> R
     if ad.whole("LastJobStatus") in (None, _HELD) and (held_for := _exhausted_by_hold(ad, "LastHold")):
         return held_for
     # A policy that names memory may have removed it for something else: what it used must say so, too.
-    reason = (ad.text("RemoveReason") or "").lower()
-    if ("memory" in reason or "residentsetsize" in reason) and _exceeds(used.memory, requested.memory):
+    reason = ad.text("RemoveReason") or ""
+    if names(reason, Resource.MEMORY) and _exceeds(used.memory, requested.memory):
         return Resource.MEMORY
-    return Resource.DISK if "disk" in reason and _exceeds(used.disk, requested.disk) else None
+    return Resource.DISK if names(reason, Resource.DISK) and _exceeds(used.disk, requested.disk) else None
 
 
 def _exhausted_by_hold(ad: ClassAd, prefix: str) -> Resource | None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 
+from tonnage.jobs import Resource
 from tonnage.logs.amounts import clock_seconds, moment
 from tonnage.logs.classads import value
 from tonnage.logs.log import Log, Skipped
@@ -43,6 +44,7 @@ _LIMIT = re.compile(r"memory limit of (\d{1,9}) megabytes", re.ASCII)
 _TABLE = re.compile(r"^[ \t]*Partitionable Resources[ \t]*:(.*)$", re.MULTILINE)
 _CELL = re.compile(r"\S+")
 _COLUMNS = {"Usage": "{}Usage", "Request": "Request{}", "Allocated": "{}"}
+_ENFORCED = {"Memory": Resource.MEMORY, "Disk": Resource.DISK}
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +172,15 @@ class Event:
             for column, cell in _cells(row[:assigned], columns):
                 found[_COLUMNS[column].format(label.split()[0])] = value(cell)
         return found
+
+    def exceeded(self) -> Resource | None:
+        """Return the resource of which it used more than it was given, as the table of resources has it."""
+        table = self.resources()
+        for name, resource in _ENFORCED.items():
+            used, given = table.get(f"{name}Usage"), table.get(name)
+            if isinstance(used, int | float) and isinstance(given, int | float) and used > given:
+                return resource
+        return None
 
 
 def _cells(row: str, columns: list[tuple[int, str]]) -> Iterator[tuple[str, str]]:

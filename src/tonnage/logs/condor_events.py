@@ -1,8 +1,8 @@
 """HTCondor's job event log, the file that a submit description names with ``log = ...``, in its plain form.
 
 Each execution of a job is an attempt: what was evicted and started again is two of them. Why an execution ended may
-stand in the event after the one that ended it: an eviction is followed by the hold that caused it. So an execution
-that was stopped waits for what comes next. A job is forgotten when it leaves the queue.
+stand in the event after the one that ended it: an eviction is followed by the hold or the removal that caused it. So an
+execution that was stopped waits for what comes next. A job is forgotten when it leaves the queue.
 """
 
 import re
@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import tzinfo
 
-from tonnage.jobs import Amounts, Attempt, Outcome
+from tonnage.jobs import Amounts, Attempt, Outcome, Resource
 from tonnage.logs.classads import ClassAd
-from tonnage.logs.condor import exhausted_by, native_id
+from tonnage.logs.condor import exhausted_by, names, native_id
 from tonnage.logs.condor_event import HEADER, Event, JobName, Moment, events
 from tonnage.logs.log import Assumed, Entry, Hints, Log, Skipped, UnusableError
 
@@ -73,6 +73,36 @@ class _Run:
         self.ended = self.ended or now
         if len(self.ends) < _MOST_ENDS:
             self.ends.append(event)
+
+    @property
+    def kinds(self) -> set[str]:
+        """The kinds of the events that ended it."""
+        return {event.kind for event in self.ends}
+
+    def exit(self) -> tuple[int | None, int | None]:
+        """Return its exit status or its signal, where it ended by itself."""
+        return next((found for event in self.ends if (found := event.exit())), (None, None))
+
+    def exhausted(self) -> Resource | None:
+        """Return the resource of which it had too little, where that is certain whatever follows."""
+        return next(filter(None, (exhausted_by(*event.codes()) for event in self.ends)), None)
+
+    def exceeded(self) -> Resource | None:
+        """Return the resource for which it was evicted, with a code that does not say so: it used more than it had.
+
+        Not where it was held or removed for another reason: what the table has may be of an earlier execution.
+        """
+        if self.kinds not in ({_EVICTED}, {_EVICTED, _ABORTED}) or self.exit() != (None, None):
+            return None
+        resource = self.ends[0].exceeded()
+        if resource and _ABORTED in self.kinds and not names(self.ends[-1].reason(), resource):
+            return None
+        return resource
+
+    @property
+    def waits(self) -> bool:
+        """Whether what follows will say why it was evicted."""
+        return self.kinds == {_EVICTED} and self.exit() == (None, None) and self.exhausted() is None
 
 
 @dataclass(slots=True)
@@ -171,8 +201,7 @@ class Queue:
     def _abort(self, event: Event, now: Moment) -> Iterator[Entry]:
         job = self._jobs.pop(event.job, None)
         if job and job.run:
-            if not job.run.ends:  # else it was stopped before, and for another reason
-                job.run.end(event, now)
+            job.run.end(event, now)
             yield from job.finish()
         elif job is None:
             yield _without_start(event)
@@ -182,10 +211,11 @@ class Queue:
     def _forget(self, name: JobName) -> Iterator[Entry]:
         """Forget a job of which the log does not say that it left the queue."""
         job = self._jobs.pop(name, None)
-        if job and job.run and job.run.ends:
+        if job and job.run and job.run.ends and not job.run.waits:
             yield from job.finish()
         elif job and job.run and job.run.start:
-            yield Skipped(job.run.start.line, "it has not ended", "running", healthy=True)
+            state = "evicted" if job.run.ends else "running"
+            yield Skipped(job.run.start.line, "it has not ended", state, healthy=True)
         elif job and not job.runs:
             yield Skipped(job.line, "it has not ended", "waiting", healthy=True)
 
@@ -212,11 +242,10 @@ def _name(event: Event) -> str:
 
 
 def _attempt(job: _Job, run: _Run) -> Attempt:
-    kinds = {event.kind for event in run.ends}
-    exit_status, signal = next((found for event in run.ends if (found := event.exit())), (None, None))
-    if _TERMINATED in kinds and exit_status is None and signal is None:
+    exit_status, signal = run.exit()
+    if _TERMINATED in run.kinds and exit_status is None and signal is None:
         raise UnusableError("it does not say how it ended")
-    exhausted = next(filter(None, (exhausted_by(*event.codes()) for event in run.ends)), None)
+    exhausted = run.exhausted() or run.exceeded()
     facts = run.start.attributes() if run.start else {}
     for event in run.ends:
         facts |= event.resources()
@@ -224,7 +253,7 @@ def _attempt(job: _Job, run: _Run) -> Attempt:
     memory = ad.positive("MemoryUsage", unit=_MIB) or run.memory
     workflow, dagman = _workflow(job.notes.get("JobBatchName"))
     return Attempt(
-        native_id=native_id(job.global_id, None if kinds & _LEAVES else job.runs),
+        native_id=native_id(job.global_id, None if run.kinds & _LEAVES and not exhausted else job.runs),
         row=(run.start or run.ends[0]).text,  # how it ended may be known better when the log is read again
         run=f"{dagman}@{job.schedd}" if dagman and job.schedd else dagman,
         workflow=workflow,
@@ -234,7 +263,7 @@ def _attempt(job: _Job, run: _Run) -> Attempt:
         submitted=job.submitted.known if job.submitted else None,
         started=run.started.known if run.started else None,
         ended=run.ended.known if run.ended else None,
-        outcome=Outcome.EXHAUSTED if exhausted else _outcome(run, kinds, exit_status, signal),
+        outcome=Outcome.EXHAUSTED if exhausted else _outcome(run, exit_status, signal),
         exhausted=exhausted,
         exit_status=exit_status,
         signal=signal,
@@ -276,7 +305,8 @@ def _wall_time(run: _Run, ad: ClassAd) -> float | None:
     return ad.number("TimeExecuteUsage")
 
 
-def _outcome(run: _Run, kinds: set[str], exit_status: int | None, signal: int | None) -> Outcome:
+def _outcome(run: _Run, exit_status: int | None, signal: int | None) -> Outcome:
+    kinds = run.kinds
     if exit_status is not None or signal is not None:
         return Outcome.DONE if exit_status == 0 else Outcome.FAILED
     if not kinds or kinds & {_SHADOW_FAILED, _RECONNECT_FAILED}:

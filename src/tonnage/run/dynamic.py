@@ -29,13 +29,15 @@ from tonnage.run.journal import Journal
 from tonnage.run.local import Local
 from tonnage.run.machines import SHARED, Room, this_machine
 from tonnage.run.minders import Minders, Seen
-from tonnage.run.past import known_of_task, remember, wanted_for_task
+from tonnage.run.past import known_of_category, remember
 from tonnage.size import STRATEGIES, Plan
 from tonnage.size.learning import Learner
 from tonnage.workflow import Task, Workflow
 
-__all__ = ["DynamicRun"]
+__all__ = ["UNNAMED", "DynamicRun"]
 
+UNNAMED = "executor"
+"""What a run is called whose program chose no name."""
 _log = logging.getLogger(__name__)
 _UNKNOWN = -1
 
@@ -166,24 +168,22 @@ class DynamicRun:
             return
         if task.category not in self._categories:
             self._categories.add(task.category)
-            self._recall(task)
+            self._recall(task.category)
         number = self._engine.add(task)
         self._journal.add_task(task.name, task.category)
         self._futures[number] = future
         self._numbers[future] = number
 
-    def _recall(self, task: Task) -> None:
-        """Learn from the archive what tasks of a category have used."""
+    def _recall(self, category: str) -> None:
+        """Learn from the archive what tasks of a category have used in programs of this name."""
+        home = self.home if self.name == UNNAMED else None  # a name that a program chose for itself is its own
         try:
-            history = known_of_task(self._contact.archive, self.name, task)
-            if history is None:
-                self._warn(self._contact.ask(wanted_for_task(self.name, task)))
-                history = known_of_task(self._contact.archive, self.name, task)
+            history = known_of_category(self._contact.archive, self.name, category, home)
         except TonnageError as error:
-            _log.warning("nothing is known of %s: %s", task.category, error)
+            _log.warning("nothing is known of %s: %s", category, error)
             return
         if history is not None:
-            self._learner.remember(task.category, history)
+            self._learner.remember(category, history)
 
     def _drop(self, future: TaskFuture[Any]) -> None:
         """Take a task out of the queue, or end its processes."""

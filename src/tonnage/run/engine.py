@@ -249,7 +249,8 @@ class Engine:
         task, decisions = start.task, start.decisions
         if end.outcome is Outcome.EXHAUSTED:
             resource = end.exhausted or Resource.MEMORY
-            more = climbed(decisions, resource, grow_all=self.rules.grow_all)
+            seen: float | None = getattr(end.used, resource)
+            more = climbed(decisions, resource, seen=seen, grow_all=self.rules.grow_all)
             if more is None:
                 return self._give_up(task, f"it needs more {resource} than there is")
             return self._try_again(task, more, f"it ran out of {resource}, and gets more")

@@ -12,7 +12,7 @@ from typing import ParamSpec, TypeVar
 from tonnage.errors import InputError
 from tonnage.jobs import NOTHING_KNOWN, Amounts, Resource
 from tonnage.run.calls import Call, category_of, pickled
-from tonnage.run.dynamic import DynamicRun
+from tonnage.run.dynamic import UNNAMED, DynamicRun
 from tonnage.run.events import Rules
 from tonnage.run.futures import Finished, TaskFuture, finished
 from tonnage.run.machines import SHARED
@@ -43,7 +43,7 @@ class Executor(futures.Executor):
         size: str = "auto",
         retries: int = 0,
         archive: str | None = None,
-        name: str = "executor",
+        name: str = UNNAMED,
         folder: Name | None = None,
     ) -> None:
         """Begin a run.
@@ -52,7 +52,8 @@ class Executor(futures.Executor):
         :param size: how tasks are sized: a strategy of ``tonnage size``.
         :param retries: how often a task that failed by itself is tried again.
         :param archive: the file or URL of the archive, else the user's own.
-        :param name: what the run is called; what programs of the same name used is known best.
+        :param name: what the run is called: sizes are learnt from programs of this name, without one from those in
+            the same folder.
         :param folder: where tasks run, else the current folder.
         """
         home = Path(folder or ".").absolute()

@@ -2,13 +2,13 @@
 
 import os
 import pwd
-import re
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from tonnage.archive import Archive, Report, Search, find, histories, import_source, peaks_by_task
-from tonnage.archive.recall import MOST, Wanted
+from tonnage.archive.recall import MOST, Wanted, alike
 from tonnage.archive.remote import Contact
 from tonnage.jobs import Attempt, Decision, History, Resource
 from tonnage.logs.sources import Source
@@ -19,52 +19,49 @@ from tonnage.run.rows import Row
 from tonnage.size.applying import apply
 from tonnage.size.discover import discover, merge
 from tonnage.units import Bytes
-from tonnage.workflow import Task, Workflow
+from tonnage.workflow import Workflow
 from tonnage.workflow.shell import executable
 
 __all__ = [
     "attempts_of",
     "known_of",
-    "known_of_task",
+    "known_of_category",
     "peaks_of_tasks",
     "remember",
     "sized_by_density",
     "wanted_for",
-    "wanted_for_task",
 ]
 
 _MOST_TASKS = 100_000  # of a workflow whose tasks are looked up one by one
 _MARGIN = 0.05
-# Programs that say nothing about what a task does: it is in what they are given.
-_ANYTHING = re.compile(r"(ba|da|z)?sh|env|nice|time|python[\d.]*|perl|ruby|node|R|Rscript|java|srun|mpirun")
 
 
-def known_of(archive: Archive, workflow: Workflow) -> dict[str, History]:
-    """Return what past attempts of each category used: of this very workflow, else of one of its name, else of any.
+def known_of(archive: Archive, workflow: Workflow, home: Path) -> dict[str, History]:
+    """Return what past attempts of each category used in this workflow, or in earlier versions of it.
 
-    A category that never ran is looked up by its program.
+    Other workflows are not asked: jobs that merely share a category or a program with ours may be of another kind, and
+    what follows from a history are limits that kill.
     """
     wanted = set(workflow.categories)
     found: dict[str, History] = {}
-    for search in (Search(workflow=workflow.checksum), Search(workflow=workflow.name)):
-        if wanted - found.keys():
-            _take(found, wanted, histories(archive, search))
-    for category in wanted - found.keys():
-        _take(found, {category}, histories(archive, Search(category=category)))
-    programs = _programs_of(workflow) if wanted - found.keys() else {}
-    for category in wanted - found.keys():
-        _take_program(found, archive, category, programs[category])
+    for search in _versions(archive, workflow, home):
+        if not wanted - found.keys():
+            break
+        _take(found, wanted, histories(archive, search))
     return {category: _newest(history) for category, history in found.items()}
+
+
+def _versions(archive: Archive, workflow: Workflow, home: Path) -> Iterator[Search]:
+    """Yield searches for this very workflow, those of its name in its folder, and those with half of its commands."""
+    yield Search(workflow=workflow.checksum)
+    yield Search(workflow=workflow.name, folder=str(home))
+    commands = {task.command for task in workflow.tasks if task.command}
+    yield from (Search(workflow=checksum) for checksum in alike(archive, workflow.name, commands))
 
 
 def wanted_for(workflow: Workflow) -> Wanted:
     """Return what a run of a workflow wants to know: what `known_of` looks for."""
-    return Wanted(workflow=workflow.name, checksum=workflow.checksum, programs=_programs_of(workflow))
-
-
-def wanted_for_task(workflow: str, task: Task) -> Wanted:
-    """Return what a run wants to know about the category of a task: what `known_of_task` looks for."""
-    return Wanted(workflow=workflow, programs={task.category: _telling(executable(task.command))})
+    return Wanted(workflow=workflow.name, checksum=workflow.checksum, categories=frozenset(workflow.categories))
 
 
 def peaks_of_tasks(archive: Archive, workflow: Workflow, resource: Resource = Resource.MEMORY) -> dict[int, float]:
@@ -76,17 +73,11 @@ def peaks_of_tasks(archive: Archive, workflow: Workflow, resource: Resource = Re
     return {place: amount for place, amount in places.items() if place is not None}
 
 
-def known_of_task(archive: Archive, workflow: str, task: Task) -> History | None:
-    """Return what past attempts of a task's category used: in workflows of this name, else in any.
-
-    A category that never ran is looked up by its program.
-    """
-    category, found = task.category, dict[str, History]()
-    for search in (Search(workflow=workflow, category=category), Search(category=category)):
-        if not found:
-            _take(found, {category}, histories(archive, search))
-    if not found:
-        _take_program(found, archive, category, _telling(executable(task.command)))
+def known_of_category(archive: Archive, workflow: str, category: str, home: Path | None) -> History | None:
+    """Return what past attempts of a category used in workflows of this name, with `home` only in that folder."""
+    found = dict[str, History]()
+    search = Search(workflow=workflow, category=category, folder=None if home is None else str(home))
+    _take(found, {category}, histories(archive, search))
     return _newest(found[category]) if found else None
 
 
@@ -94,27 +85,6 @@ def _take(found: dict[str, History], wanted: set[str], more: Mapping[str, Histor
     for category, history in more.items():
         if category in wanted and category not in found and history.finished.any():
             found[category] = history
-
-
-def _take_program(found: dict[str, History], archive: Archive, category: str, program: str | None) -> None:
-    """Let a category be known by what its program used."""
-    if program is not None:
-        of_program = histories(archive, Search(executable=program), by="executable")
-        if program in of_program:
-            _take(found, {category}, {category: of_program[program]})
-
-
-def _programs_of(workflow: Workflow) -> dict[str, str | None]:
-    """Return the program of each category; None where its tasks have several, or one that says nothing."""
-    programs: dict[str, set[str | None]] = {}
-    for task in workflow.tasks:
-        programs.setdefault(task.category, set()).add(executable(task.command))
-    return {category: _telling(*found) if len(found) == 1 else None for category, found in programs.items()}
-
-
-def _telling(program: str | None) -> str | None:
-    """Return a program, where its name says something about what a task does."""
-    return None if program is None or _ANYTHING.fullmatch(program) else program
 
 
 def _newest(history: History) -> History:
@@ -130,13 +100,13 @@ def _newest(history: History) -> History:
     )
 
 
-def sized_by_density(archive: Archive, workflow: Workflow) -> Workflow:
+def sized_by_density(archive: Archive, workflow: Workflow, home: Path) -> Workflow:
     """Return a workflow whose tasks ask for what their cluster of alike past tasks needed (Zhang et al.)."""
-    past = list(find(archive, Search(workflow=workflow.checksum))) or list(
-        find(archive, Search(workflow=workflow.name))
-    )
-    tasks = merge(past)
-    return apply(discover(tasks), workflow, margin=_MARGIN).workflow if tasks else workflow
+    for search in _versions(archive, workflow, home):
+        tasks = merge(list(find(archive, search)))
+        if tasks:
+            return apply(discover(tasks), workflow, margin=_MARGIN).workflow
+    return workflow
 
 
 def remember(

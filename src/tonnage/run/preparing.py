@@ -101,11 +101,12 @@ class Sizes:
 
 def sizes_of(workflow: Workflow, strategy: str, world: World, archive: Archive) -> Sizes:
     """Return what decides how much tasks get, from what the archive knows."""
+    home = path_of(workflow).parent
     own = peaks_of_tasks(archive, workflow) if strategy == "auto" else {}
     if strategy == "density":
-        workflow, strategy = sized_by_density(archive, workflow), "declared"
+        workflow, strategy = sized_by_density(archive, workflow, home), "declared"
     plan = Plan(strategy=strategy, machine=world.amounts(), resources=SHARED, parts=world.coarse)
-    learner = Learner(plan, known_of(archive, workflow))
+    learner = Learner(plan, known_of(archive, workflow, home))
     known = {}
     for place, memory in own.items():
         task = workflow.tasks[place]

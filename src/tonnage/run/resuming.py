@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from tonnage.jobs import Decision, Outcome, Resource
+from tonnage.jobs import Amounts, Decision, Outcome, Resource
 from tonnage.run.events import Carried, Ended, Settled, State
 from tonnage.run.files import Files
 from tonnage.run.folders import RunFolder
@@ -128,15 +128,19 @@ def _following(workflow: Workflow, changed: Iterable[int]) -> set[int]:
 
 def _carried(row: Row) -> Carried:
     """Return what a task is to be tried with next, after its last attempt."""
-    return carried_after(row.number, row.decisions, row.outcome, row.exhausted)
+    return carried_after(row.number, row.decisions, row.outcome, row.exhausted, row.used)
 
 
 def carried_after(
-    number: int, decisions: tuple[Decision, ...], outcome: Outcome | None, exhausted: Resource | None
+    number: int,
+    decisions: tuple[Decision, ...],
+    outcome: Outcome | None,
+    exhausted: Resource | None,
+    used: Amounts,
 ) -> Carried:
     """Return what a task is to be tried with next, after an attempt that ended like this."""
     if outcome is Outcome.EXHAUSTED and exhausted is not None:
-        return Carried(number, climbed(decisions, exhausted))
+        return Carried(number, climbed(decisions, exhausted, seen=getattr(used, exhausted)))
     if outcome in (Outcome.LOST, Outcome.PREEMPTED):
         return Carried(number, decisions)
     return Carried(number, None)

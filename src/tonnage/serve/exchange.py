@@ -148,8 +148,8 @@ def _parsed(body: bytes) -> object:
 def _posted(body: bytes) -> _Posted:
     facts = _object(_parsed(body), "the body", ("source", "fields", "attempts"))
     source = _object(facts.get("source"), "source", ("label", "format", "path"))
-    label, format = _name(source, "label"), _name(source, "format")
-    path = None if source.get("path") is None else _name(source, "path")
+    label, format = _text(source.get("label"), "label"), _text(source.get("format"), "format")
+    path = None if source.get("path") is None else _text(source.get("path"), "path")
     fields = attempt_of({"fields": facts.get("fields", {})}).fields
     attempts = _taken(facts.get("attempts"))
     batch = Batch(number_of(label, format), time(), fields)
@@ -192,13 +192,9 @@ def _wanted(value: object) -> Wanted:
     categories = facts.get("categories", [])
     if not isinstance(categories, list) or len(categories) > _MOST_CATEGORIES:
         raise InputError(f"categories: a list of at most {_MOST_CATEGORIES:,} is expected")
-    programs = {}
-    for one in categories:
-        category = _object(one, "a category", ("name", "executable"))
-        program = None if category.get("executable") is None else _name(category, "executable")
-        programs[_name(category, "name")] = program
-    checksum = None if facts.get("checksum") is None else _name(facts, "checksum")
-    return Wanted(workflow=_name(facts, "workflow"), checksum=checksum, programs=programs)
+    checksum = None if facts.get("checksum") is None else _text(facts.get("checksum"), "checksum")
+    names = frozenset(_text(one, "a category") for one in categories)
+    return Wanted(workflow=_text(facts.get("workflow"), "workflow"), checksum=checksum, categories=names)
 
 
 def _object(value: object, what: str, keys: tuple[str, ...]) -> dict[str, Any]:
@@ -210,10 +206,9 @@ def _object(value: object, what: str, keys: tuple[str, ...]) -> dict[str, Any]:
     return value
 
 
-def _name(facts: dict[str, Any], key: str) -> str:
-    value = facts.get(key)
+def _text(value: object, what: str) -> str:
     if not isinstance(value, str) or len(value) > _LONGEST_NAME:
-        raise InputError(f"{key}: a text of at most {_LONGEST_NAME:,} letters is expected")
+        raise InputError(f"{what}: a text of at most {_LONGEST_NAME:,} letters is expected")
     return value
 
 
@@ -261,9 +256,5 @@ _WANTED = _described(
     ["workflow"],
     workflow=_NAME,
     checksum=_MAYBE_NAME,
-    categories={
-        "type": "array",
-        "maxItems": _MOST_CATEGORIES,
-        "items": _described(["name"], name=_NAME, executable=_MAYBE_NAME),
-    },
+    categories={"type": "array", "maxItems": _MOST_CATEGORIES, "items": _NAME},
 )

@@ -5,6 +5,7 @@ is known of a category, and that one decision is asked for very often: it stays 
 new to say.
 """
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -238,11 +239,12 @@ def fits(request: Amounts, machine: Mapping[Resource, float]) -> Resource | None
 
 
 def climbed(
-    decisions: Sequence[Decision], exhausted: Resource, *, grow_all: bool = False
+    decisions: Sequence[Decision], exhausted: Resource, *, seen: float | None = None, grow_all: bool = False
 ) -> tuple[Decision, ...] | None:
     """Return what a task is tried with next that ran out of a resource; None where there is no more of it.
 
-    Only what was exhausted grows, or with `grow_all` everything.
+    Only what was exhausted grows, or with `grow_all` everything. It grows beyond what the attempt was `seen` to use:
+    with less it would run out again.
     """
     ran_out = [one.resource is exhausted for one in decisions]
     if not any(ran_out):
@@ -250,6 +252,11 @@ def climbed(
     try:
         rungs = grown([one.rung for one in decisions], [one.ladder for one in decisions], ran_out, grow_all=grow_all)
     except DoesNotFitError:
+        return None
+    place = ran_out.index(True)
+    ladder = decisions[place].ladder
+    rungs[place] = max(rungs[place], bisect_right(ladder, seen or 0.0))
+    if rungs[place] == len(ladder):
         return None
     return tuple(
         one if one.rung == rung else replace(one, rung=rung) for one, rung in zip(decisions, rungs, strict=True)

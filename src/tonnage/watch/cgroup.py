@@ -3,12 +3,16 @@
 It counts more than we do (the kernel's own memory, files in memory), so its limit is a little above ours. Ours is what
 stops a command; the kernel's is for growth between two looks. Seldom may a user make one: as root, in some containers,
 or under ``systemd-run --user --scope``. It is always made inside of the group that we are in, never beside it, so that
-the limits which others have set stay in force.
+the limits which others have set stay in force. Where there is none, commands are measured and limited all the same.
 """
 
 import os
 
 from tonnage.watch.proc import read
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["Cgroup"]
 
@@ -29,6 +33,7 @@ class Cgroup:
         self._most = limit + max(_SLACK, limit // _SLACK_PART)
         self._path = os.path.join(home, f"tonnage-{mark}")
         try:
+            _check_writable(os.path.join(home, "cgroup.procs"))  # else this process could enter, but never leave
             if version == 2:
                 self._make_room(os.path.join(home, f"tonnage-monitor-{mark}"))
             os.mkdir(self._path)
@@ -47,13 +52,17 @@ class Cgroup:
                 continue
         return None
 
-    def enter(self) -> None:
-        """Enter the group: what is started now belongs to it."""
-        _write(os.path.join(self._path, "cgroup.procs"), os.getpid())
+    def enter(self) -> bool:
+        """Enter the group, so that what is started now belongs to it; whether that worked."""
+        return _try(_write, os.path.join(self._path, "cgroup.procs"), os.getpid())
 
     def leave(self) -> None:
-        """Go back; what was started stays."""
-        _write(os.path.join(self._rest, "cgroup.procs"), os.getpid())
+        """Go back; what was started stays.
+
+        Where that fails the limit is lifted: the kernel must not take this process for a part of the command.
+        """
+        if not _try(_write, os.path.join(self._rest, "cgroup.procs"), os.getpid()):
+            self._lift()
 
     @property
     def killed(self) -> bool:
@@ -69,18 +78,12 @@ class Cgroup:
 
     def remove(self) -> None:
         """Remove the group, after its last process, and all that was made with it."""
-        try:
-            os.rmdir(self._path)
-        except OSError:
-            pass  # it is gone already, or something could not be killed
+        _try(os.rmdir, self._path)  # it may be gone already, or hold what could not be killed
         if self._rest == self._home:
             return
-        try:
-            _write(os.path.join(self._home, "cgroup.subtree_control"), "-memory")
-            _write(os.path.join(self._home, "cgroup.procs"), os.getpid())
-            os.rmdir(self._rest)
-        except OSError:
-            pass  # another process of ours is still in it
+        _try(_write, os.path.join(self._home, "cgroup.subtree_control"), "-memory")
+        _try(_write, os.path.join(self._home, "cgroup.procs"), os.getpid())
+        _try(os.rmdir, self._rest)  # another process of ours may still be in it
 
     def _make_room(self, place: str) -> None:
         """Let the group of version 2 have groups inside, for which it must hold no processes itself.
@@ -104,10 +107,14 @@ class Cgroup:
             _write(os.path.join(self._path, "memory.max"), self._most)
             further = {"memory.swap.max": 0, "memory.oom.group": 1}
         for name, value in further.items():  # not every kernel has these
-            try:
-                _write(os.path.join(self._path, name), value)
-            except OSError:
-                continue
+            _try(_write, os.path.join(self._path, name), value)
+
+    def _lift(self) -> None:
+        if self.version == 2:
+            _try(_write, os.path.join(self._path, "memory.max"), "max")
+            return
+        for name in ("memory.memsw.limit_in_bytes", "memory.limit_in_bytes"):  # memory with swap is never the lesser
+            _try(_write, os.path.join(self._path, name), -1)
 
     def _count(self, name: str, event: bytes) -> int:
         words = (read(os.path.join(self._path, name)) or b"").split()
@@ -115,6 +122,19 @@ class Cgroup:
 
     def _number(self, name: str) -> int:
         return int(read(os.path.join(self._path, name)) or 0)
+
+
+def _try(action: "Callable[..., None]", *arguments: "int | str") -> bool:
+    """Do something that the kernel may not let us do; whether it did."""
+    try:
+        action(*arguments)
+    except OSError:
+        return False
+    return True
+
+
+def _check_writable(path: str) -> None:
+    os.close(os.open(path, os.O_WRONLY | os.O_CLOEXEC))
 
 
 def _write(path: str, value: "int | str") -> None:

@@ -73,7 +73,7 @@ def _carry_out(order: "dict[str, Any]", run: str) -> int:
     begun = time()
     outputs = Outputs(f"{order['stdout']}.part", f"{order['stderr']}.part")
     verdict = guard(lambda mask, keeper: _mind(order, run, outputs, mask, keeper))
-    if verdict is not None:
+    if isinstance(verdict, Verdict):
         return verdict.number
     _answer(order, Outcome.of_killed_monitor(begun, time()), None, run, outputs)
     return 0

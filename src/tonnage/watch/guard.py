@@ -30,8 +30,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Verdict", "end_as", "guard", "let_go_of_streams"]
+__all__ = ["FAILED", "KILLED", "Verdict", "end_as", "guard", "let_go_of_streams"]
 
+KILLED, FAILED = "was killed", "failed"
 _TO_THE_GROUP = 0.02  # seconds in which a signal to a process group has reached all of it, however busy the machine
 _STALE = 0.1
 _FROM_KERNEL = 128  # si_code: a stop from the terminal goes to all of the group, and to pass it on late would do harm
@@ -48,8 +49,8 @@ class Verdict:
         self.is_signal = is_signal
 
 
-def guard(work: "Callable[[set[int], int], Verdict]") -> "Verdict | None":
-    """Run `work(mask, keeper)` in a child process and return its verdict, or None where it was killed.
+def guard(work: "Callable[[set[int], int], Verdict]") -> "Verdict | str":
+    """Run `work(mask, keeper)` in a child process and return its verdict, or what became of it: KILLED or FAILED.
 
     `mask` are the signals that were blocked before; `keeper` is this process. Afterwards all processes that the work
     had started are gone.
@@ -68,12 +69,14 @@ def guard(work: "Callable[[set[int], int], Verdict]") -> "Verdict | None":
         _be_minder(work, mask, keeper, writer)
     os.close(writer)
     let_go_of_streams()
-    _wait_for(minder)
+    status = _wait_for(minder)
     said = os.read(reader, 64).split()
     os.close(reader)
     if _reap():
         kill_tree(_reap)
-    return Verdict(int(said[0]), is_signal=said[1] == b"1") if len(said) == 2 else None
+    if len(said) == 2:
+        return Verdict(int(said[0]), is_signal=said[1] == b"1")
+    return KILLED if os.WIFSIGNALED(status) else FAILED
 
 
 def _be_minder(work: "Callable[[set[int], int], Verdict]", mask: "set[int]", keeper: int, writer: int) -> None:
@@ -91,14 +94,17 @@ def _be_minder(work: "Callable[[set[int], int], Verdict]", mask: "set[int]", kee
         os._exit(0)
 
 
-def _wait_for(minder: int) -> None:
-    """Wait until the minder ends, and pass signals on to it: it knows which of them the command has got already."""
+def _wait_for(minder: int) -> int:
+    """Wait until the minder ends, and pass signals on to it: it knows which of them the command has got already.
+
+    Return its status, as os.wait gives it.
+    """
     while True:
         signal = sigwaitinfo(SIGNALS)
         if signal.si_signo == SIGCHLD:
             pid, status = os.waitpid(minder, os.WNOHANG | os.WUNTRACED)
             if pid == minder and not os.WIFSTOPPED(status):
-                return
+                return status
             if pid == minder:
                 os.kill(minder, SIGCONT)  # somebody stopped it, and limits would not be kept
         elif signal.si_pid != minder and not (signal.si_signo in _STOPS and signal.si_code == _FROM_KERNEL):

@@ -52,9 +52,9 @@ def _run(request: Request, reporting: Reporting) -> int:
     finally:
         if request.job.cgroup is not None:
             request.job.cgroup.remove()
-    if verdict is not None:
+    if isinstance(verdict, Verdict):
         return end_as(verdict)
-    say("the monitor was killed, so the command was stopped")
+    say(f"the monitor {verdict}, so the command was stopped")
     reporting.ended(Outcome.of_killed_monitor(start, time()))
     return _OWN_FAILURE
 

@@ -221,10 +221,10 @@ class _Minding:
 
     def _spawn(self) -> None:
         cgroup = self._job.cgroup
-        if cgroup is None:
+        if cgroup is None or not cgroup.enter():
+            self._job.cgroup = None  # who made it removes it
             self._command = self._minder.spawn(self._job)
             return
-        cgroup.enter()
         try:
             self._command = self._minder.spawn(self._job)
         finally:

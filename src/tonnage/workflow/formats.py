@@ -1,7 +1,7 @@
 """Every workflow format by its name: recognising a file, reading it, writing it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from tonnage.errors import InputError
@@ -9,8 +9,11 @@ from tonnage.files import Document, without_gz, write_whole
 from tonnage.workflow import dagman, dax, dot, makeflow, makeflow_json, pegasus, text, wfformat
 from tonnage.workflow.garbage import collector_paused
 from tonnage.workflow.model import Workflow
+from tonnage.workflow.unrecognised import is_for_another_tool, refusal
 
-__all__ = ["READERS", "WRITERS", "format_of", "read", "recognise", "write"]
+__all__ = ["READERS", "STANDARD_INPUT", "WRITERS", "format_of", "read", "recognise", "write"]
+
+STANDARD_INPUT = Path("/dev/stdin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,8 @@ class Writer:
     render: Callable[[Workflow], str]
 
 
-# In this order a file's content is tried; a bag of tasks looks like anything, so it comes last and by elimination.
+# In this order a file's content is tried. A list of commands looks like anything, a script or a letter, and running it
+# may destroy what is there: so it comes last, and a file is one only if its author says so, by its ending or otherwise.
 READERS = {
     "dax": Reader((".dax", ".xml"), dax.recognises, dax.read),
     "wfformat": Reader((".json",), wfformat.recognises, wfformat.read),
@@ -39,19 +43,7 @@ READERS = {
     "pegasus": Reader((".yml", ".yaml"), pegasus.recognises, pegasus.read),
     "dagman": Reader((".dag",), dagman.recognises, dagman.read),
     "makeflow": Reader((".mf", ".makeflow"), makeflow.recognises, makeflow.read),
-    "text": Reader((".txt", ".sh", ".tasks", ".list", ""), text.recognises, text.read),
-}
-
-_GUESSED = "no format recognised: each line is taken as a command (--from text says that this is right)"
-
-# Files that people have beside a workflow, and that a bag of tasks would swallow line by line.
-_NO_WORKFLOWS = {
-    ".dot": "Graphviz files are written, not read",
-    ".gv": "Graphviz files are written, not read",
-    ".csv": "tables of jobs are no tasks to run",
-    ".tsv": "tables of jobs are no tasks to run",
-    ".sub": "a submit description is one job; the DAG file names it",
-    ".md": "it is a text for people",
+    "text": Reader((".txt", ".list", ".cmds", ".tasks"), text.recognises, text.read),
 }
 
 WRITERS = {
@@ -70,30 +62,24 @@ def read(path: Path | str, format: str | None = None) -> Workflow:
     document = Document.open(Path(path))
     with collector_paused():
         name = format or recognise(document)
-        workflow = READERS[name].read(document)
-    guessed = format is None and name == "text" and document.ending not in READERS["text"].endings
-    return _with_warning(workflow, _GUESSED) if guessed and not text.recognises(document.text) else workflow
-
-
-def _with_warning(workflow: Workflow, warning: str) -> Workflow:
-    if workflow.source is None:
-        return workflow
-    return replace(workflow, source=replace(workflow.source, warnings=(*workflow.source.warnings, warning)))
+        return READERS[name].read(document)
 
 
 def recognise(document: Document) -> str:
     """Return the name of the format that a file is in: by its content first, then by its ending."""
     if not document.text.strip():
         raise document.error("is empty")
+    if is_for_another_tool(document):
+        raise refusal(document)
     for name, reader in READERS.items():
         if reader.recognises(document.text):
             return name
-    if document.ending in _NO_WORKFLOWS:
-        raise document.error(f"is not a workflow: {_NO_WORKFLOWS[document.ending]}")
     for name, reader in READERS.items():
         if document.ending in reader.endings:
             return name  # its reader says best what is wrong with it
-    return "text"
+    if document.path == STANDARD_INPUT:
+        return "text"
+    raise refusal(document)
 
 
 def write(workflow: Workflow, path: Path | str, format: str | None = None) -> None:

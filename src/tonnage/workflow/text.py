@@ -1,6 +1,7 @@
 """The plainest workflow: a text file with one shell command per line, a bag of tasks without dependencies.
 
-``# category: align`` sets the category of the commands that follow; other lines that start with # are comments.
+``# category: align`` sets the category of the commands that follow; other lines that start with # are comments. Each
+line runs in a shell of its own, in any order, so scripts and lines that need their neighbours are refused.
 """
 
 import hashlib
@@ -11,19 +12,22 @@ from collections.abc import Iterator
 from tonnage.files import Document
 from tonnage.workflow.model import Source, Task, Workflow
 from tonnage.workflow.shell import executable
+from tonnage.workflow.shell_lines import why_not_alone
 
 __all__ = ["named_after", "read", "recognises"]
 
 _CATEGORY = re.compile(r"#\s*category\s*:(.*)", re.IGNORECASE)
+_SHOWN = 60  # characters of a command in a message
 
 
 def recognises(text: str) -> bool:
-    """Whether a line states a category; without one, a bag of tasks is what nothing else recognises."""
+    """Whether a line states a category; without one, only the user can say that a file is a list of commands."""
     return any(_CATEGORY.match(line.strip()) for line in text[:100_000].split("\n"))
 
 
 def read(document: Document) -> Workflow:
     """Read one task per line; a backslash at the end continues a line, as in a shell."""
+    _refuse_script(document)
     tasks: list[Task] = []
     same: Counter[str] = Counter()
     category: str | None = None
@@ -33,13 +37,37 @@ def read(document: Document) -> Workflow:
             category = directive.group(1).strip()
             if not category:
                 raise document.error("expected a name after # category:", number)
+        elif command.startswith("#SBATCH"):
+            raise document.error(
+                "is a Slurm batch script, not a list of commands", number, hint="submit it with sbatch"
+            )
         elif command and not command.startswith("#"):
+            _check_alone(document, command, number)
             program = executable(command) or "task"
             name = named_after(program, command, same)
             tasks.append(Task(name=name, command=command, category=category or program))
     if not tasks:
         raise document.error("holds no command")
     return Workflow.build(document.stem, tasks, source=Source(document.path, "text"))
+
+
+def _refuse_script(document: Document) -> None:
+    if document.text.startswith("#!"):
+        interpreter = document.text.partition("\n")[0][2:].strip()
+        hint = "its lines belong together; to run it as one task, name it in a list of commands"
+        raise document.error(f"is a script for {interpreter}, not a list of commands", 1, hint=hint)
+
+
+def _check_alone(document: Document, command: str, number: int) -> None:
+    why = why_not_alone(command)
+    if why is None:
+        return
+    shown = command if len(command) <= _SHOWN else f"{command[:_SHOWN]}..."
+    raise document.error(
+        f'"{shown}" {why}, and each line of a list of commands runs in a shell of its own',
+        number,
+        hint='join what belongs together on one line ("cd data && ./run"), or put it into a script and list that',
+    )
 
 
 def _logical_lines(document: Document) -> Iterator[tuple[int, str]]:

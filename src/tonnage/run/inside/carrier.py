@@ -95,7 +95,9 @@ class _Past:
         elif settled.state is State.FAILED:
             self.failed.add(task)
         elif began is not None:
-            self.carried[task] = carried_after(began.start.number, began.start.decisions, end.outcome, end.exhausted)
+            self.carried[task] = carried_after(
+                began.start.number, began.start.decisions, end.outcome, end.exhausted, end.used
+            )
 
 
 class Carrier:

@@ -1,0 +1,63 @@
+"""Files that are no workflow to us: what they look like, and what to do with them instead."""
+
+import re
+from dataclasses import dataclass
+
+from tonnage.errors import InputError
+from tonnage.files import Document
+
+__all__ = ["is_for_another_tool", "refusal"]
+
+_AS_A_LIST = "a list of commands, one per line, has the ending .txt, .list, .cmds or .tasks, or is named by --from text"
+_ONE_TASK = "its lines belong together; to run it as one task, name it in a list of commands"
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A kind of file that people have beside their workflows."""
+
+    what: str
+    hint: str
+    endings: tuple[str, ...] = ()
+    content: re.Pattern[str] | None = None
+
+    def is_in(self, document: Document) -> bool:
+        """Whether a file's content can only be this."""
+        return self.content is not None and self.content.search(document.text, 0, 100_000) is not None
+
+    def is_named_by(self, document: Document) -> bool:
+        """Whether a file is called like this."""
+        return document.ending in self.endings or document.path.name in self.endings
+
+
+def _line(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.MULTILINE)
+
+
+# In this order: a batch script is a shell script, too, and WDL has lines that Nextflow could have.
+_LOOKS = (
+    _Look("a Slurm batch script", "submit it with sbatch", content=_line(r"^#SBATCH\s")),
+    _Look("a Snakemake workflow", "run it with snakemake", (".smk", "Snakefile"), _line(r"^(rule|checkpoint) \w+\s*:")),
+    _Look("a WDL workflow", "run it with miniwdl or Cromwell", (".wdl",), _line(r"^version (1\.|draft)")),
+    _Look("a Nextflow workflow", "run it with nextflow", (".nf",), _line(r"^(process|workflow)(\s+\w+)?\s*\{")),
+    _Look("a CWL workflow", "run it with cwltool or another CWL runner", (".cwl",), _line(r"^\s*\"?cwlVersion\"?\s*:")),
+    _Look("a shell script", _ONE_TASK, (".sh", ".bash", ".zsh", ".ksh", ".csh"), re.compile(r"\A#!.*sh\b")),
+    _Look("a script", _ONE_TASK, (".py", ".pl", ".rb", ".r", ".jl", ".awk"), re.compile(r"\A#!")),
+    _Look("a Graphviz file", "these are written, not read", (".dot", ".gv")),
+    _Look("a table of jobs", "tonnage size, discover and archive import read those", (".csv", ".tsv")),
+    _Look("a submit description", "it is one job; read the DAG file that names it", (".sub", ".submit")),
+    _Look("a text for people", _AS_A_LIST, (".md", ".rst", ".html")),
+)
+
+
+def is_for_another_tool(document: Document) -> bool:
+    """Whether a file's content says that it is a script, or a workflow for a tool that is not ours."""
+    return any(look.is_in(document) for look in _LOOKS)
+
+
+def refusal(document: Document) -> InputError:
+    """Return the error for a file that no format recognises."""
+    for look in _LOOKS:
+        if look.is_in(document) or look.is_named_by(document):
+            return document.error(f"is not a workflow that Tonnage reads: it looks like {look.what}", hint=look.hint)
+    return document.error("is in no workflow format that Tonnage reads", hint=_AS_A_LIST)

@@ -1,0 +1,105 @@
+"""The command line, called inside of the test's own process: a process of its own costs half a second of CPU."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Any
+
+from tonnage.cli import run
+
+__all__ = ["CommandLine", "Said"]
+
+_OF_ITS_OWN = ("run", "serve", "watch")  # these change the process that they are in: signals, children, threads
+
+
+@dataclass(frozen=True)
+class Said:
+    """What came of one call of the command line."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What it printed with --json."""
+        facts: dict[str, Any] = json.loads(self.stdout)
+        assert facts["schema"] == 1
+        return facts
+
+
+class CommandLine:
+    """Calls ``tonnage`` as a shell would: in a folder, with an environment, and with streams of its own."""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        self.folder = folder
+        self.environment = dict(environment)
+
+    def __call__(self, *words: object, stdin: str | bytes = "", status: int | None = 0) -> Said:
+        """Call a verb, and expect an exit status; None expects nothing."""
+        texts = [str(word) for word in words]
+        assert texts[:1] not in [[verb] for verb in _OF_ITS_OWN] or "--help" in texts, "this needs a process of its own"
+        with ExitStack() as stack:
+            given = stack.enter_context(_file(stdin.encode() if isinstance(stdin, str) else stdin))
+            out, err = (stack.enter_context(_file()) for _ in range(2))
+            stack.enter_context(_inside(self.folder, self.environment))
+            with _streams(given, out, err):
+                found = run(texts)
+            said = Said(found, _content(out), _content(err))
+        assert "Traceback" not in said.stderr, said.stderr
+        assert status is None or said.status == status, said.stderr
+        return said
+
+
+@contextmanager
+def _file(content: bytes = b"") -> Iterator[IO[bytes]]:
+    with TemporaryFile() as file:
+        file.write(content)
+        file.seek(0)
+        yield file
+
+
+def _content(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")
+
+
+@contextmanager
+def _inside(folder: Path, environment: Mapping[str, str]) -> Iterator[None]:
+    before, here = dict(os.environ), Path.cwd()
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+        os.chdir(here)
+
+
+@contextmanager
+def _streams(*files: IO[bytes]) -> Iterator[None]:
+    """Let files be the standard streams, also for what is started meanwhile."""
+    before = sys.stdin, sys.stdout, sys.stderr
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    kept = [os.dup(number) for number in range(3)]
+    for number, file in enumerate(files):
+        os.dup2(file.fileno(), number)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 (closed below; it is no path)
+    sys.stdout, sys.stderr = (open(number, "w", encoding="utf-8", closefd=False) for number in (1, 2))  # noqa: SIM115
+    try:
+        yield
+    finally:
+        for stream in (sys.stdin, sys.stdout, sys.stderr):
+            stream.close()
+        sys.stdin, sys.stdout, sys.stderr = before
+        for number, descriptor in enumerate(kept):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
