@@ -8,7 +8,7 @@ from pathlib import Path
 
 from deadlines import HANGS
 from htcondor.pool import Pool
-from run.helping import TONNAGE, Begun, Place, check_archive, check_order
+from run.helping import TONNAGE, Begun, Place, check_archive, check_order, check_private
 from tonnage.jobs import Outcome
 from tonnage.run.journal import Reader
 from tonnage.run.rows import Row
@@ -67,6 +67,7 @@ class PoolPlace(Place):
             assert all(row.ended is not None for row in rows)
         check_order([row for row in rows if row.task in workflow.index], workflow)
         check_archive(self.archive, run)
+        check_private(run)
 
     def dag(self, number: int = 1) -> Path:
         """Return the folder of a DAG of the newest run."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 
 from deadlines import HANGS
-from run.helping import Begun, Place, check_archive, check_order
+from run.helping import Begun, Place, check_archive, check_order, check_private
 from slurm.cluster import SlurmCluster
 from slurm.daemons import wait_for
 from tonnage.errors import TonnageError
@@ -197,6 +197,7 @@ class SlurmPlace(Place):
         assert all(job.ended is not None for job in self.jobs())
         check_order(rows, self.workflow)
         check_archive(self.archive, self.runs()[0])
+        check_private(self.runs()[0])
         self.check_witness(rows)
         self.check_nodes(rows)
         self.check_names()

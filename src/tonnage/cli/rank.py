@@ -251,7 +251,7 @@ class _Ranked:
         rows = csv.writer(text, lineterminator="\n")
         rows.writerow(["place", "task", "priority"])
         rows.writerows([place, name, self.priorities[name]] for place, name in enumerate(self.names, start=1))
-        write_whole(output, text.getvalue())
+        write_whole(output, text.getvalue(), mode=0o666)
 
     def explanation(self) -> "list[dict[str, object]]":
         """Return how the order came about, one fact a row: components, blocks or candidates."""

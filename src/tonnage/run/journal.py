@@ -8,7 +8,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from math import isnan
 from operator import attrgetter
@@ -20,6 +20,7 @@ from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import Decision, Resource
 from tonnage.run.events import Ended, Settled, Start, State
 from tonnage.run.rows import GIVEN, MEASURES, ROWS, Decisions, Row, row_of
+from tonnage.whole import make_private_file
 
 __all__ = ["Before", "Journal", "JournalError", "Reader"]
 
@@ -179,6 +180,8 @@ class Journal(Reader):
         """Open the journal, or make it; `durable` survives power loss too, `shared_disk` is a network's."""
         self.path = path
         try:
+            with suppress(OSError):  # SQLite says best why it cannot be made
+                make_private_file(path)
             self._connection = sqlite3.connect(path, isolation_level=None, timeout=30, check_same_thread=False)
             run = self._connection.execute
             run("PRAGMA journal_mode = " + ("DELETE" if shared_disk else "WAL"))

@@ -19,6 +19,7 @@ from tonnage.batch.htcondor.monitor import write_monitor
 from tonnage.errors import InputError
 from tonnage.files import write_whole
 from tonnage.jobs import Decision, Resource
+from tonnage.whole import make_private_folder
 from tonnage.workflow import Task
 from tonnage.workflow.dagman.submit import quoted_argument
 from tonnage.workflow.dagman.writer import escaped, file_list, node_names, safe_name, with_unit
@@ -113,7 +114,7 @@ def write_dag(dag: Dag) -> list[Node]:
     """Write everything that HTCondor needs, the DAG itself last; return its nodes."""
     _check_folder(dag)
     for name in ("summaries", "logs", "partial", "failures"):
-        (dag.folder / name).mkdir(parents=True, exist_ok=True)
+        make_private_folder(dag.folder / name)
     names = node_names([order.task.name for order in dag.orders])
     nodes = [Node(names[order.task.name], order, number) for number, order in enumerate(dag.orders)]
     _write_program(dag.folder / _TASK, (files("tonnage.batch.htcondor") / _TASK).read_text())
@@ -139,8 +140,7 @@ def _check_folder(dag: Dag) -> None:
 
 
 def _write_program(path: Path, text: str) -> None:
-    write_whole(path, text)
-    path.chmod(0o755)
+    write_whole(path, text, mode=0o700)
 
 
 # Nodes

@@ -31,7 +31,7 @@ for one in "$TONNAGE_PYTHON" python3; do
     fi
 done
 
-[ "$travels" ] || : >"$folder.begun" # what is newer than this was written by this task
+[ "$travels" ] || (umask 077 && : >"$folder.begun") # what is newer than this was written by this task
 if [ -n "$python" ]; then
     "$python" -I "$monitor" --summary "$summary" --dir "${_CONDOR_SCRATCH_DIR:-.}" ${limit:+--limit "memory=${limit}B"} \
         -- /bin/sh -c "$command"
@@ -39,7 +39,7 @@ else
     /bin/sh -c "$command"
 fi
 status=$?
-[ -e "$summary" ] || : >"$summary" # nobody measured; what is to travel back must be there
+[ -e "$summary" ] || (umask 077 && : >"$summary") # nobody measured; what is to travel back must be there
 case $status in 126) status=127 ;; esac
 
 if [ "$status" -eq 0 ]; then
@@ -62,7 +62,7 @@ else
         for output; do
             case $output in /*) place=$folder$output ;; *) place=$folder/$output output=./$output ;; esac
             if [ -n "$(find "$output" -prune -newer "$folder.begun" 2>/dev/null)" ]; then
-                mkdir -p "$(dirname "$place")" && mv "$output" "$place"
+                (umask 077 && mkdir -p "$(dirname "$place")") && mv "$output" "$place"
             fi
         done
     fi

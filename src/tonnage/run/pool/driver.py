@@ -297,7 +297,7 @@ class Dagman:
         elif not self._told_to:
             self._told_to = "halt"
             self._engine.closed = True
-            now.halt_file.touch()
+            now.halt_file.touch(0o600)
             if self._wishes.finish:
                 self._parts.say("DAGMan submits nothing more, and what it has may finish; another Ctrl-C removes it")
         return False

@@ -15,6 +15,7 @@ from tonnage.logs.condor import exhausted_by
 from tonnage.logs.condor_event import Event, events
 from tonnage.logs.log import Log
 from tonnage.run.pool.verdicts import summary_in
+from tonnage.whole import private_opener
 
 __all__ = ["main"]
 
@@ -57,7 +58,7 @@ def _held_for(folder: Path, cluster: int) -> Resource | None:
 
 def _failed(notes: Path, *, first: bool) -> int:
     """Note that a node has failed by itself, and return how often that was since DAGMan began with it."""
-    with notes.open("wb" if first else "ab") as file:
+    with open(notes, "wb" if first else "ab", opener=private_opener) as file:
         file.write(b".")
         return file.tell()
 
