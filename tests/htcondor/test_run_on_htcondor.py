@@ -282,6 +282,28 @@ def test_ctrl_c_lets_what_runs_finish_and_the_same_command_goes_on(place: PoolPl
     place.check_all()
 
 
+def test_status_tells_idle_jobs_from_running_ones(pool_with: PoolWith, tmp_path: Path) -> None:
+    place = PoolPlace(tmp_path / "w", pool_with(machines=1, cpus=1))
+    place.makeflow(
+        **{name: ("", f"until [ -e go ]; do sleep 0.05; done; echo x > {name}") for name in "abc"},
+        d=("a", "echo d > d"),
+    )
+
+    def counts() -> dict[str, int]:
+        found = place.call("status", "--json").facts["counts"]
+        assert isinstance(found, dict)
+        return found
+
+    with place.begin("run", "w.mf") as engine:
+        place.pool.wait_for_node("a")
+        wanted = {"done": 0, "failed": 0, "running": 1, "queued": 2, "waiting": 1}
+        place.when(lambda: counts() == wanted, "one runs, two are idle", engine)
+        place.write("go", "")
+        _, errors = engine.communicate(timeout=90)
+        assert engine.returncode == 0, errors
+    assert counts() == {"done": 4, "failed": 0, "running": None, "queued": None, "waiting": None}
+
+
 def test_stop_removes_what_a_killed_engine_has_left_with_the_pool(place: PoolPlace) -> None:
     place.makeflow(a=("", "test -e go || sleep 30; echo a > a"))
     with place.begin("run", "w.mf") as engine:

@@ -17,7 +17,7 @@ from tonnage.size.learning import climbed
 
 __all__ = ["Attempts", "Began", "HeldUp", "News", "Over", "Removed"]
 
-_SUBMITTED, _STARTED, _ABORTED, _HELD = "000", "001", "009", "012"
+_SUBMITTED, _STARTED, _TERMINATED, _ABORTED, _HELD = "000", "001", "005", "009", "012"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,12 @@ class Attempts:
         self._jobs: dict[JobName, _Job] = {}
         self._tries: Counter[str] = Counter()
         self._submissions: Counter[str] = Counter()
+        self._waiting: set[JobName] = set()
+
+    @property
+    def waiting(self) -> int:
+        """How many jobs are in the queue and do not run: they are idle, or held."""
+        return len(self._waiting)
 
     @property
     def running(self) -> int:
@@ -108,10 +114,18 @@ class Attempts:
                 yield HeldUp(job.sent, event.codes()[0], event.reason())
             elif event.kind == _ABORTED:
                 yield Removed(job.sent, event.reason())
+        self._note_place(event, evicted=bool(over))
         if event.kind == _SUBMITTED:
             self._submit(event)
         elif event.kind == _STARTED and job is not None:
             yield self._begin(job, event)
+
+    def _note_place(self, event: Event, *, evicted: bool) -> None:
+        """Note whether a job waits after an event."""
+        if event.kind in (_STARTED, _TERMINATED, _ABORTED):
+            self._waiting.discard(event.job)
+        elif event.job in self._jobs and evicted:
+            self._waiting.add(event.job)
 
     def rest(self) -> Iterator[Over]:
         """Yield what has not ended when DAGMan has: nobody will tell."""
@@ -129,6 +143,7 @@ class Attempts:
         self._submissions[sent.node] += 1
         decisions = sent.decisions if self._grows_by_itself else _raised(sent.decisions, again)
         self._jobs[event.job] = _Job(sent, decisions, event.moment(self._zone).known)
+        self._waiting.add(event.job)
 
     def _begin(self, job: _Job, event: Event) -> Began:
         self._tries[job.sent.node] += 1

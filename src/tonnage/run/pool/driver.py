@@ -22,6 +22,7 @@ from tonnage.run.pool.attempts import Began, HeldUp, News, Over, Removed
 from tonnage.run.pool.nodes import read_nodes, write_nodes
 from tonnage.run.pool.planning import Plan
 from tonnage.run.pool.submitted import Submitted, is_left
+from tonnage.run.state import QUEUED
 from tonnage.run.wishes import Wishes, heard
 from tonnage.run.worlds import Parts
 
@@ -55,6 +56,8 @@ class Dagman:
         self._told_to = ""
         """What DAGMan was told: to halt, or to go."""
         self._said: set[str] = set()
+        self._queued = -1
+        """How many jobs wait in the queue, as the journal has it."""
 
     # Beginnings
 
@@ -200,6 +203,7 @@ class Dagman:
         news = list(now.news())
         for one in news:
             self._take(now, one)
+        self._note_queued(now.attempts.waiting)
         self._hear_pause = _HEAR[0] if news else min(_HEAR[1], self._hear_pause * _SLOWER)
         if ended:
             now.gone = time.monotonic()
@@ -207,6 +211,11 @@ class Dagman:
             self._close(now, "DAGMan has ended")
         self._parts.journal.commit()
         self._clerk.watcher.tick(self._engine)
+
+    def _note_queued(self, jobs: int) -> None:
+        if jobs != self._queued:
+            self._queued = jobs
+            self._parts.journal.note({QUEUED: str(jobs)})
 
     @staticmethod
     def _nothing_follows(now: Submitted, since: float) -> bool:
@@ -278,6 +287,7 @@ class Dagman:
             if state == State.READY and not self._goes_on:
                 self._engine.cancel(task)
         self._jobs.ended(now.job.id, time.time(), note)
+        self._note_queued(0)
         self._parts.journal.commit()
         self._now = None
 
