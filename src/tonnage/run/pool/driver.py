@@ -33,7 +33,6 @@ _LOOK = 20.0, 120.0  # and between two questions to the schedd
 _SLOWER = 1.3
 _GRACE = 10.0  # seconds in which events of jobs show up after DAGMan has ended
 _RETRY = 5.0  # seconds until a schedd that did not answer is asked again
-_OUR_OWN = "PeriodicRemove"
 _NUMBERS = 1000  # of attempts for each task: evictions count
 
 
@@ -256,8 +255,7 @@ class Dagman:
             case HeldUp(sent=sent, reason=reason):
                 self._say_once(f"{sent.task} is held: {reason}")
             case Removed(sent=sent, reason=reason):
-                if _OUR_OWN not in reason:  # then its hold has said it all
-                    self._say_once(f"{sent.task} was removed: {reason}")
+                self._say_once(f"{sent.task} was removed: {reason}")
 
     def _unless_unattended(self, end: Ended) -> Ended:
         """Return an end; whoever stops a run and then begins it again wants all of it."""
