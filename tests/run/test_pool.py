@@ -442,6 +442,7 @@ def test_the_post_script_counts_failures_by_themselves_and_anew_in_a_rescue_dag(
         (preempted(7, USED), OUR_OWN, [2, 2]),
         (held(7, 34, 102) + eventlog.released((7, 0), "by me") + executing(7) + evicted(7), "via condor_rm", [2, 2]),
     ],
+    ids=["held for memory", "for disk", "by hand", "evicted above", "and removed", "below", "evicted later"],
 )
 def test_the_post_script_knows_a_job_that_was_removed_because_it_took_too_much(
     dag: Path, stop: str, reason: str, statuses: list[int]

@@ -56,73 +56,73 @@ def told(made: Made, call: Call) -> tuple[str, dict[str, int]]:
 
 
 @pytest.mark.parametrize("made", ["local"], indirect=True)
-def test_on_one_machine_what_has_not_begun_waits(made: Made, tonnage_in_process: Call) -> None:
+def test_on_one_machine_what_has_not_begun_waits(made: Made, command_line: Call) -> None:
     made.start(1, 0)
     made.start(2, 1)
-    line, counts = told(made, tonnage_in_process)
+    line, counts = told(made, command_line)
     assert line.startswith("1 of 10 tasks done, 2 running, 6 waiting, 1 failed, ")
     assert counts == {"done": 1, "failed": 1, "running": 2, "queued": 0, "waiting": 6}
 
 
 @pytest.mark.parametrize("made", ["slurm"], indirect=True)
-def test_a_task_that_is_a_batch_job_runs_when_it_was_seen_to(made: Made, tonnage_in_process: Call) -> None:
+def test_a_task_that_is_a_batch_job_runs_when_it_was_seen_to(made: Made, command_line: Call) -> None:
     made.jobs.add(ALONE)
     for attempt in (1, 2, 3):
         made.start(attempt, attempt - 1, machine=1, submitted=NOW)
-    assert told(made, tonnage_in_process)[1] == {"done": 1, "failed": 1, "running": 0, "queued": 3, "waiting": 5}
+    assert told(made, command_line)[1] == {"done": 1, "failed": 1, "running": 0, "queued": 3, "waiting": 5}
     made.jobs.started(1, NOW + 5)
     made.journal.runs(2, math.floor(NOW))  # a scheduler counts whole seconds
-    line, counts = told(made, tonnage_in_process)
+    line, counts = told(made, command_line)
     assert line.startswith("1 of 10 tasks done, 1 running, 2 queued, 5 waiting, 1 failed, ")
     assert counts == {"done": 1, "failed": 1, "running": 1, "queued": 2, "waiting": 5}
-    facts = tonnage_in_process("status", made.folder.path, "--json").facts
+    facts = command_line("status", made.folder.path, "--json").facts
     assert [one["task"] for one in facts["running"]] == ["t1"]
     assert [(one["task"], one["submitted"]) for one in facts["queued"]] == [("t0", NOW), ("t2", NOW)]
     assert facts["running"][0]["started"] > NOW
 
 
 @pytest.mark.parametrize("made", ["slurm"], indirect=True)
-def test_tasks_of_a_packed_batch_job_are_queued_until_it_runs(made: Made, tonnage_in_process: Call) -> None:
+def test_tasks_of_a_packed_batch_job_are_queued_until_it_runs(made: Made, command_line: Call) -> None:
     made.jobs.add(PACKED)
-    line, counts = told(made, tonnage_in_process)
+    line, counts = told(made, command_line)
     assert line.startswith("1 of 10 tasks done, 0 running, 4 queued, 4 waiting, 1 failed, ")
     assert counts == {"done": 1, "failed": 1, "running": 0, "queued": 4, "waiting": 4}
     made.jobs.started(2, NOW + 5)
     made.start(90, 0, machine=2, submitted=NOW)  # in the same moment, by a clock of whole seconds
-    assert told(made, tonnage_in_process)[1] == {"done": 1, "failed": 1, "running": 1, "queued": 0, "waiting": 7}
+    assert told(made, command_line)[1] == {"done": 1, "failed": 1, "running": 1, "queued": 0, "waiting": 7}
 
 
 @pytest.mark.parametrize("made", ["htcondor"], indirect=True)
-def test_on_a_pool_idle_jobs_are_queued(made: Made, tonnage_in_process: Call) -> None:
+def test_on_a_pool_idle_jobs_are_queued(made: Made, command_line: Call) -> None:
     made.jobs.add(PACKED)
     made.jobs.started(2, NOW)
     made.start(90, 0, machine=2, submitted=NOW)
     made.journal.note({"queued": "3"})
-    assert told(made, tonnage_in_process)[1] == {"done": 1, "failed": 1, "running": 1, "queued": 3, "waiting": 4}
+    assert told(made, command_line)[1] == {"done": 1, "failed": 1, "running": 1, "queued": 3, "waiting": 4}
 
 
 @pytest.mark.parametrize("made", ["slurm"], indirect=True)
-def test_batch_jobs_are_queued_or_run(made: Made, tonnage_in_process: Call) -> None:
+def test_batch_jobs_are_queued_or_run(made: Made, command_line: Call) -> None:
     made.jobs.add(ALONE)
     made.jobs.add(PACKED)
     made.jobs.started(2, NOW + 5)
     made.journal.commit()
-    said = tonnage_in_process("status", made.folder.path).stdout
+    said = command_line("status", made.folder.path).stdout
     assert "2 batch jobs, 2 not ended as far as is known: 1 running, 1 queued" in said
     lines = {line.split()[0]: line.split()[1] for line in said.splitlines() if line.startswith("7")}
     assert lines == {"71": "queued", "72": "running"}
-    facts = tonnage_in_process("status", made.folder.path, "--json").facts
+    facts = command_line("status", made.folder.path, "--json").facts
     assert [one["state"] for one in facts["batch_jobs"]] == ["queued", "running"]
 
 
 @pytest.mark.parametrize("made", ["slurm"], indirect=True)
-def test_where_nobody_executes_it_nothing_is_known_to_run_or_wait(made: Made, tonnage_in_process: Call) -> None:
+def test_where_nobody_executes_it_nothing_is_known_to_run_or_wait(made: Made, command_line: Call) -> None:
     made.jobs.add(ALONE)
     made.start(1, 0, machine=1, submitted=NOW)
     made.journal.commit()
     made.lock.release()
-    facts = tonnage_in_process("status", made.folder.path, "--json").facts
+    facts = command_line("status", made.folder.path, "--json").facts
     assert (facts["running"], facts["queued"]) == ([], [])
     assert facts["counts"] == {"done": 1, "failed": 1, "running": None, "queued": None, "waiting": None}
-    assert "1 not ended as far as is known" in tonnage_in_process("status", made.folder.path).stdout
+    assert "1 not ended as far as is known" in command_line("status", made.folder.path).stdout
     made.lock = Lock(made.folder)
