@@ -103,11 +103,11 @@ def test_a_run_is_not_praised_before_it_is_finished() -> None:
     assert "1 task failed, such as big: it asks for too much" in said
 
 
-def test_the_command_line_says_the_same(tmp_path: Path, tonnage_in_process: Call) -> None:
+def test_the_command_line_says_the_same(tmp_path: Path, command_line: Call) -> None:
     header = "s\th:m:s\tmax_rss\tmax_vms\tmax_uss\tmax_pss\tio_in\tio_out\tmean_load\tcpu_time"
     path = tmp_path / "align.tsv"
     path.write_text(f"{header}\n10.5\t0:00:10\t100.5\t200\t90\t95\t1\t1\t99\t10\n")
-    said = tonnage_in_process("report", path, "-o", tmp_path / "report.html")
+    said = command_line("report", path, "-o", tmp_path / "report.html")
     assert said.status == 0, said
     assert ALL_IS_WELL not in said.stdout
     assert "unknown how much memory tasks asked for" in said.stdout
