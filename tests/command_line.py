@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import click
 
-from tonnage.cli import run, tonnage
+from tonnage.cli import main, tonnage
 
 __all__ = ["NEED_A_PROCESS", "Call", "CommandLine", "Said", "verbs"]
 
@@ -56,7 +56,7 @@ class CommandLine:
             out, err = (stack.enter_context(_file()) for _ in range(2))
             stack.enter_context(_inside(self.folder, self.variables))
             with _streams(given, out, err):
-                found = run(texts)
+                found = main(texts)
             said = Said(found, _content(out), _content(err))
         assert "Traceback" not in said.stderr, said.stderr
         assert status is None or said.status == status, said.stderr
