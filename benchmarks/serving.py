@@ -64,9 +64,9 @@ class Request:
     def head(self) -> bytes:
         """Return the head of the request."""
         lines = [f"{'GET' if self.body is None else 'POST'} {self.path} HTTP/1.1", "Host: localhost"]
+        lines += [f"Authorization: Bearer {TOKEN}"]
         if self.body is not None:
-            lines += [f"Authorization: Bearer {TOKEN}", "Content-Type: application/json"]
-            lines += [f"Content-Length: {len(self.body)}"]
+            lines += ["Content-Type: application/json", f"Content-Length: {len(self.body)}"]
         return "\r\n".join([*lines, "\r\n"]).encode()
 
 

@@ -64,6 +64,8 @@ def draw_pages() -> None:
             address = re.findall(r"http://\S+:\d+", next(serving.stdout or iter(())))[0]
             browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
             page = browser.new_page(viewport={"width": 1180, "height": 900})
+            page.goto(f"{address}/login#token={Path(folder, 'token').read_text().strip()}")
+            page.wait_for_url(f"{address}/")
             for name, path in PAGES.items():
                 page.goto(address + path)
                 page.wait_for_timeout(1500)  # until all is drawn

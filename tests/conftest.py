@@ -9,12 +9,13 @@ from hypothesis import HealthCheck, settings
 
 from browsers import artefacts, browsers, chromium
 from command_line import CommandLine
+from slurm_programs import slurm_programs
 
 settings.register_profile("default", deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("soak", parent=settings.get_profile("default"), max_examples=2000)
 settings.load_profile(os.environ.get("TONNAGE_HYPOTHESIS", "default"))
 
-__all__ = ["artefacts", "browsers", "chromium", "command_line", "data", "one_core", "tool"]
+__all__ = ["artefacts", "browsers", "chromium", "command_line", "data", "one_core", "slurm_programs", "tool"]
 
 _HERE = Path(__file__).resolve().parent
 
@@ -31,7 +32,7 @@ def data() -> Path:
 @pytest.fixture
 def command_line(tmp_path: Path) -> CommandLine:
     """Call ``tonnage`` in a folder of the test's own, with an archive of its own."""
-    return CommandLine(tmp_path, {**os.environ, "TONNAGE_ARCHIVE": str(tmp_path / "archive.db"), "TZ": "UTC"})
+    return CommandLine(tmp_path, {"TONNAGE_ARCHIVE": str(tmp_path / "archive.db"), "TZ": "UTC"})
 
 
 @pytest.fixture

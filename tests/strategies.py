@@ -84,6 +84,7 @@ def tasks(draw: st.DrawFn, name: str, files: bool) -> Task:
         expected=draw(st.just(Amounts()) | amounts),
         input_bytes=draw(_amount),
         priority=draw(st.none() | st.integers(-20, 20)),
+        gpus=draw(st.integers(0, 8)),
         directory=draw(st.none() | st.sampled_from(["sub", "sub/folder", "my folder", "./sub", "sub//folder/"])),
     )
 

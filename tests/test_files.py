@@ -135,13 +135,15 @@ def test_long_names_are_written_and_links_in_a_circle_are_not(tmp_path: Path) ->
         write_whole(tmp_path / "a", "text")
 
 
-def test_a_new_file_gets_the_permissions_of_the_umask(tmp_path: Path) -> None:
+def test_a_new_file_is_private_unless_the_umask_is_to_decide(tmp_path: Path) -> None:
     old = os.umask(0o027)
     try:
-        write_whole(tmp_path / "new", "x")
+        write_whole(tmp_path / "private", "x")
+        write_whole(tmp_path / "shared", "x", mode=0o666)
     finally:
         os.umask(old)
-    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o640
+    assert (tmp_path / "private").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "shared").stat().st_mode & 0o777 == 0o640
 
 
 @pytest.mark.parametrize("redirected", [True, False])

@@ -161,12 +161,15 @@ def without_gz(path: Path) -> str:
     return path.name[:-3] if path.suffix.lower() == ".gz" else path.name
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file completely or not at all; an ending ``.gz`` compresses."""
+def write_whole(path: Path, text: str, *, mode: int = 0o600) -> None:
+    """Write a file completely or not at all; an ending ``.gz`` compresses.
+
+    A new file is private to its owner; with the mode 0o666 the umask decides.
+    """
     if "\0" in text:
         raise InputError("cannot be written: it would hold a NUL character, which no text file does", path=path)
     data = text.encode("utf-8")
     if path.suffix.lower() == ".gz":
         data = gzip.compress(data, mtime=0)
-    with WholeFile(path) as file:
+    with WholeFile(path, mode) as file:
         file.write(data)

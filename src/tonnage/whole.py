@@ -9,7 +9,7 @@ from stat import S_IMODE, S_ISREG
 
 from tonnage.errors import InputError, TonnageError
 
-__all__ = ["WholeFile", "keep_owner", "name_beside"]
+__all__ = ["WholeFile", "keep_owner", "make_private_file", "make_private_folder", "name_beside", "private_opener"]
 
 _STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 _WORK_FAILED = (ENOSPC, EDQUOT, EIO)
@@ -20,10 +20,14 @@ class WholeFile:
 
     A link stays a link, and what it points to is replaced, with the same permissions and, where that is allowed, the
     same owner. What is no regular file, such as a pipe or standard output, is not replaced but written to.
+
+    A new file is private to its owner: most of what is written holds command lines, and they hold passwords. With the
+    mode 0o666 the umask decides, as for any file of the user's.
     """
 
-    def __init__(self, path: object) -> None:
+    def __init__(self, path: object, mode: int = 0o600) -> None:
         """Make sure that the file can be written."""
+        self._mode = mode
         self.path = os.fspath(path)  # type: ignore[call-overload]
         self.target: str | None = None
         """The file that is replaced; None where it is written to."""
@@ -109,7 +113,8 @@ class WholeFile:
             return
         self.target = target
         name = name_beside(target)
-        self._descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        mode = self._mode if old is None else 0o600  # until it has the mode of the file that it replaces
+        self._descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         self._temporary = name
         if old is not None:
             os.fchmod(self._descriptor, S_IMODE(old.st_mode))
@@ -129,6 +134,39 @@ class WholeFile:
 def name_beside(path: str) -> str:
     """Return a new name in the folder of a file."""
     return os.path.join(os.path.dirname(path), f".tonnage-{os.urandom(6).hex()}")
+
+
+def private_opener(path: str, flags: int) -> int:
+    """Open a file for ``open(..., opener=private_opener)``: a new one is private to its owner."""
+    return os.open(path, flags, 0o600)
+
+
+def make_private_file(path: object) -> None:
+    """Make an empty file that is private to its owner, unless it exists.
+
+    An existing one is not even opened: closing it would drop the locks that SQLite holds on it for this process.
+    """
+    target = os.path.realpath(os.fspath(path))  # type: ignore[call-overload]
+    try:
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        pass
+
+
+def make_private_folder(path: object) -> None:
+    """Make a folder, and those above it that are missing, private to their owner; existing ones keep their modes."""
+    folder: str = os.fspath(path)  # type: ignore[call-overload]
+    try:
+        os.mkdir(folder, 0o700)
+    except FileNotFoundError:
+        above = os.path.dirname(folder)
+        if above in ("", folder):
+            raise
+        make_private_folder(above)
+        make_private_folder(folder)
+    except FileExistsError:
+        if not os.path.isdir(folder):
+            raise
 
 
 def keep_owner(file: "int | os.PathLike[str]", old: os.stat_result) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from archive.attempts import attempts
 from archive.conftest import Store
 from tonnage.archive import EVERYTHING, Archive, Search, find, forget, histories, peaks_by_task, stats
+from tonnage.archive.stats import Waste
 from tonnage.jobs import Amounts, Attempt, Outcome, Resource
 
 
@@ -124,6 +125,50 @@ def test_stats_are_those_of_numpy(archive: Archive, store: Store) -> None:
     assert math.isclose(largest.waste.savings_byte_seconds, float((request - peaks[1:].max()) * seconds[1:].sum()))
     assert math.isclose(largest.waste.requested_byte_seconds, float(request * seconds[1:].sum()))
     assert (other.category, other.jobs, other.resources, other.waste) == ("nothing known", 1, {}, None)
+
+
+def _held(archive: Archive, store: Store, *made: Attempt) -> Waste:
+    """Return what attempts of one category waste, each of which ran for 10 seconds."""
+    store([replace(one, row=f"{number}", category="a") for number, one in enumerate(made)])
+    (found,) = stats(archive)
+    assert found.waste is not None
+    return found.waste
+
+
+def test_every_attempt_that_held_memory_counts_as_far_as_it_did_not_use_it(archive: Archive, store: Store) -> None:
+    asked, used = Amounts.of(memory=100), Amounts.of(memory=70, wall_time=10)
+    ends = [Attempt(requested=asked, used=used, outcome=outcome) for outcome in (None, *Outcome)]
+    late = Attempt(requested=asked, used=used, outcome=Outcome.EXHAUSTED, exhausted=Resource.WALL_TIME)
+    unknown = [
+        Attempt(requested=asked, used=Amounts.of(wall_time=10), outcome=Outcome.FAILED),
+        Attempt(requested=asked, used=Amounts.of(memory=70), outcome=Outcome.DONE),
+        Attempt(used=used, outcome=Outcome.DONE),
+    ]
+    waste = _held(archive, store, *ends, late, *unknown)
+    assert waste == Waste(len(ends) + 1, 300 * (len(ends) + 1), 1000 * (len(ends) + 1), 300 * (len(ends) + 1))
+
+
+def test_all_that_an_attempt_held_is_wasted_where_it_ran_out_of_memory(archive: Archive, store: Store) -> None:
+    asked, ran_out = Amounts.of(memory=100), {"outcome": Outcome.EXHAUSTED, "exhausted": Resource.MEMORY}
+    killed = [
+        Attempt(requested=asked, used=Amounts.of(memory=peak, wall_time=10), **ran_out)  # type: ignore[arg-type]
+        for peak in (1, 100, None)
+    ]
+    done = Attempt(requested=asked, used=Amounts.of(memory=80, wall_time=10), outcome=Outcome.DONE)
+    # What they would have needed is not known, so nothing can be said about savings.
+    assert _held(archive, store, *killed, done) == Waste(4, 3 * 1000 + 200, 4 * 1000, 200)
+
+
+def test_only_attempts_that_ran_out_of_memory_are_waste_without_savings(archive: Archive, store: Store) -> None:
+    used = Amounts.of(memory=1, wall_time=10)
+    lost = Attempt(requested=Amounts.of(memory=100), used=used, exhausted=Resource.MEMORY, outcome=Outcome.EXHAUSTED)
+    assert _held(archive, store, lost) == Waste(1, 1000, 1000, 0)
+
+
+def test_what_was_allocated_counts_before_what_was_requested(archive: Archive, store: Store) -> None:
+    used, many, few = Amounts.of(memory=70, wall_time=10), Amounts.of(memory=200), Amounts.of(memory=100)
+    made = [Attempt(requested=many, allocated=few, used=used), Attempt(requested=few, used=used)]
+    assert _held(archive, store, *made, Attempt(allocated=few, used=used)) == Waste(3, 900, 3000, 900)
 
 
 def test_all_that_is_read_belongs_together_though_others_write(archive: Archive, store: Store) -> None:

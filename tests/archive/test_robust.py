@@ -202,6 +202,7 @@ def test_a_read_only_archive_can_be_read_and_not_written(tmp_path: Path, log: Pa
         small = folder / "jobs.csv"
         small.write_text("category,memory\na,1\n")
         assert importing(small, url).wait() == 0
+        (folder / "archive.db").chmod(0o644)  # an archive is private unless its owner shares it
         other_user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *TONNAGE, "archive"]
         options = {"cwd": "/", "capture_output": True, "text": True}
         read = subprocess.run([*other_user, "query", "--archive", url, "--json"], check=False, **options)  # type: ignore[call-overload]

@@ -8,7 +8,7 @@ import pytest
 
 from tonnage.batch.programs import RefusalError
 from tonnage.batch.scheduler import RejectedError, Request, UnreachableError
-from tonnage.batch.slurm import Slurm
+from tonnage.batch.slurm import Slurm, SlurmOptions
 from tonnage.batch.slurm.client import Client
 from tonnage.errors import InputError, TonnageError
 
@@ -47,7 +47,7 @@ def test_a_machine_without_slurm_is_an_error_of_the_call(programs: Path) -> None
 def test_variables_that_change_what_programs_do_are_not_handed_on(
     programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("SLURM_JOB_ID", "SBATCH_PARTITION", "SQUEUE_FORMAT", "SACCT_FORMAT", "SLURM_CONF", "MINE"):
+    for name in ("SLURM_JOB_ID", "SBATCH_EXPORT", "SQUEUE_FORMAT", "SACCT_FORMAT", "SLURM_CONF", "MINE"):
         monkeypatch.setenv(name, "x")
     monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
     program(programs, "squeue", "env")
@@ -55,11 +55,24 @@ def test_variables_that_change_what_programs_do_are_not_handed_on(
     client = Client()
     asked = dict(line.split("=", 1) for line in client.run("squeue").splitlines())
     assert {"SLURM_CONF", "MINE", "SLURM_TIME_FORMAT"} < asked.keys()
-    assert asked.keys().isdisjoint({"SLURM_JOB_ID", "SBATCH_PARTITION", "SQUEUE_FORMAT", "SACCT_FORMAT"})
+    assert asked.keys().isdisjoint({"SLURM_JOB_ID", "SBATCH_EXPORT", "SQUEUE_FORMAT", "SACCT_FORMAT"})
     given = dict(line.split("=", 1) for line in client.submit().splitlines())
     assert given["LC_ALL"] == "de_DE.UTF-8"  # a job takes it over
     assert [name for name in given if name.startswith(("SLURM_", "SBATCH_"))] == ["SLURM_CONF"]
     assert client.calls == {"squeue": 1, "sbatch": 1}
+
+
+def test_jobs_inherit_who_pays_and_options_beat_that_for_tonnages_own(
+    programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task may call sbatch, too; and sbatch itself takes its variables for more than what a script says."""
+    monkeypatch.setenv("SBATCH_ACCOUNT", "lab")
+    monkeypatch.setenv("SBATCH_QOS", "")
+    program(programs, "sbatch", f'echo "$@" $SBATCH_ACCOUNT ${{SBATCH_QOS-none}} > {programs}/words; echo 7')
+    options = SlurmOptions(account="other", partition="main", qos="high")
+    Slurm(options).submit(request(programs), programs / "x")
+    given = (programs / "words").read_text().split()
+    assert given == ["--parsable", "--partition=main", "--account=other", "--qos=high", f"{programs}/x", "lab", "none"]
 
 
 @pytest.mark.parametrize(

@@ -238,7 +238,7 @@ def test_jobs_that_ran_out_are_counted_apart_and_found(run: Run) -> None:
     (one,) = facts(run("stats", "--json"))["categories"]
     assert one["exhausted"] == {"memory": 1, "wall_time": 1}
     assert (one["resources"]["memory"]["count"], one["resources"]["memory"]["p50"]) == (2, 75e6)
-    assert one["waste"]["jobs"] == 1  # of the others, need or run time is not known
+    assert one["waste"]["jobs"] == 3
     assert "ran out" in run("stats").stdout
     (job,) = facts(run("query", "--exhausted", "memory", "--json"))["attempts"]
     assert job["memory"] == 10**6

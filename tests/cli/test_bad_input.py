@@ -68,7 +68,7 @@ BAD: dict[str, bytes] = {
 _SHOW = """
 import os, resource, sys
 import tonnage.workflow
-from tonnage.cli import run
+from tonnage.cli import main
 
 for line in sys.stdin:
     child = os.fork()
@@ -80,7 +80,7 @@ for line in sys.stdin:
         with open("/proc/self/statm") as file:
             most = int(file.read().split()[0]) * resource.getpagesize() + (1 << 30)
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
-        sys.exit(run(["show", path, "--json"]))
+        sys.exit(main(["show", path, "--json"]))
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 

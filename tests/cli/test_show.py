@@ -18,7 +18,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 @pytest.fixture
 def tonnage(command_line: CommandLine) -> CommandLine:
     """Call ``tonnage`` on a terminal of 100 columns."""
-    command_line.environment["COLUMNS"] = "100"
+    command_line.variables["COLUMNS"] = "100"
     return command_line
 
 
@@ -84,7 +84,7 @@ def test_a_deep_workflow_is_folded_and_long_names_keep_their_ends(tonnage: Comma
     long = "NFCORE." * 12
     nodes = [f"SUBMIT-DESCRIPTION {long}ALIGN {{\n}}"] + [f"JOB n{n} {long}ALIGN" for n in range(1000)]
     path.write_text("\n".join(nodes + [f"PARENT n{n} CHILD n{n + 1}" for n in range(999)]) + "\n")
-    tonnage.environment["COLUMNS"] = "80"
+    tonnage.variables["COLUMNS"] = "80"
     output = tonnage("show", path).stdout
     assert "1 each" in output
     assert ".ALIGN " in output
@@ -199,7 +199,7 @@ def test_version_and_help(tonnage: CommandLine) -> None:
 
 
 def test_help_imports_nothing_heavy() -> None:
-    code = "import sys; from tonnage.cli import run; run(['--help']); print('LOADED', *sys.modules)"
+    code = "import sys; from tonnage.cli import main; main(['--help']); print('LOADED', *sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(result.stdout.split("LOADED")[1].split())
     assert not loaded & {"numpy", "numba", "rich", "yaml", "json", "tonnage.workflow", "sqlalchemy", "plotly"}

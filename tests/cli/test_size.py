@@ -325,7 +325,7 @@ def test_a_wrong_call_says_what_is_wrong_with_it(size: Call, jobs: str, words: l
 @pytest.mark.parametrize("verb", ["size", "replay size"])
 def test_help_answers_without_loading_what_sizing_needs(verb: str) -> None:
     code = (
-        f"import sys; from tonnage.cli import run; run({[*verb.split(), '--help']!r}); "
+        f"import sys; from tonnage.cli import main; main({[*verb.split(), '--help']!r}); "
         "print(sorted({'numpy', 'numba', 'sqlalchemy', 'rich'} & set(sys.modules)), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -8,18 +8,24 @@ from pathlib import Path
 
 from deadlines import HANGS
 from htcondor.pool import Pool
-from run.helping import TONNAGE, Begun, Place, check_archive, check_order
+from run.helping import TONNAGE, Begun, Place, check_archive, check_order, check_private
 from tonnage.jobs import Outcome
 from tonnage.run.journal import Reader
 from tonnage.run.rows import Row
 from tonnage.workflow import read
 
-__all__ = ["PoolPlace", "hungry"]
+__all__ = ["PoolPlace", "hungry", "shared"]
 
 
 def hungry(megabytes: int, output: str, seconds: float = 0.3) -> str:
     """Return a command that takes memory for a while, and writes a file."""
     program = f"x = bytearray({megabytes} * 10**6); import time; time.sleep({seconds})"
+    return f'python3 -c "{program}" && echo done > {output}'
+
+
+def shared(megabytes: int, output: str, seconds: float) -> str:
+    """Return a command whose four processes share memory: a pool that adds them up counts it four times."""
+    program = f"x = bytearray({megabytes} * 10**6); import os, time; os.fork(); os.fork(); time.sleep({seconds})"
     return f'python3 -c "{program}" && echo done > {output}'
 
 
@@ -67,6 +73,7 @@ class PoolPlace(Place):
             assert all(row.ended is not None for row in rows)
         check_order([row for row in rows if row.task in workflow.index], workflow)
         check_archive(self.archive, run)
+        check_private(run)
 
     def dag(self, number: int = 1) -> Path:
         """Return the folder of a DAG of the newest run."""

@@ -17,6 +17,7 @@ from tonnage.run.inside.cargo import LEDGER, Cargo
 from tonnage.run.inside.ledger import AttemptEnded, AttemptStarted, Bye, Entry, LedgerReader
 from tonnage.run.machines import Machine
 from tonnage.run.minders import Answer, Order, words_of
+from tonnage.whole import make_private_folder
 from tonnage.workflow import Task
 
 MACHINES = {"n1": Machine(4, 1e9, 1e9), "n2": Machine(2, 2e9, 1e9), "n3": Machine(4, 1e9, 1e9)}
@@ -31,7 +32,7 @@ class Errands:
         self.batch = folder / "batch" / "1"
         self.orders: list[Order] = []
         for path in (self.batch, folder / "logs"):
-            path.mkdir(parents=True)
+            make_private_folder(path)
 
     def add(self, script: str, **options: object) -> int:
         """Add an order, whose attempt is its element and 100 more."""
@@ -77,7 +78,7 @@ class BatchJob:
         self.run = self.folder / ".tonnage" / "runs" / "r"
         self.path = self.run / "batch" / str(self.number)
         for path in (self.path, self.run / "logs"):
-            path.mkdir(parents=True, exist_ok=True)
+            make_private_folder(path)
 
     @property
     def token(self) -> str:

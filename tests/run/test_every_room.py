@@ -1,6 +1,7 @@
 """A way through all rooms: a foreign log, clusters, sizes, an order, a run, the archive, a second run, a comparison."""
 
 import json
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -51,7 +52,7 @@ def call(command_line: CommandLine, tmp_path: Path) -> Call:
         done = subprocess.run(
             [sys.executable, "-m", "tonnage", *words],
             cwd=tmp_path,
-            env=command_line.environment,
+            env={**os.environ, **command_line.variables},
             capture_output=True,
             text=True,
             check=False,

@@ -380,6 +380,7 @@ def test_a_run_is_shown_stopped_and_refused_to_a_second_engine(place: Place) -> 
         run = place.runs()[0].id
         shown = json.loads(place.call("status", "--json").stdout)
         assert (shown["process"], len(shown["running"]), shown["finished"]) == (engine.pid, 1, False)
+        assert (shown["counts"]["running"], shown["counts"]["queued"], shown["counts"]["waiting"]) == (1, 0, 0)
         for options in ((), ("--new",)):
             second = place.call("run", "w.txt", *options)
             assert second.status == 2
@@ -556,10 +557,19 @@ def as_nobody(place: Place, *arguments: str) -> "subprocess.CompletedProcess[str
     return call(place.words(*arguments))
 
 
-def test_another_user_may_look_at_a_run_and_is_told_that_he_cannot_go_on(open_folder: Path) -> None:
+def test_another_user_may_look_at_a_run_only_where_its_owner_lets_him_and_never_goes_on_with_it(
+    open_folder: Path,
+) -> None:
     place = Place(open_folder)
     place.write("w.txt", "true\nfalse\n")
     assert place.call("run", "w.txt").status == 1
+    for run in ("last", str(place.runs()[0].path)):
+        refused = as_nobody(place, "status", run)
+        assert refused.returncode == 2
+        assert "cannot be read: Permission denied" in refused.stderr
+        assert "chmod -R go+rX .tonnage" in refused.stderr
+    assert "Permission denied" in as_nobody(place, "run", "w.txt").stderr
+    subprocess.run(["chmod", "-R", "go+rX", ".tonnage"], cwd=place.folder, check=True)
     shown = as_nobody(place, "status", "last")
     assert shown.returncode == 0, shown.stderr
     assert "1 of 2 tasks done" in shown.stdout

@@ -35,8 +35,8 @@ def empty_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def served(empty_server: Server) -> Server:
-    """A server over an empty archive in a file, asked by somebody who was never there."""
-    empty_server.client.cookies.clear()
+    """A server over an empty archive in a file; nobody has logged in yet."""
+    empty_server.stranger.cookies.clear()
     return empty_server
 
 

@@ -9,8 +9,14 @@ import tempfile
 import time
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 import httpx
+
+from tonnage.serve.access import COOKIE, cookie_value
+
+if TYPE_CHECKING:
+    from browsers import Watched
 
 __all__ = ["TOKEN", "Server"]
 
@@ -36,8 +42,10 @@ class Server:
             )
         self.archive = archive
         self.url = self._address()
-        self.client = httpx.Client(base_url=self.url, timeout=60)
         self.token = {"Authorization": f"Bearer {token}"}
+        self.client = httpx.Client(base_url=self.url, timeout=60, headers=self.token)
+        self.stranger = httpx.Client(base_url=self.url, timeout=60)
+        """Somebody who has no token, and may get a cookie."""
 
     def _address(self) -> str:
         for _ in range(600):
@@ -50,6 +58,11 @@ class Server:
         self.close()
         raise RuntimeError(self.log.read_text())
 
+    def let_in(self, watched: "Watched") -> None:
+        """Let a browser be logged in."""
+        cookie = {"name": COOKIE, "value": cookie_value(TOKEN), "url": self.url}
+        watched.context.add_cookies([cookie])  # type: ignore[list-item] # as playwright describes it
+
     def interrupt(self) -> int:
         """Press Ctrl-C, and return the exit status."""
         self.process.send_signal(signal.SIGINT)
@@ -61,8 +74,9 @@ class Server:
         self.process.wait(20)
 
     def close(self) -> None:
-        if hasattr(self, "client"):
+        if hasattr(self, "stranger"):
             self.client.close()
+            self.stranger.close()
         if self.process.poll() is None:
             self.process.terminate()
             try:

@@ -1,6 +1,9 @@
 """Who may do what, and what becomes of requests that nobody should send."""
 
 import asyncio
+import os
+import pty
+import re
 import socket
 import stat
 import subprocess
@@ -109,9 +112,9 @@ def test_more_names_can_be_allowed(tmp_path: Path) -> None:
         ({"Authorization": f"Bearer {TOKEN}"}, 303),
     ],
 )
-def test_who_writes_must_know_the_token(served: Server, headers: dict[str, str], status: int) -> None:
+def test_writing_needs_the_token(served: Server, headers: dict[str, str], status: int) -> None:
     encoded = {name.encode(): value.encode() for name, value in headers.items()}
-    answer = served.client.post("/logout", headers=encoded)
+    answer = served.stranger.post("/logout", headers=encoded)
     assert answer.status_code == status
     if status == 401:
         assert "token" in answer.json()["error"]
@@ -119,38 +122,82 @@ def test_who_writes_must_know_the_token(served: Server, headers: dict[str, str],
 
 
 def test_a_cookie_writes_only_from_our_own_pages(served: Server) -> None:
-    assert served.client.post("/login", data={"token": "no"}).status_code == 403
-    answer = served.client.post("/login", data={"token": TOKEN, "next": "/search?a=1"})
+    assert served.stranger.post("/login", data={"token": "no"}).status_code == 403
+    answer = served.stranger.post("/login", data={"token": TOKEN, "next": "/search?a=1"})
     assert (answer.status_code, answer.headers["location"]) == (303, "/search?a=1")
     assert "HttpOnly" in answer.headers["set-cookie"]
     assert TOKEN not in answer.headers["set-cookie"]
-    assert served.client.post("/logout").status_code == 403  # nobody says where it comes from
+    assert served.stranger.post("/logout").status_code == 403  # nobody says where it comes from
     for there in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example.org"}, {"Origin": "null"}):
-        assert served.client.post("/logout", headers=there).status_code == 403
+        assert served.stranger.post("/logout", headers=there).status_code == 403
     for here in ({"Sec-Fetch-Site": "same-origin"}, {"Origin": served.url}):
-        served.client.post("/login", data={"token": TOKEN})
-        assert served.client.post("/logout", headers=here).status_code == 303
+        served.stranger.post("/login", data={"token": TOKEN})
+        assert served.stranger.post("/logout", headers=here).status_code == 303
 
 
 @pytest.mark.parametrize("target", ["https://evil.example.org", "//evil.example.org", "/\\evil.example.org", "/a\n"])
 def test_logging_in_leads_nowhere_else(served: Server, target: str) -> None:
-    answer = served.client.post("/login", data={"token": TOKEN, "next": target})
+    answer = served.stranger.post("/login", data={"token": TOKEN, "next": target})
     assert answer.headers["location"] == "/"
 
 
-def test_a_private_server_shows_nothing_to_strangers(tmp_path: Path) -> None:
-    with Server(str(tmp_path / "a.db"), "--private", folder=tmp_path) as server:
-        for path in ("/api/health", "/openapi.json", "/docs", "/", "/search", "/api/attempts"):
-            answer = server.client.get(path)
-            assert answer.status_code == 401, path
-        page = server.client.get("/", headers={"Accept": "text/html"})
-        assert (page.status_code, page.headers["location"]) == (303, "/login?next=/")
-        assert server.client.get("/login").status_code == 200
-        assert server.client.get("/static/pages.css").status_code == 200
-        assert server.client.get("/api/health", headers=server.token).status_code == 200
-        server.client.post("/login", data={"token": TOKEN})
-        answer = server.client.get("/api/health")
-        assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-store")
+PATHS = ("/api/health", "/openapi.json", "/docs", "/", "/search", "/api/attempts", "/api/work/x", "/upload", "/runs")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_reading_needs_the_token_or_a_login(served: Server, path: str) -> None:
+    refused = served.stranger.get(path)
+    assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
+    assert served.stranger.get(path, headers={"Authorization": "Bearer wrong"}).status_code == 401
+    answer = served.client.get(path)
+    assert answer.status_code == (404 if path.endswith("/x") else 200)
+    assert answer.headers["cache-control"] == "no-store"
+    served.stranger.post("/login", data={"token": TOKEN})
+    assert served.stranger.get(path).status_code == answer.status_code
+
+
+def test_a_browser_that_is_not_logged_in_is_led_to_the_login_and_back(served: Server) -> None:
+    page = served.stranger.get("/search?category=a%26b&limit=5", headers={"Accept": "text/html"})
+    assert page.status_code == 303
+    login = served.stranger.get(page.headers["location"])
+    assert login.status_code == 200
+    assert 'value="/search?category=a%26b&amp;limit=5"' in login.text
+    script = served.stranger.get("/static/login.js")
+    assert (script.status_code, script.headers["cache-control"]) == (200, "no-cache")
+
+
+def test_a_run_at_its_start_and_a_comparison_need_the_token(served: Server) -> None:
+    for path, body in (("/api/past", {"workflow": "w"}), ("/api/replays", {"category": "x"})):
+        assert served.stranger.post(path, json=body).status_code == 401
+        assert served.client.post(path, json=body).status_code in (200, 202)
+
+
+def test_a_public_server_shows_everything_to_anyone_and_takes_nothing_without_the_token(tmp_path: Path) -> None:
+    with Server(str(tmp_path / "a.db"), "--public", folder=tmp_path) as server:
+        for path in PATHS:
+            assert server.stranger.get(path).status_code == (404 if path.endswith("/x") else 200)
+        assert server.stranger.post("/api/past", json={"workflow": "w"}).status_code == 200
+        for method, path in (("POST", "/api/attempts"), ("POST", "/api/uploads"), ("POST", "/api/replays")):
+            assert server.stranger.request(method, path, json={}).status_code == 401
+        assert server.stranger.delete("/api/work/x").status_code == 401
+        described = server.stranger.get("/openapi.json").json()["paths"]
+    needing = [path for path, calls in described.items() for one in calls.values() if one.get("security")]
+    assert needing == ["/api/attempts", "/api/replays", "/api/uploads", "/api/work/{id}"]
+
+
+def test_a_terminal_is_shown_a_link_that_logs_in_and_a_log_is_not(served: Server, tmp_path: Path) -> None:
+    assert TOKEN not in served.log.read_text()
+    (tmp_path / "token").write_text(TOKEN)
+    ours, theirs = pty.openpty()
+    words = ["serve", "--archive", str(tmp_path / "a.db"), "--port", "0", "--token-file", str(tmp_path / "token")]
+    with subprocess.Popen([sys.executable, "-m", "tonnage", *words], stdout=theirs) as server:
+        os.close(theirs)
+        said = ""
+        while "\n" not in said.partition("login#token=")[2]:
+            said += os.read(ours, 10_000).decode()
+        server.terminate()
+    os.close(ours)
+    assert re.search(rf"log in: http://127\.0\.0\.1:\d+/login#token={TOKEN}\s", said)
 
 
 def test_a_body_that_is_too_long_is_refused_however_it_comes(served: Server) -> None:

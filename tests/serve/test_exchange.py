@@ -124,7 +124,7 @@ def test_what_does_not_say_that_it_is_json_is_refused(served: Server) -> None:
 @pytest.mark.parametrize("token", [None, "Bearer wrong", "Basic abc", "Bearer"])
 def test_without_the_token_nothing_is_stored(url: str, server: Server, token: str | None) -> None:
     headers = {"Authorization": token} if token else {}
-    response = server.client.post("/api/attempts", json=body(one(1)), headers=headers)
+    response = server.stranger.post("/api/attempts", json=body(one(1)), headers=headers)
     assert response.status_code == 401
     assert "token" in response.json()["error"]
     assert stored(url) == []

@@ -24,6 +24,7 @@ PAGES = {
 
 def opened(browsers: Browsers, server: Server, path: str, **options: bool) -> Watched:
     watched = browsers.page(**options)
+    server.let_in(watched)
     watched.page.goto(server.url + path)
     watched.page.evaluate("window.sameVisit = true")
     return watched
@@ -68,6 +69,7 @@ def test_a_machine_that_is_typed_counts_and_a_wrong_one_is_explained(browsers: B
 
 def test_the_pages_work_without_scripts(browsers: Browsers, filled: Server) -> None:
     watched = browsers.page(java_script_enabled=False)
+    filled.let_in(watched)
     page = watched.page
     page.goto(f"{filled.url}/category?name=align")
     page.select_option("#strategy", "max-seen")
@@ -138,6 +140,30 @@ def test_a_wrong_token_is_said_in_the_page(browsers: Browsers, served: Server, t
     watched.page.locator("#problem").wait_for()
     assert "the token is wrong" in watched.page.locator("#problem").inner_text()
     watched.errors = [one for one in watched.errors if "401" not in one]
+
+
+def test_the_link_that_a_server_prints_logs_in_and_keeps_the_token_to_itself(
+    browsers: Browsers, filled: Server
+) -> None:
+    watched = browsers.page()
+    page = watched.page
+    page.goto(f"{filled.url}/login#token={TOKEN}")
+    page.get_by_role("heading", name="Categories").wait_for()
+    assert page.url == f"{filled.url}/"
+    page.go_back()
+    assert TOKEN not in page.url
+    assert not any(TOKEN in address.partition("#")[0] for address in watched.requests)
+    page.goto(f"{filled.url}/compare")
+    assert page.url == f"{filled.url}/compare"
+
+
+def test_a_person_without_a_link_logs_in_with_the_token(browsers: Browsers, filled: Server) -> None:
+    page = browsers.page(java_script_enabled=False).page
+    page.goto(f"{filled.url}/search?category=merge")
+    page.fill("#token", TOKEN)
+    page.get_by_role("button", name="Log in").click()
+    assert page.url == f"{filled.url}/search?category=merge"
+    assert "of 100 jobs" in page.locator("output").inner_text()
 
 
 def test_everything_is_reached_with_the_keyboard(browsers: Browsers, filled: Server) -> None:

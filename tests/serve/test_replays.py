@@ -53,5 +53,5 @@ def test_a_comparison_of_no_jobs_says_so(served: Server) -> None:
 
 def test_unknown_work_is_not_found_and_stopping_needs_the_token(served: Server) -> None:
     assert served.client.get("/api/work/nobody").status_code == 404
-    assert served.client.delete("/api/work/nobody").status_code == 401
+    assert served.stranger.delete("/api/work/nobody").status_code == 401
     assert served.client.delete("/api/work/nobody", headers=served.token).status_code == 404

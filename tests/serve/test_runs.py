@@ -56,6 +56,7 @@ def test_the_page_of_a_run_keeps_up_with_it_until_it_ends(
             until(lambda: place.runs() and len(place.rows()) == 3)
             id = place.runs()[0].id
             watched = browsers.page()
+            server.let_in(watched)
             page = watched.page
             page.goto(f"{server.url}/runs")
             page.get_by_role("link", name=id).click()
@@ -92,7 +93,9 @@ def test_the_report_of_a_run_is_downloaded_and_opens_without_a_network(
     server: Server, place: Place, browsers: Browsers, tmp_path: Path
 ) -> None:
     run = write_run(place.folder, [("a", "align")], [Try(0)], id="done-20231114-221320", finished="1")
-    page = browsers.page().page
+    watched = browsers.page()
+    server.let_in(watched)
+    page = watched.page
     page.goto(f"{server.url}/run?id={run.id}")
     with page.expect_download() as waiting:
         page.get_by_role("link", name="Download its report").click()
@@ -133,6 +136,7 @@ def test_a_run_that_only_the_archive_knows_has_a_page_and_a_report(server: Serve
     assert (facts["tasks"], facts["done"], facts["attempts"], facts["again"]) == (2, 2, 3, 1)
     assert facts["resources"]["memory"]["waste_fraction"] == pytest.approx(1 - 20 / 60)
     watched = browsers.page()
+    server.let_in(watched)
     watched.page.goto(f"{server.url}/runs")
     watched.page.get_by_label("A run in the archive").fill(run)
     watched.page.keyboard.press("Enter")
@@ -188,6 +192,7 @@ def test_a_phone_shows_the_page_of_a_run_without_scrolling_sideways(
 ) -> None:
     run = write_run(place.folder, [("a", "align")], [Try(0)], id="phone-20231114-221320", finished="1")
     watched = browsers.page(phone=True, dark=True)
+    server.let_in(watched)
     watched.page.goto(f"{server.url}/run?id={run.id}")
     watched.page.locator(".picture .main-svg").first.wait_for()
     assert not watched.scrolls_sideways()

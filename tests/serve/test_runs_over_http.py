@@ -82,7 +82,7 @@ def test_while_the_server_is_away_runs_go_by_what_they_know_and_the_next_one_sen
 
 
 @pytest.mark.parametrize(("token", "words"), [(None, "it wants a token"), (TOKEN[::-1], "the token is wrong (401)")])
-def test_who_may_not_write_is_told_why_still_learns_and_loses_nothing(
+def test_a_run_without_the_token_is_told_why_learns_nothing_and_loses_nothing(
     tmp_path: Path, token: str | None, words: str
 ) -> None:
     with Server(str(tmp_path / "a.db"), folder=tmp_path) as server:
@@ -90,24 +90,24 @@ def test_who_may_not_write_is_told_why_still_learns_and_loses_nothing(
         eve = User(tmp_path / "eve", server.url, token)
         said = eve.run()
         assert words in said.stderr
-        assert "TONNAGE_TOKEN" in said.stderr
-        assert "of 5 jobs" in said.stdout
-        said = eve.run()  # now something waits that cannot be sent
-        assert words in said.stderr
-        assert UNKNOWN not in said.stdout
+        assert "put the server's token into the variable TONNAGE_TOKEN, or into the file " in said.stderr
+        assert UNKNOWN in said.stdout
+        refused = eve.call("archive", "query")
+        assert (refused.status, words in refused.stderr, "TONNAGE_TOKEN" in refused.stderr) == (1, True, True)
         assert len(stored(server.archive)) == 5
         eve.knows(TOKEN)
         assert eve.call("archive", "send").status == 0
-        assert len(stored(server.archive)) == 15
+        assert len(stored(server.archive)) == 10
 
 
-def test_a_private_server_tells_strangers_nothing_and_their_runs_go_on(tmp_path: Path) -> None:
-    with Server(str(tmp_path / "a.db"), "--private", folder=tmp_path) as server:
-        ada, eve = User(tmp_path / "ada", server.url), User(tmp_path / "eve", server.url, None)
-        ada.run()
+def test_a_run_without_the_token_learns_from_a_public_server_and_keeps_what_it_measured(tmp_path: Path) -> None:
+    with Server(str(tmp_path / "a.db"), "--public", folder=tmp_path) as server:
+        User(tmp_path / "ada", server.url).run()
+        eve = User(tmp_path / "eve", server.url, None)
         said = eve.run()
         assert "it wants a token" in said.stderr
-        assert UNKNOWN in said.stdout
+        assert "of 5 jobs" in said.stdout
+        assert len(eve.waiting()) == 1
         assert len(stored(server.archive)) == 5
 
 
@@ -163,7 +163,10 @@ SEARCHES = [
 
 
 @pytest.mark.parametrize("search", SEARCHES)
-def test_a_search_over_a_server_finds_what_one_in_the_archive_finds(filled: Server, search: Search) -> None:
+def test_a_search_over_a_server_finds_what_one_in_the_archive_finds(
+    filled: Server, search: Search, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TONNAGE_TOKEN", TOKEN)
     found = list(find_at(filled.archive, search))
     assert list(find_at(filled.url, search)) == found
     assert found

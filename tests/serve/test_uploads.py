@@ -77,9 +77,9 @@ def test_nothing_is_stored_without_the_token(served: Server) -> None:
     with Archive.open(served.archive) as archive:
         before = archive.count()
     files = {"file": ("jobs.csv", _JOBS.encode())}
-    assert served.client.post("/api/uploads", files=files).status_code == 401
+    assert served.stranger.post("/api/uploads", files=files).status_code == 401
     wrong = {"Authorization": "Bearer wrong"}
-    assert served.client.post("/api/uploads", files=files, headers=wrong).status_code == 401
+    assert served.stranger.post("/api/uploads", files=files, headers=wrong).status_code == 401
     with Archive.open(served.archive) as archive:
         assert archive.count() == before
 

@@ -91,6 +91,9 @@ def missing(accounting: bool = False) -> str | None:
     return None
 
 
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full")  # which stand for GPUs
+
+
 class SlurmCluster:
     """One slurmctld, a slurmd for each node, and the munged that vouches for them; with accounting slurmdbd, too.
 
@@ -99,6 +102,8 @@ class SlurmCluster:
 
     With `cgroups` a job that takes too much memory ends as OUT_OF_MEMORY, where the machine allows it; nodes then have
     longer names, since groups are called after nodes and two clusters must not share any.
+
+    With `gpus` each node has as many, or says so: other devices stand for them.
     """
 
     def __init__(
@@ -111,6 +116,7 @@ class SlurmCluster:
         tmp_mib: int = 10000,
         accounting: bool = False,
         cgroups: bool = False,
+        gpus: int = 0,
         options: Mapping[str, str] = _NOTHING,
         partitions: Sequence[str] = ("main",),
     ) -> None:
@@ -118,6 +124,10 @@ class SlurmCluster:
         self.conf = self.folder / "slurm.conf"
         cores = f"CPUs={cpus} Sockets=1 CoresPerSocket={cpus} ThreadsPerCore=1"
         self._node = f"{cores} RealMemory={memory_mib} TmpDisk={tmp_mib} State=UNKNOWN"
+        if gpus:
+            self._node += f" Gres=gpu:{gpus}"
+            options = {"GresTypes": "gpu", **options}
+            (self.folder / "gres.conf").write_text(f"Name=gpu File={','.join(_DEVICES[:gpus])}\n")
         self._options = dict(options)
         self._partitions = partitions
         self._socket = self.folder / "munge.socket"

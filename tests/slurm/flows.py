@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 
 from deadlines import HANGS
-from run.helping import Begun, Place, check_archive, check_order
+from run.helping import Begun, Place, check_archive, check_order, check_private
 from slurm.cluster import SlurmCluster
 from slurm.daemons import wait_for
 from tonnage.errors import TonnageError
@@ -43,6 +43,7 @@ class Does:
     more: str = "true"
     category: str = ""
     request: Amounts = NOTHING_KNOWN
+    gpus: int = 0
 
     def task(self, name: str, parents: Sequence[str]) -> Task:
         """Return a task that fails unless what it depends on is there, and tells a witness when it runs."""
@@ -60,6 +61,7 @@ class Does:
             inputs=tuple(f"out/{parent}" for parent in parents),
             outputs=(f"out/{name}",),
             request=self.request,
+            gpus=self.gpus,
             expected=Amounts.of(wall_time=max(self.seconds, 0.1) + 0.5),
         )
 
@@ -195,6 +197,7 @@ class SlurmPlace(Place):
         assert all(job.ended is not None for job in self.jobs())
         check_order(rows, self.workflow)
         check_archive(self.archive, self.runs()[0])
+        check_private(self.runs()[0])
         self.check_witness(rows)
         self.check_nodes(rows)
         self.check_names()

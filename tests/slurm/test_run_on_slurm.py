@@ -1,7 +1,10 @@
 """Runs on a real Slurm come to their end, whatever happens on the way, and their journals tell what it was."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from run.helping import kill
 from slurm.cluster import SlurmCluster
@@ -13,6 +16,7 @@ EIGHT = [40, 40, 40, 40, 40, 40, 40, 15]
 HUNGRY = Does(0.1, 60, category="hungry", request=Amounts.of(memory=15e6))
 SLOW = Does(3, category="slow", request=Amounts.of(wall_time=2.0))
 GATES = ["lost", "cancelled", "away"]
+SlurmWith = Callable[..., SlurmCluster]
 
 
 def under_fire(place: SlurmPlace) -> None:
@@ -88,3 +92,36 @@ def test_tasks_that_travel_together(clear_slurm: SlurmCluster, tmp_path: Path) -
     clear_slurm.start_node(dead)
     place.check_all()
     check_growth(place)
+
+
+@pytest.mark.parametrize("pack", ["per-task", "one-job"])
+def test_the_account_of_the_environment_pays_unless_an_option_names_another(
+    clear_slurm: SlurmCluster, tmp_path: Path, pack: str
+) -> None:
+    place = SlurmPlace(tmp_path / "w", clear_slurm)
+    place.environment |= {"SBATCH_ACCOUNT": "lab", "SBATCH_TIMELIMIT": "7", "SBATCH_PARTITION": "main"}
+    place.flow([("a", [], Does(0, more="echo $SBATCH_ACCOUNT > account"))])
+    for words, account in (((), "lab"), (("--account=other", "--new"), "other")):
+        said = place.call("run", "--pack", pack, *words)
+        assert said.status == 0, said
+        show = ("scontrol", "--oneliner", "show", "job", str(place.jobs()[0].native))
+        job = dict(word.partition("=")[::2] for word in clear_slurm.command(*show).split())
+        assert (job["Account"], job["Partition"]) == (account, "main")
+        assert job["TimeLimit"] != "00:07:00"
+        assert (place.folder / "account").read_text() == "lab\n"  # for tasks that call sbatch themselves
+
+
+def test_tasks_that_ask_for_gpus_get_them_and_others_do_not(slurm_with: SlurmWith, tmp_path: Path) -> None:
+    place = SlurmPlace(tmp_path / "w", slurm_with(nodes=1, gpus=2))
+    asks, not_asks = Does(0, more="test $CUDA_VISIBLE_DEVICES = 0,1", gpus=2), Does(0, more="test -z $SLURM_JOB_GPUS")
+    place.flow([("a", [], asks), ("b", ["a"], not_asks)])
+    said = place.call("run")
+    assert said.status == 0, said
+
+
+def test_a_cluster_without_gpus_says_so(clear_slurm: SlurmCluster, tmp_path: Path) -> None:
+    place = SlurmPlace(tmp_path / "w", clear_slurm)
+    place.flow([("a", [], Does(0, gpus=1))])
+    said = place.call("run")
+    assert said.status == 1
+    assert "Invalid generic resource (gres) specification" in said.stdout

@@ -11,6 +11,7 @@ from tonnage.archive.schema import VERSION
 from tonnage.archive.store import Archive, stored_version, version_in
 from tonnage.archive.url import archive_url, shown
 from tonnage.errors import InputError, TonnageError
+from tonnage.whole import make_private_file
 
 __all__ = ["bring_up_to_date", "migrate", "upgrade"]
 
@@ -77,6 +78,8 @@ def _back_up(file: Path, version: str) -> None:
         copy = file.with_name(f"{file.name}.backup-{version}-{number}")
     temporary = copy.with_name(f".{copy.name}.part")
     try:
+        temporary.unlink(missing_ok=True)  # of an upgrade that was killed
+        make_private_file(temporary)
         with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(temporary)) as target:
             source.backup(target)
         temporary.rename(copy)

@@ -1,10 +1,10 @@
-"""What the jobs of each category use, and how much of what they asked for they waste."""
+"""What the jobs of each category use, and how much of the memory that they held they waste."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from sqlalchemy import case
+from sqlalchemy import case, func
 
 from tonnage.archive.reading import FloatArray, columns_by_group
 from tonnage.archive.schema import attempts
@@ -38,18 +38,23 @@ class ResourceStats:
 
 @dataclass(frozen=True, slots=True)
 class Waste:
-    """Memory that was asked for and not used, while the attempt ran."""
+    """Memory that attempts held and did not use while they ran, however they ended.
+
+    They held what they were allocated, or where that is not known what they requested. An attempt that ran out of
+    memory wastes all of it, as in the accounts of a run: what it did is lost.
+    """
 
     attempts: int
-    """Of how many attempts request, peak and run time are known."""
+    """How many are counted: those of which this and the run time are known, and the peak unless they ran out."""
     byte_seconds: float
     requested_byte_seconds: float
+    """What they held."""
     savings_byte_seconds: float
-    """What would have been saved had each asked for the largest peak of its category."""
+    """What would have been saved had each held the largest peak of its category; of those that ran out, nothing."""
 
     @property
     def fraction(self) -> float | None:
-        """The part of what was asked for that was not used."""
+        """The part of what they held that was not used."""
         return self.byte_seconds / self.requested_byte_seconds if self.requested_byte_seconds else None
 
     def facts(self) -> dict[str, object]:
@@ -88,14 +93,16 @@ class CategoryStats:
 def stats(archive: Archive, search: Search = EVERYTHING, *, by: str | None = "category") -> list[CategoryStats]:
     """Return the statistics of each category: those that waste most memory first, then the largest."""
     ran_out = case(*((attempts.c.exhausted == name.value, number) for number, name in enumerate(_USED)), else_=-1)
-    columns = [*(attempts.c[resource] for resource in _USED), attempts.c.requested_memory, ran_out]
+    held = func.coalesce(attempts.c.allocated_memory, attempts.c.requested_memory)
+    columns = [*(attempts.c[resource] for resource in _USED), held, ran_out]
     groups = columns_by_group(archive, columns, search, by=by)
-    names = (*_USED, "requested", "ran out")
+    names = (*_USED, "held", "ran out")
     found = [_category(name, dict(zip(names, table, strict=True))) for name, table in groups.items()]
     return sorted(found, key=lambda one: (-(one.waste.byte_seconds if one.waste else 0), -one.jobs, one.category))
 
 
 def _category(name: str, columns: dict[str, FloatArray]) -> CategoryStats:
+    waste = _waste(columns)
     exhausted = {}
     for number, resource in enumerate(_USED):
         ran_out = columns["ran out"] == number
@@ -103,9 +110,8 @@ def _category(name: str, columns: dict[str, FloatArray]) -> CategoryStats:
             exhausted[resource] = int(ran_out.sum())
             columns[resource] = np.where(ran_out, np.nan, columns[resource])
     spreads = {resource: _spread(columns[resource]) for resource in _USED}
-    waste = _waste(columns["requested"], columns[Resource.MEMORY], columns[Resource.WALL_TIME])
     known = {resource: spread for resource, spread in spreads.items() if spread is not None}
-    return CategoryStats(name, len(columns["requested"]), exhausted, known, waste)
+    return CategoryStats(name, len(columns["held"]), exhausted, known, waste)
 
 
 def _spread(values: FloatArray) -> ResourceStats | None:
@@ -119,11 +125,13 @@ def _spread(values: FloatArray) -> ResourceStats | None:
     return ResourceStats(len(known), float(p50), float(p95), largest, tuple(counts))
 
 
-def _waste(requested: FloatArray, used: FloatArray, seconds: FloatArray) -> Waste | None:
-    known = ~(np.isnan(requested) | np.isnan(used) | np.isnan(seconds))
+def _waste(columns: dict[str, FloatArray]) -> Waste | None:
+    lost = columns["ran out"] == _USED.index(Resource.MEMORY)
+    used = np.where(lost, 0, columns[Resource.MEMORY])
+    known = ~np.isnan(columns["held"] + used + columns[Resource.WALL_TIME])
     if not known.any():
         return None
-    asked, peaks, times = requested[known], used[known], seconds[known]
-    unused = np.maximum(asked - peaks, 0)
-    saved = np.maximum(asked - peaks.max(), 0)
-    return Waste(int(known.sum()), float(unused @ times), float(asked @ times), float(saved @ times))
+    held, peaks, times = columns["held"][known], used[known], columns[Resource.WALL_TIME][known]
+    unused = np.maximum(held - peaks, 0)
+    saved = np.where(lost[known], 0, np.maximum(held - peaks.max(), 0))
+    return Waste(int(known.sum()), float(unused @ times), float(held @ times), float(saved @ times))

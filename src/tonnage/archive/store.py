@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -15,6 +16,7 @@ from tonnage.archive.rows import Batch, clean
 from tonnage.archive.schema import METADATA, VERSION
 from tonnage.archive.url import archive_url, shown
 from tonnage.errors import InputError
+from tonnage.whole import make_private_file, make_private_folder
 
 __all__ = ["Archive", "stored_version", "version_in"]
 
@@ -116,7 +118,7 @@ class Archive:
         if self.on_sqlite:
             file = Path(str(self.engine.url.database))
             if create:
-                _make_folder(file.parent)
+                _make_file(file)
             elif not os.path.exists(file):  # noqa: PTH110 (unlike that of a Path, it never raises)
                 raise InputError("there is no archive", path=file, hint="tonnage archive import JOBS.csv makes one")
         found = self.version()
@@ -168,11 +170,14 @@ def version_in(connection: Connection) -> str | None:
     return None
 
 
-def _make_folder(folder: Path) -> None:
+def _make_file(file: Path) -> None:
+    """Make an empty file, private to its owner, if there is none; SQLite gives the files beside it the same mode."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(file.parent)
     except OSError as error:
-        raise InputError(f"the folder cannot be made: {error.strerror}", path=folder) from None
+        raise InputError(f"the folder cannot be made: {error.strerror}", path=file.parent) from None
+    with suppress(OSError):  # SQLite says best why it cannot be made
+        make_private_file(file)
 
 
 def _columns(table: Table) -> list[str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tonnage.archive.url import data_folder
 from tonnage.errors import InputError
+from tonnage.whole import make_private_folder
 
 __all__ = ["find_token", "make_token", "token_file"]
 
@@ -42,7 +43,7 @@ def _write(file: Path) -> None:
     """Make the file whole or not at all: who comes second finds the first one's token."""
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        make_private_folder(file.parent)
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w") as opened:
             opened.write(f"{secrets.token_urlsafe(32)}\n")

@@ -90,6 +90,7 @@ class Request:
     cores: int | None = None
     memory: float | None = None
     disk: float | None = None
+    gpus: int = 0
     seconds: float | None = None
     """None: as long as the cluster gives to jobs that do not say; infinite: without a limit."""
     avoided: tuple[str, ...] = ()

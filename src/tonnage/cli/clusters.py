@@ -1,12 +1,13 @@
 """Options that say to which cluster tasks are sent, and how."""
 
+import os
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.core import ParameterSource
 
-from tonnage.cli.options import gathered, with_options
+from tonnage.cli.options import gathered, printable, with_options
 from tonnage.errors import InputError
 from tonnage.written import pairs
 
@@ -94,19 +95,34 @@ def _whole(text: str, name: str) -> int:
 
 
 def slurm_of(partition: str | None, account: str | None, qos: str | None, more: tuple[str, ...]) -> "Slurm":
-    """Return Slurm, as a user wants to submit there."""
+    """Return Slurm, as a user wants to submit there; what no option says, sbatch's variables may."""
     from tonnage.batch.slurm import Slurm, SlurmOptions
 
-    return Slurm(SlurmOptions(partition=partition, account=account, qos=qos, extra=more))
+    chosen = {"partition": partition, "account": account, "qos": qos}
+    inherited = {name: _inherited(name) for name, value in chosen.items() if value is None}
+    return Slurm(SlurmOptions(**chosen | inherited, extra=more))
+
+
+def _inherited(option: str) -> str | None:
+    """Return what a variable of sbatch says, and tell the user that it counts here."""
+    variable = f"SBATCH_{option.upper()}"
+    value = os.environ.get(variable) or None
+    if value:
+        click.echo(printable(f"tonnage: {variable} is set: --{option}={value}"), err=True)
+    return value
 
 
 def slurm_options(command: Any) -> Any:  # noqa: ANN401 (click's decorators take and give any callable)
     """Add the options that say where and as whom a user submits to Slurm."""
     return with_options(
         command,
-        click.option("--partition", metavar="NAME", help="Partition of Slurm.  [default: the cluster's]"),
-        click.option("--account", metavar="NAME", help="Account of Slurm that pays.  [default: yours]"),
-        click.option("--qos", metavar="NAME", help="Quality of service of Slurm.  [default: yours]"),
+        click.option(
+            "--partition", metavar="NAME", help="Partition of Slurm.  [default: $SBATCH_PARTITION, else the cluster's]"
+        ),
+        click.option(
+            "--account", metavar="NAME", help="Account of Slurm that pays.  [default: $SBATCH_ACCOUNT, else yours]"
+        ),
+        click.option("--qos", metavar="NAME", help="Quality of service of Slurm.  [default: $SBATCH_QOS, else yours]"),
         click.option(
             "--sbatch-option",
             multiple=True,

@@ -129,7 +129,7 @@ def _jobs_command() -> click.Command:
         if Path(without_gz(output)).suffix.lower() != ".csv" and not output.is_relative_to("/dev"):
             raise InputError(f"a job log is a table; expected the ending .csv, not {output}")
         log = synthetic.generate(peaks, jobs, categories=categories, seed=seed, spread=spread)
-        write_whole(output, synthetic.render(log))
+        write_whole(output, synthetic.render(log), mode=0o666)
         click.echo(f"{output}: {len(log):,} jobs, {len(log.categories):,} categories", err=True)
 
     distributions = click.Choice(list(synthetic.PEAKS))

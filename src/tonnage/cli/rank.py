@@ -89,10 +89,10 @@ def rank(
         more: dict[str, object] = {"explanation": ranked.explanation()} if explain else {}
         print_json({**ranked.facts(), "files": files, **more})
         return
-    if not files and not in_place:
+    if ranked.names and not files and not in_place:
         ranked.print_order()
     click.echo(ranked.certificate(), err=bool(files) or in_place)
-    if explain:
+    if ranked.names and explain:
         ranked.print_explanation()
     if in_place and not files:
         click.echo(f"{printable(str(path))}: has these priorities already", err=True)
@@ -226,6 +226,9 @@ class _Ranked:
 
     def certificate(self) -> str:
         """Return how good the order is."""
+        if not self.names:
+            beside = ", ".join(f"the {one.kind} node {printable(one.task.name)}" for one in self.workflow.special)
+            return f"there are no jobs to rank, only {beside}" if beside else "there are no jobs to rank"
         name = self.method if self._best is None else f"best is {self._best.method}"
         said = f"{name}: {self.mean_eligible:,.1f} of {counted(len(self.workflow), 'job')} eligible on average"
         if self.bound is None:
@@ -256,7 +259,7 @@ class _Ranked:
         rows = csv.writer(text, lineterminator="\n")
         rows.writerow(["place", "task", "priority"])
         rows.writerows([place, name, self.priorities[name]] for place, name in enumerate(self.names, start=1))
-        write_whole(output, text.getvalue())
+        write_whole(output, text.getvalue(), mode=0o666)
 
     def explanation(self) -> "list[dict[str, object]]":
         """Return how the order came about, one fact a row: components, blocks or candidates."""

@@ -13,6 +13,7 @@ from tonnage.cli.strategies import STRATEGY_NAMES
 from tonnage.cli.tables import counted, print_table
 from tonnage.jobs import HOURS
 from tonnage.units import format_seconds
+from tonnage.whole import private_opener
 from tonnage.written import amounts, pairs
 
 if TYPE_CHECKING:
@@ -158,7 +159,8 @@ def _go(prepared: "Prepared", *, quiet: bool) -> "Result":
 
     progress = Progress.of(prepared.engine, time())
     # By line, so that it tells the last words of an engine that is killed.
-    with (prepared.folder.path / "run.log").open("a", buffering=1, encoding="utf-8", errors="replace") as log:
+    place = prepared.folder.path / "run.log"
+    with open(place, "a", buffering=1, encoding="utf-8", errors="replace", opener=private_opener) as log:
         live = on_terminal() and not quiet
         view = LiveView(progress, log=log) if live else PlainView(progress, quiet=quiet, log=log)
         with view:

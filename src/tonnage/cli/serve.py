@@ -1,8 +1,10 @@
 """``tonnage serve``: pages and a REST interface over an archive."""
 
+import sys
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 import click
 
@@ -30,9 +32,9 @@ __all__ = ["serve"]
     "--token-file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Who writes must know what stands here.  [default: $TONNAGE_TOKEN, else a file of yours]",
+    help="File with the token that clients must send.  [default: $TONNAGE_TOKEN, else a file of yours]",
 )
-@click.option("--private", is_flag=True, help="Who reads must know the token, too.")
+@click.option("--public", is_flag=True, help="Let anyone read; the token is still required for writes.")
 @click.option("--allow-host", multiple=True, metavar="NAME", help="A name that this server is called by; repeatable.")
 @click.option("-v", "--verbose", is_flag=True, help="Log every request.")
 def serve(
@@ -41,7 +43,7 @@ def serve(
     port: int,
     runs: tuple[Path, ...],
     token_file: Path | None,
-    private: bool,
+    public: bool,
     allow_host: tuple[str, ...],
     verbose: bool,
 ) -> None:
@@ -66,15 +68,17 @@ def serve(
         port=port,
         runs=runs or (Path.cwd(),),
         token=token,
-        private=private,
+        public=public,
         hosts=frozenset(name.lower() for name in allow_host),
     )
 
     def ready(address: str, archive: "Archive") -> None:
         click.echo(f"Tonnage serves {archive} at {address} until Ctrl-C")
-        click.echo(f"  who {'reads or ' if private else ''}writes needs the token in {place}")
+        if sys.stdout.isatty():  # a log keeps what it is told
+            click.echo(f"  log in: {address}login#{urlencode({'token': token})}")
+        click.echo(f"  the token is required for {'writes' if public else 'everything'}; it is in {place}")
         if not _is_loopback(host):
-            click.echo(f"  others can reach it, and {'need the token' if private else 'read everything'}", err=True)
+            click.echo(f"  others can reach it, and {'read everything' if public else 'need the token'}", err=True)
 
     run(settings, ready, verbose=verbose)
 

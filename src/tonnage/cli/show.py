@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from tonnage.jobs import Resource
     from tonnage.workflow import Task, Workflow
 
 __all__ = ["draw", "show"]
@@ -76,7 +75,8 @@ class _Category(NamedTuple):
     tasks: int
     seconds: Sequence[float]
     memory: Sequence[float]
-    requests: "dict[Resource, list[float]]"
+    requests: dict[str, list[float]]
+    """By the names of resources, gpus among them."""
 
     @property
     def total_seconds(self) -> float | None:
@@ -103,10 +103,12 @@ def _by_category(workflow: "Workflow") -> dict[str, _Category]:
 
 
 def _described(tasks: "list[Task]") -> _Category:
-    requests: dict[Resource, list[float]] = {}
+    requests: dict[str, list[float]] = {}
     for task in tasks:
         for resource, amount in task.request.known():
             requests.setdefault(resource, []).append(amount)
+        if task.gpus:
+            requests.setdefault("gpus", []).append(task.gpus)
     seconds = [time for task in tasks if (time := task.expected.wall_time) is not None]
     memory = [peak for task in tasks if (peak := task.expected.memory) is not None]
     return _Category(len(tasks), seconds, memory, requests)
@@ -258,11 +260,14 @@ def _requests(category: _Category) -> Iterator[str]:
     """Say what a category asks for: the range where its tasks differ, and how many ask where not all do."""
     for resource, amounts in category.requests.items():
         ends = " to ".join(dict.fromkeys(_amount(resource, value) for value in (min(amounts), max(amounts))))
-        name = resource.replace("_", " ") if resource != "cores" else "core" if ends == "1" else "cores"
+        one = {"cores": "core", "gpus": "GPU"}.get(resource)
+        name = resource.replace("_", " ") if one is None else one if ends == "1" else f"{one}s"
         some = "" if len(amounts) == category.tasks else f" ({len(amounts):,} of {category.tasks:,})"
         yield f"{ends} {name}{some}"
 
 
 def _amount(resource: str, value: float) -> str:
+    if resource == "gpus":
+        return f"{value:.0f}"
     # People ask in the units of their batch system, which are powers of 1024: say it as they did.
     return tables.amount(resource, value, binary=value % 2**20 == 0)

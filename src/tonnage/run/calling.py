@@ -54,9 +54,13 @@ def _pickled(value: object) -> bytes:
         return pickled
 
 
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
 def _write(path: str, data: bytes) -> None:
     beside = f"{path}.{os.getpid()}"
-    with open(beside, "wb") as file:
+    with open(beside, "wb", opener=_private) as file:
         file.write(data)
     os.replace(beside, path)
 

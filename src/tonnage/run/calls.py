@@ -13,6 +13,7 @@ from tonnage.errors import InputError
 from tonnage.run import calling
 from tonnage.run.events import Ended, Settled, State
 from tonnage.run.futures import TaskFailedError, failure
+from tonnage.whole import private_opener
 
 __all__ = ["Call", "category_of", "pickled"]
 
@@ -55,7 +56,8 @@ class Call:
 
     def write(self, data: bytes) -> None:
         """Let it wait."""
-        self.path.write_bytes(data)
+        with open(self.path, "wb", opener=private_opener) as file:
+            file.write(data)
 
     def collect(self, end: Ended, settled: Settled) -> Any:  # noqa: ANN401 (whatever the function returns)
         """Return what the function returned, or raise what it raised; afterwards the call is gone."""

@@ -10,6 +10,7 @@ from posixpath import basename, dirname, isabs, join, normpath
 
 from tonnage.errors import TonnageError
 from tonnage.run.folders import RunFolder
+from tonnage.whole import make_private_folder
 from tonnage.workflow import Task, Workflow
 from tonnage.workflow.shell import own_program
 
@@ -107,6 +108,7 @@ class Files:
             return home
         place = self._run.sandboxes / str(attempt)
         inside = place / (task.directory or ".")
+        make_private_folder(place)
         inside.mkdir(parents=True, exist_ok=True)
         program = own_program(task.command)
         for name in (*task.inputs, *([program] if program else [])):
@@ -157,7 +159,7 @@ class Files:
         if self._sandbox:
             place = self._run.sandboxes / str(attempt)
             if place.exists():
-                self._run.partial.mkdir(exist_ok=True)
+                make_private_folder(self._run.partial)
                 shutil.rmtree(self._run.partial / str(attempt), ignore_errors=True)
                 place.rename(self._run.partial / str(attempt))
         for name in task.outputs:
@@ -179,8 +181,10 @@ class Files:
         return sum(sizes) if sizes else None
 
     def _set_aside(self, path: Path, attempt: int, name: str) -> None:
-        target = self._run.partial / str(attempt) / normpath(name).replace("../", "").lstrip("/")
+        place = self._run.partial / str(attempt)
+        target = place / normpath(name).replace("../", "").lstrip("/")
         try:
+            make_private_folder(place)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.move(path, target)
         except OSError as error:

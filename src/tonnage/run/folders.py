@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tonnage.errors import InputError, TonnageError
-from tonnage.files import stem
+from tonnage.files import is_file, stem
+from tonnage.whole import make_private_folder
 
 __all__ = ["RUNS", "Holder", "Lock", "RunFolder", "choosing", "find_run", "new_run", "runs_of"]
 
@@ -90,7 +91,7 @@ class RunFolder:
         """Make the folders."""
         for folder in (self.path, self.logs):
             try:
-                folder.mkdir(parents=True, exist_ok=True)
+                make_private_folder(folder)
             except OSError as error:
                 raise TonnageError(f"{folder}: the folder of the run cannot be made: {error.strerror}") from None
 
@@ -120,7 +121,7 @@ class Lock:
     def __init__(self, folder: RunFolder) -> None:
         """Take the lock; waits a little for what is left of an engine that was killed."""
         try:
-            self.descriptor = os.open(folder.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self.descriptor = os.open(folder.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise TonnageError(f"{folder.path / 'lock'}: the run cannot be locked: {error.strerror}") from None
         deadline = time.monotonic() + _PATIENCE
@@ -152,7 +153,7 @@ def choosing(home: Path) -> Iterator[None]:
     """Let only one at a time look for a run to go on with, or begin one: two would begin the same workflow twice."""
     place = home / RUNS
     try:
-        place.mkdir(parents=True, exist_ok=True)
+        make_private_folder(place)
         descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
         raise TonnageError(f"{place}: the folder of the runs cannot be made: {error.strerror}") from None
@@ -170,7 +171,8 @@ def new_run(workflow: Path) -> RunFolder:
     for number in range(1, 1000):
         folder = RunFolder(parent / (name if number == 1 else f"{name}-{number}"))
         try:
-            folder.path.mkdir(parents=True)
+            make_private_folder(parent)
+            folder.path.mkdir(0o700)
         except FileExistsError:
             continue
         except OSError as error:
@@ -182,7 +184,11 @@ def new_run(workflow: Path) -> RunFolder:
 
 def runs_of(folder: Path) -> Iterator[RunFolder]:
     """Yield the runs whose workflows are in a folder, the newest first."""
-    found = [RunFolder(path.parent) for path in (folder.absolute() / RUNS).glob("*/journal.db")]
+    try:
+        places = list((folder.absolute() / RUNS).iterdir())
+    except OSError:
+        return  # there are none, or they are private to another user
+    found = [RunFolder(path) for path in places if is_file(path / "journal.db")]
     yield from sorted(found, key=_begun, reverse=True)
 
 
@@ -195,7 +201,7 @@ def _begun(run: RunFolder) -> tuple[str, int, str]:
 def find_run(text: str) -> RunFolder:
     """Return the run that a user names: its id, its path, or ``last``; ids are looked for here and further up."""
     path = Path(text)
-    if (path / "journal.db").is_file():
+    if is_file(path / "journal.db"):
         return RunFolder(path.absolute())
     here = Path.cwd()
     for folder in (here, *here.parents):
@@ -205,5 +211,20 @@ def find_run(text: str) -> RunFolder:
         for run in runs:
             if run.id == text:
                 return run
+    for place in (path, *(folder / RUNS for folder in (here, *here.parents))):
+        if _is_closed(place):
+            hint = "runs are private to the user who began them; chmod -R go+rX .tonnage opens them to others"
+            raise InputError("cannot be read: Permission denied", path=place, hint=hint)
     hint = "a run is a folder in .tonnage/runs beside its workflow; last is the newest"
     raise InputError(f'there is no run "{text}" here', hint=hint)
+
+
+def _is_closed(folder: Path) -> bool:
+    """Whether another user keeps a folder private."""
+    try:
+        os.scandir(folder).close()
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return False

@@ -8,7 +8,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from math import isnan
 from operator import attrgetter
@@ -20,6 +20,7 @@ from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import Decision, Resource
 from tonnage.run.events import Ended, Settled, Start, State
 from tonnage.run.rows import GIVEN, MEASURES, ROWS, Decisions, Row, row_of
+from tonnage.whole import make_private_file
 
 __all__ = ["Before", "Journal", "JournalError", "Reader"]
 
@@ -179,6 +180,8 @@ class Journal(Reader):
         """Open the journal, or make it; `durable` survives power loss too, `shared_disk` is a network's."""
         self.path = path
         try:
+            with suppress(OSError):  # SQLite says best why it cannot be made
+                make_private_file(path)
             self._connection = sqlite3.connect(path, isolation_level=None, timeout=30, check_same_thread=False)
             run = self._connection.execute
             run("PRAGMA journal_mode = " + ("DELETE" if shared_disk else "WAL"))
@@ -260,6 +263,10 @@ class Journal(Reader):
         """Note attempts that are about to start, or on a cluster to be submitted."""
         self._begin()
         self._execute_many(_INSERT_START, [self._start_row(start, now, submitted) for start in starts])
+
+    def runs(self, attempt: int, since: float) -> None:
+        """Note since when an attempt runs that was submitted: a moment later at least, whatever other clocks say."""
+        self.write("UPDATE attempts SET started = max(?, submitted + 0.001) WHERE id = ?", (since, attempt))
 
     def ended(self, end: Ended, settled: Settled) -> None:
         """Note the end of an attempt, and what becomes of its task."""

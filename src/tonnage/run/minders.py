@@ -20,6 +20,7 @@ from tonnage.jobs import Resource
 from tonnage.watch.inherited import forget_coerced_locale
 from tonnage.watch.order import MONITOR_KILLED, WORDS
 from tonnage.watch.pool import ENGINE_GONE, NUMBER, SLOTS, Inbox, frame
+from tonnage.whole import make_private_folder
 
 __all__ = ["Answer", "Minders", "Order", "Seen", "forget_words", "last_words", "words_of"]
 
@@ -190,7 +191,7 @@ class Minders:
         self._folder = folder.absolute()
         self._held = tuple(held)
         for name in (WORDS, SLOTS):
-            (self._folder / name).mkdir(parents=True, exist_ok=True)
+            make_private_folder(self._folder / name)
         self._epoll = select.epoll()
         self._others: set[int] = set()
         self._minders: dict[int, _Minder] = {}  # by the descriptors of their sockets

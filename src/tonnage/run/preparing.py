@@ -14,6 +14,7 @@ from tonnage.run.events import Carried, Rules
 from tonnage.run.files import Files
 from tonnage.run.machines import SHARED
 from tonnage.run.past import known_of, peaks_of_tasks, sized_by_density
+from tonnage.run.resuming import finals
 from tonnage.run.worlds import LocalWorld, World
 from tonnage.size import Plan
 from tonnage.size.learning import Learner, as_before
@@ -25,7 +26,9 @@ __all__ = [
     "Options",
     "PoolOptions",
     "Sizes",
+    "asking_for_gpus",
     "check_commands",
+    "check_gpus",
     "explained",
     "is_piped",
     "path_of",
@@ -164,6 +167,24 @@ def check_commands(workflow: Workflow) -> None:
         path = workflow.source.path if workflow.source else None
         some = f'{len(without):,} of {len(workflow):,} tasks, such as "{without[0]}", say no command'
         raise InputError(some, path=path, hint="tonnage replay run simulates workflows without commands")
+
+
+def check_gpus(workflow: Workflow, cluster: ClusterOptions | PoolOptions | None) -> None:
+    """Raise InputError where tasks ask for GPUs: only a batch system hands them out, to tasks that go alone."""
+    asking = asking_for_gpus(workflow)
+    if not asking or isinstance(cluster, PoolOptions) or (cluster is not None and cluster.pack == "per-task"):
+        return
+    problem, hint = "Tonnage cannot hand to it on this machine", "--on slurm and --on htcondor pass the request on"
+    if cluster is not None:
+        problem, hint = "Tonnage cannot hand to it in a packed batch job", "--pack per-task passes the request on"
+    path = workflow.source.path if workflow.source else None
+    raise InputError(f"{asking}, which {problem}", path=path, hint=hint)
+
+
+def asking_for_gpus(workflow: Workflow) -> str | None:
+    """Return in words which task asks for GPUs first; None where none does."""
+    tasks = [task for task in (*workflow.tasks, *finals(workflow)) if task.gpus]
+    return f'task "{tasks[0].name}" asks for {tasks[0].gpus} GPU{"s" * (tasks[0].gpus > 1)}' if tasks else None
 
 
 def path_of(workflow: Workflow) -> Path:

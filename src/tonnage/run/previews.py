@@ -21,7 +21,9 @@ from tonnage.run.preparing import (
     Options,
     PoolOptions,
     Sizes,
+    asking_for_gpus,
     check_commands,
+    check_gpus,
     explained,
     path_of,
     sizes_of,
@@ -71,6 +73,7 @@ class Outlook:
 def preview(workflow: Workflow, options: Options, say: Callable[[str], None]) -> Preview:
     """Return what a run would do at first, without touching anything."""
     check_commands(workflow)
+    check_gpus(workflow, options.cluster)
     with contact(options.archive) as opened:
         draft = _Draft(workflow, options, opened, say)
         found = explained(draft.sizes, draft.files, range(len(workflow)))
@@ -82,6 +85,9 @@ def outlook(workflow: Workflow, options: Options, strategies: Sequence[str], say
     from tonnage.batch import Cluster
     from tonnage.pack.trial import try_on
 
+    asking = asking_for_gpus(workflow)
+    if asking and set(strategies) != {"per-task"}:
+        say(f"{asking}: tonnage run passes that on with --pack per-task only")
     with contact(options.archive) as opened:
         draft = _Draft(workflow, options, opened, say)
         packing, world = draft.packing(strategies[0]), draft.cluster()
@@ -170,6 +176,10 @@ class _Draft:
         if not isinstance(self.world, PoolWorld):
             raise InputError("this is for pools")
         workflow, home = self.sizes.workflow, self.files.folder
+        last = finals(workflow)
+        left_out = f"# left out, since tonnage run starts it itself: {last[0].name}\n" if last else ""
+        if not len(workflow):
+            return left_out
         plan = Plan(
             workflow=workflow,
             engine=self.engine,
@@ -183,8 +193,6 @@ class _Draft:
         dag = plan.dag(folder, range(len(workflow)))
         write_dag(dag)
         command = shlex.join(submit_words(dag.path, f"tonnage-{workflow.name}", self.world.manner.most))
-        last = finals(workflow)
-        left_out = f"# left out, since tonnage run starts it itself: {last[0].name}\n" if last else ""
         return f"{left_out}cd {shlex.quote(str(home))} && {command}"
 
     def array_scripts(self) -> list[str]:

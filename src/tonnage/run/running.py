@@ -19,7 +19,17 @@ from tonnage.run.foreseen import foreseen
 from tonnage.run.journal import Journal
 from tonnage.run.local import Watcher
 from tonnage.run.past import peaks_of_tasks, remember, wanted_for
-from tonnage.run.preparing import Explained, Options, check_commands, explained, is_piped, path_of, sizes_of, world_of
+from tonnage.run.preparing import (
+    Explained,
+    Options,
+    check_commands,
+    check_gpus,
+    explained,
+    is_piped,
+    path_of,
+    sizes_of,
+    world_of,
+)
 from tonnage.run.queue import places_of
 from tonnage.run.resuming import finals, take_over
 from tonnage.run.state import facts_of, state_of
@@ -58,6 +68,7 @@ class Prepared:
         self.options = options
         self._say = say
         check_commands(workflow)
+        check_gpus(workflow, options.cluster)
         self.home = path_of(workflow).parent
         self.world = world_of(self.home, options, say)
         self.machine = self.world.machine

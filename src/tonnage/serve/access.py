@@ -1,7 +1,8 @@
 """Who may do what: the token, the cookie that stands for it, the names of the server, and what browsers are told.
 
-Whoever writes sends ``Authorization: Bearer TOKEN``, or is logged in with a cookie; since a browser sends cookies
-along with whatever another site makes it ask for, the cookie counts only for requests from our own pages.
+Clients send ``Authorization: Bearer TOKEN``, or are logged in with a cookie. Since a browser sends cookies along with
+whatever another site makes it ask for, the cookie writes only for requests from our own pages. A public server lets
+anyone read.
 """
 
 import hashlib
@@ -24,7 +25,7 @@ __all__ = ["COOKIE", "POLICY", "Access", "Guard", "cookie_value", "token_wanted"
 COOKIE = "tonnage"
 _READING = ("GET", "HEAD", "OPTIONS")
 _FOR_ALL = ("/login", "/static/")  # what one needs before one is logged in
-_QUESTIONS = ("/login", "/api/past", "/api/replays")  # asked with POST, but nothing is stored
+_QUESTIONS = ("/login", "/api/past")  # asked with POST, but nothing is stored or computed for long
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -101,8 +102,8 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
-                # Unless a route knows better: what is private stays out of shared stores.
-                headers.setdefault("Cache-Control", "no-store" if self._settings.private else "no-cache")
+                # Unless a route knows better: what needs the token is not kept by caches.
+                headers.setdefault("Cache-Control", "no-cache" if self._is_open(scope) else "no-store")
             await send(message)
 
         problem = self._wrong_host(scope) or _wrong_head(scope)
@@ -112,9 +113,8 @@ class Guard:
 
     async def _checked(self, scope: Scope, receive: Receive, send: Send) -> None:
         access = Access(self._settings, dict(scope["headers"]))
-        path, reading = str(scope["path"]), scope["method"] in _READING or scope["path"] in _QUESTIONS
-        free = path.startswith(_FOR_ALL) if self._settings.private else True
-        if access.by_token or (reading and (free or access.by_cookie)):
+        reading = scope["method"] in _READING or scope["path"] in _QUESTIONS
+        if access.by_token or (reading and (self._is_open(scope) or access.by_cookie)):
             return await self._app(scope, receive, send)
         if access.by_cookie and not access.named:
             if access.from_here:
@@ -122,11 +122,17 @@ class Guard:
             hint = "the browser says that another site asks; scripts send Authorization: Bearer TOKEN"
             return await refuse(scope, receive, send, 403, "only pages of this server may write", hint)
         if reading and wants_page(scope):
-            answer = RedirectResponse(f"/login?next={quote(path)}", 303)
+            query = scope["query_string"].decode("latin-1")
+            wanted = f"{scope['path']}?{query}" if query else str(scope["path"])
+            answer = RedirectResponse(f"/login?next={quote(wanted)}", 303)
             return await answer(scope, receive, send)
         error = "the token is wrong" if access.named else "the token is missing"
         hint = "send Authorization: Bearer TOKEN; the server said at its start where the token is"
         return await refuse(scope, receive, send, 401, error, hint, {"WWW-Authenticate": "Bearer"})
+
+    def _is_open(self, scope: Scope) -> bool:
+        """Whether anyone may read what is asked for."""
+        return self._settings.public or str(scope["path"]).startswith(_FOR_ALL)
 
     def _wrong_host(self, scope: Scope) -> tuple[int, str, str | None] | None:
         hosts = [value for name, value in scope["headers"] if name == b"host"]

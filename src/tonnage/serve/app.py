@@ -10,7 +10,7 @@ from tonnage import __version__
 from tonnage.archive import Archive
 from tonnage.archive.patience import shared
 from tonnage.serve import categories, documents, exchange, health, jobs, login, replays, runs, sizes, uploads, works
-from tonnage.serve.access import Guard
+from tonnage.serve.access import Guard, token_wanted
 from tonnage.serve.limits import Bounded
 from tonnage.serve.overview import Overview
 from tonnage.serve.problems import add_handlers
@@ -32,6 +32,7 @@ def make_app(settings: Settings, archive: Archive) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        dependencies=[] if settings.public else [token_wanted],
     )
     app.state.site = Site(settings, archive, Overview(archive))
     add_handlers(app)

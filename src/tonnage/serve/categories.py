@@ -73,7 +73,7 @@ class Spread(BaseModel):
 
 
 class Waste(BaseModel):
-    """Memory that was asked for and not used, in GB times hours."""
+    """Memory that jobs had and did not use, in GB times hours."""
 
     jobs: int
     gbh: float

@@ -1,13 +1,12 @@
 """The REST interface for people: ``/docs``, made from its OpenAPI description, without anybody else's scripts."""
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse
 
 from tonnage.serve.outlines import example, outline
 from tonnage.serve.pages import render
-from tonnage.serve.site import Site, site_of
 
 __all__ = ["router"]
 
@@ -17,21 +16,19 @@ _LIKELY = {"name": "align", "id": "ID", "file": "@jobs.csv"}
 
 
 @router.get("/docs", include_in_schema=False)
-def page(request: Request, site: Annotated[Site, Depends(site_of)]) -> HTMLResponse:
+def page(request: Request) -> HTMLResponse:
     """Show what the server answers to."""
     description = request.app.openapi()
     base = str(request.base_url).rstrip("/")
     calls = [
-        _call(description, base, method, path, said, site.settings.private)
+        _call(description, base, method, path, said)
         for path, methods in description["paths"].items()
         for method, said in methods.items()
     ]
     return HTMLResponse(render("docs.html", here="/docs", about=description["info"]["description"], calls=calls))
 
 
-def _call(
-    description: dict[str, Any], base: str, method: str, path: str, said: dict[str, Any], private: bool
-) -> dict[str, Any]:
+def _call(description: dict[str, Any], base: str, method: str, path: str, said: dict[str, Any]) -> dict[str, Any]:
     token = bool(said.get("security"))
     return {
         "anchor": f"{method}-{path.strip('/').replace('/', '-').replace('{', '').replace('}', '')}",
@@ -46,7 +43,7 @@ def _call(
             for kind, content in said.get("requestBody", {}).get("content", {}).items()
         ],
         "answers": [_answer(description, status, answer) for status, answer in said["responses"].items()],
-        "curl": _curl(description, base, method, path, said, token or private),
+        "curl": _curl(description, base, method, path, said, token),
     }
 
 
@@ -78,7 +75,7 @@ def _curl(description: dict[str, Any], base: str, method: str, path: str, said: 
     query = "&".join(f"{name}={_LIKELY.get(name, '...')}" for name in required)
     address = base + path.replace("{", "").replace("}", "").replace("/id", "/ID")
     words = ["curl", *([] if method == "get" else ["-X", method.upper()])]
-    words += ["-H", "'Authorization: Bearer TOKEN'"] if token else []
+    words += ["--oauth2-bearer", "TOKEN"] if token else []
     for kind, content in said.get("requestBody", {}).get("content", {}).items():
         if kind == "multipart/form-data":
             words += ["-F", "file=@jobs.csv"]

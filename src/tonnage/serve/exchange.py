@@ -107,7 +107,7 @@ def make_router() -> APIRouter:
         summary="What a run wants to know at its start",
         responses={
             200: {"content": {"application/x-ndjson": {"schema": {"type": "string"}}}, "description": "Records"},
-            **problems(400, 413, 415, 422, 503),
+            **problems(400, 401, 413, 415, 422, 503),
         },
         response_class=StreamingResponse,
         openapi_extra=_body(_WANTED),

@@ -49,7 +49,7 @@ def log_out() -> Response:
 
 
 def _page(site: Site, next: str, *, wrong: bool) -> str:
-    return render("login.html", private=site.settings.private, next=_own(next), wrong=wrong)
+    return render("login.html", public=site.settings.public, next=_own(next), wrong=wrong)
 
 
 def _own(path: str) -> str:

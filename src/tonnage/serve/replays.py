@@ -9,6 +9,7 @@ from starlette.responses import HTMLResponse
 from tonnage.archive import Search
 from tonnage.errors import InputError
 from tonnage.jobs import Resource
+from tonnage.serve.access import token_wanted
 from tonnage.serve.pages import render
 from tonnage.serve.problems import problems
 from tonnage.serve.replaying import MOST_JOBS, Comparison, compare
@@ -69,6 +70,7 @@ class Wanted(BaseModel):
     status_code=202,
     responses=problems(400, 401, 403, 413, 422, 429, 503),
     summary="Compare strategies on stored jobs",
+    dependencies=[token_wanted],
 )
 def begin(wanted: Wanted, site: _Site) -> Work:
     """Begin to play stored jobs to strategies; ``/api/work/ID`` says how far it is, and in the end what each costs."""

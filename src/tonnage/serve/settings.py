@@ -38,9 +38,9 @@ class Settings:
     runs: tuple[Path, ...] = ()
     """Folders in which runs are looked for."""
     token: str
-    """What who writes must know."""
-    private: bool = False
-    """Whether who reads must know it, too."""
+    """What clients must send to read or write."""
+    public: bool = False
+    """Whether anyone may read."""
     hosts: frozenset[str] = frozenset()
     """Names that the server is called by, beside its own."""
     limits: Limits = field(default_factory=Limits)

@@ -16,6 +16,7 @@ from tonnage.watch.inherited import fill_standard_streams, forget_coerced_locale
 from tonnage.watch.minder import CannotStartError, Minder, Outcome
 from tonnage.watch.order import MONITOR_KILLED, TERMINATED, WORDS, Outputs, answered, job_of, leave_words
 from tonnage.watch.record import parse
+from tonnage.whole import make_private_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def _order(batch: str, element: int) -> "dict[str, Any]":
 def _carry_out(order: "dict[str, Any]", run: str) -> int:
     """See to it that there is an answer to an order; one that has ended before is not carried out again."""
     words = os.path.join(run, WORDS)
-    os.makedirs(words, exist_ok=True)
+    make_private_folder(words)
     if os.path.exists(os.path.join(words, str(order["attempt"]))):
         return 0
     begun = time()

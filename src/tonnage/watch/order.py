@@ -7,7 +7,7 @@ import os
 
 from tonnage.watch.job import Job
 from tonnage.watch.record import render
-from tonnage.whole import WholeFile
+from tonnage.whole import WholeFile, make_private_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class _Output:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self.descriptor = os.open(path, _APPENDED, 0o666)
+        self.descriptor = os.open(path, _APPENDED, 0o600)
 
     def written(self) -> bool:
         """Whether a command has written anything."""
@@ -121,9 +121,9 @@ class _Output:
             os.rename(self._path, target)
         except OSError as error:
             place, note = refuge, f"{target}: {error.strerror}"
-            os.makedirs(os.path.dirname(refuge), exist_ok=True)
+            make_private_folder(os.path.dirname(refuge))
             os.rename(self._path, refuge)
-        new = os.open(self._path, _APPENDED, 0o666)
+        new = os.open(self._path, _APPENDED, 0o600)
         os.dup2(new, self.descriptor, inheritable=False)  # which stays the same for all commands
         os.close(new)
         return place, note

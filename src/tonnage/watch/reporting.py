@@ -10,7 +10,7 @@ from tonnage.watch.measure import Measurement
 from tonnage.watch.minder import Observer, Outcome
 from tonnage.watch.options import Request
 from tonnage.watch.record import render, summary
-from tonnage.whole import WholeFile
+from tonnage.whole import WholeFile, make_private_folder
 
 __all__ = ["Reporting", "say"]
 
@@ -120,7 +120,7 @@ def say(message: str) -> None:
 
 def _spooled(folder: str) -> WholeFile:
     try:
-        os.makedirs(folder, exist_ok=True)
+        make_private_folder(folder)
     except OSError as error:
         raise InputError(f"the folder cannot be made: {error.strerror}", path=folder) from None
     name = f"{os.uname().nodename}-{os.getpid()}-{os.urandom(8).hex()}.json"

@@ -13,7 +13,7 @@ from tonnage.errors import InputError
 from tonnage.files import Document
 from tonnage.jobs import Amounts
 from tonnage.workflow.model import Source, Task, Workflow, total_size
-from tonnage.workflow.pegasus_profiles import REDIRECTIONS, amounts_from_profiles
+from tonnage.workflow.pegasus_profiles import REDIRECTIONS, asked_in_profiles
 from tonnage.workflow.references import Links
 
 __all__ = ["read", "recognises"]
@@ -180,9 +180,9 @@ class _Builder:
 
     def _finish(self, job: _Job, element: str) -> None:
         task = job.task
-        request, seconds = amounts_from_profiles(job.profiles)
-        if task.expected.wall_time is None and seconds is not None:
-            task = replace(task, expected=Amounts.of(wall_time=seconds))
+        asked = asked_in_profiles(job.profiles)
+        if task.expected.wall_time is None and asked.seconds is not None:
+            task = replace(task, expected=Amounts.of(wall_time=asked.seconds))
         self._numbers[task.name] = len(self._tasks)
         self._tasks.append(
             replace(
@@ -191,7 +191,8 @@ class _Builder:
                 command=" ".join([task.category, *job.arguments, *job.redirections]) if element == "job" else None,
                 inputs=tuple(dict.fromkeys(job.inputs)),
                 outputs=tuple(dict.fromkeys(job.outputs)),
-                request=request,
+                request=asked.request,
+                gpus=asked.gpus,
                 input_bytes=total_size(job.sizes),
             )
         )

@@ -87,7 +87,7 @@ def write(workflow: Workflow, path: Path | str, format: str | None = None) -> No
     if format is not None and format not in WRITERS:
         raise InputError(f'"{format}" is not a format that can be written', hint=f"one of {', '.join(WRITERS)}")
     target = Path(path)
-    write_whole(target, WRITERS[format or format_of(target)].render(workflow))
+    write_whole(target, WRITERS[format or format_of(target)].render(workflow), mode=0o666)
 
 
 def format_of(path: Path) -> str:

@@ -14,7 +14,7 @@ from itertools import islice
 from tonnage import __version__
 from tonnage.errors import InputError
 from tonnage.files import Document
-from tonnage.workflow.makeflow_rules import Rule, amounts, enclosed, megabytes, note_for, rules_of, workflow_of
+from tonnage.workflow.makeflow_rules import Rule, amounts, enclosed, gpus, note_for, resources, rules_of, workflow_of
 from tonnage.workflow.makeflow_syntax import (
     MalformedError,
     as_command,
@@ -30,7 +30,8 @@ from tonnage.workflow.shell import one_line, several_lines
 
 __all__ = ["read", "recognises", "render"]
 
-_RESOURCES = frozenset(("CORES", "DISK", "MEMORY", "WALL_TIME"))
+_IN_DIRECTIVES = frozenset(("CORES", "DISK", "MEMORY", "WALL_TIME"))
+_RESOURCES = _IN_DIRECTIVES | {"GPUS"}
 _OTHER_SETTINGS = ("CATEGORY", "MODE", "MPI_PROCESSES")
 _DEFAULT = "default"
 # The most characters that variables may add to a file: each line could double what the line before has.
@@ -207,7 +208,7 @@ class _Reader:
     def _directive(self, line: str) -> None:
         (kind, *words), _ = as_words(line, self._value)
         match kind, words:
-            case ".MAKEFLOW", [name, value] if name in _RESOURCES:
+            case ".MAKEFLOW", [name, value] if name in _IN_DIRECTIVES:
                 if not _NUMBER.fullmatch(value):
                     raise MalformedError(f'{name} is "{value}"; expected a number')
                 self._set(name, value)
@@ -218,7 +219,7 @@ class _Reader:
             case ".UMBRELLA", _:
                 pass
             case _:
-                known = ", ".join(sorted((*_RESOURCES, *_OTHER_SETTINGS)))
+                known = ", ".join(sorted((*_IN_DIRECTIVES, *_OTHER_SETTINGS)))
                 raise MalformedError(
                     "the directive is none of Makeflow's", f".MAKEFLOW NAME value, NAME of {known}; .SIZE"
                 )
@@ -257,20 +258,22 @@ class _Reader:
         """Return the rules, once all lines are read."""
         if self._open is not None:
             raise self._document.error("the rule has no command", self._open.line)
-        return [
-            Rule(
-                command=draft.command,
-                inputs=draft.inputs,
-                outputs=draft.outputs,
-                category=draft.category,
-                request=amounts(self._request(draft)),
-                environment=draft.environment,
-                input_bytes=self._input_bytes(draft),
-                note=draft.note,
-                line=draft.line,
-            )
-            for draft in self._drafts
-        ]
+        return [self._finished(draft) for draft in self._drafts]
+
+    def _finished(self, draft: _Draft) -> Rule:
+        asked = self._request(draft)
+        return Rule(
+            command=draft.command,
+            inputs=draft.inputs,
+            outputs=draft.outputs,
+            category=draft.category,
+            request=amounts(asked),
+            gpus=gpus(asked),
+            environment=draft.environment,
+            input_bytes=self._input_bytes(draft),
+            note=draft.note,
+            line=draft.line,
+        )
 
     def _request(self, draft: _Draft) -> dict[str, float]:
         settings = (_DEFAULT, draft.category or _DEFAULT)
@@ -333,7 +336,7 @@ def _rule_lines(rule: Rule, task: Task) -> Iterator[str]:
     yield f"{_names(rule.outputs)}: {_names(rule.inputs)}" if rule.inputs else f"{_names(rule.outputs)}:"
     if rule.category is not None:
         yield f"@CATEGORY={escaped(rule.category)}"
-    for resource, amount in megabytes(rule.request).items():
+    for resource, amount in resources(rule).items():
         yield f"@{resource.upper()}={amount}"
     yield f"\t{command}"
 

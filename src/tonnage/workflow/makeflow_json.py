@@ -11,7 +11,7 @@ from tonnage.errors import InputError
 from tonnage.files import Document
 from tonnage.workflow.json_values import HALF_CHARACTER
 from tonnage.workflow.jx import JXError, evaluate
-from tonnage.workflow.makeflow_rules import LARGEST, Rule, amounts, megabytes, note_for, rules_of, workflow_of
+from tonnage.workflow.makeflow_rules import LARGEST, Rule, amounts, gpus, note_for, resources, rules_of, workflow_of
 from tonnage.workflow.model import Workflow
 
 __all__ = ["read", "recognises", "render"]
@@ -90,13 +90,15 @@ class _Reader:
         if not isinstance(entry, dict):
             raise self._document.error(f"{where} is not an object")
         named = self._text(entry, "category", where) or self._default
-        resources, environment = self._shared(named)
+        shared, environment = self._shared(named)
+        asked = shared | self._resources(entry, where)
         return Rule(
             command=self._command(entry, where),
             inputs=self._files(entry, "input", where),
             outputs=self._files(entry, "output", where),
             category=named,
-            request=amounts(resources | self._resources(entry, where)),
+            request=amounts(asked),
+            gpus=gpus(asked),
             environment=environment | self._environment(entry, where),
             note=self._note(entry, where),
         )
@@ -215,7 +217,7 @@ def _entries(workflow: Workflow) -> Iterator[Entry]:
             "inputs": rule.inputs,
             "outputs": rule.outputs,
             "category": rule.category,
-            "resources": {name.replace("_", "-"): amount for name, amount in megabytes(rule.request).items()},
+            "resources": {name.replace("_", "-"): amount for name, amount in resources(rule).items()},
             _NOTE: json.loads(extra) if extra else None,
         }
         yield {key: value for key, value in entry.items() if value}

@@ -23,7 +23,7 @@ from tonnage.workflow.notes import note, restored
 from tonnage.workflow.shell import executable
 from tonnage.workflow.text import named_after
 
-__all__ = ["LARGEST", "Rule", "amounts", "enclosed", "megabytes", "note_for", "rules_of", "workflow_of"]
+__all__ = ["LARGEST", "Rule", "amounts", "enclosed", "gpus", "note_for", "resources", "rules_of", "workflow_of"]
 
 # What cctools means by MB.
 _MEGABYTE = 2**20
@@ -50,6 +50,7 @@ class Rule:
     category: str | None = None
     """None where the file does not say."""
     request: Amounts = NOTHING_KNOWN
+    gpus: int = 0
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables to be exported, their values as words of the shell."""
     input_bytes: int | None = None
@@ -68,7 +69,17 @@ def amounts(values: Mapping[str, float]) -> Amounts:
     )
 
 
-def megabytes(request: Amounts) -> dict[str, int]:
+def gpus(values: Mapping[str, float]) -> int:
+    """Return how many GPUs are asked for."""
+    return math.ceil(values.get("gpus", 0))
+
+
+def resources(rule: Rule) -> dict[str, int]:
+    """Return what a rule asks for, by Makeflow's names and in its units."""
+    return _megabytes(rule.request) | ({"gpus": rule.gpus} if rule.gpus else {})
+
+
+def _megabytes(request: Amounts) -> dict[str, int]:
     """Return a request in whole cores, megabytes and seconds, rounded up: the opposite of `amounts`."""
     units = {"cores": 1, "memory": _MEGABYTE, "disk": _MEGABYTE, "wall_time": 1}
     rounded = {name: _rounded_up(getattr(request, name), unit) for name, unit in units.items()}
@@ -127,6 +138,7 @@ def _plain(rule: Rule, directory: str | None = None) -> Task:
         inputs=tuple(name for name in rule.inputs if not _MARKER.fullmatch(name)),
         outputs=outputs,
         request=rule.request,
+        gpus=rule.gpus,
         input_bytes=None if rule.input_bytes is None else Bytes(rule.input_bytes),
     )
     return replace(task, command=_exporting(rule.environment, command)) if rule.environment and command else task
@@ -163,7 +175,8 @@ def rules_of(workflow: Workflow) -> Iterator[tuple[Rule, Task]]:
                 inputs=files.inputs[number],
                 outputs=files.outputs[number],
                 category=task.category if task.category != inferred else None,
-                request=amounts(megabytes(task.request)),
+                request=amounts(_megabytes(task.request)),
+                gpus=task.gpus,
             ),
             task,
         )

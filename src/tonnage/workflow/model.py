@@ -41,6 +41,8 @@ class Task:
     priority: int | None = None
     directory: str | None = None
     """Where it runs, relative to the workflow file."""
+    gpus: int = 0
+    """How many GPUs it asks for; a batch system hands them out, Tonnage does not size them."""
 
 
 @dataclass(frozen=True, slots=True)

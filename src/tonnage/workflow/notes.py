@@ -13,6 +13,7 @@ __all__ = ["note", "restored"]
 _FIELDS = tuple(field.name for field in fields(Task))
 _AMOUNTS = {"request", "expected"}
 _FILES = {"inputs", "outputs"}
+_WHOLE = {"input_bytes", "priority", "gpus"}
 
 
 def note(task: Task, plain: Task) -> str | None:
@@ -42,8 +43,8 @@ def _from_json(name: str, value: Any) -> object:  # noqa: ANN401 (whatever the J
         return _amounts(name, value)
     if name in _FILES:
         return tuple(value) if isinstance(value, list) and all(isinstance(one, str) for one in value) else _refuse(name)
-    expected = int if name in ("input_bytes", "priority") else str
-    optional = name not in ("name", "category")
+    expected = int if name in _WHOLE else str
+    optional = name not in ("name", "category", "gpus")
     return value if isinstance(value, expected) or (value is None and optional) else _refuse(name)
 
 

@@ -8,7 +8,7 @@ from tonnage.files import Document
 from tonnage.jobs import Amounts
 from tonnage.units import Bytes
 from tonnage.workflow.model import Source, Task, Workflow, total_size
-from tonnage.workflow.pegasus_profiles import REDIRECTIONS, amounts_from_profiles
+from tonnage.workflow.pegasus_profiles import REDIRECTIONS, asked_in_profiles
 from tonnage.workflow.references import Links
 from tonnage.workflow.yaml_values import Value, load
 
@@ -72,7 +72,7 @@ def _task(job: Entry, number: int, document: Document) -> Task:
     words = ["null" if word is None else str(word) for word in arguments] if isinstance(arguments, Sequence) else []
     words += [f"{sign} {job[name]}" for name, sign in REDIRECTIONS.items() if isinstance(job.get(name), str)]
     inputs, outputs, size = _files(job, document)
-    request, seconds = amounts_from_profiles(dict(_profiles(job)))
+    asked = asked_in_profiles(dict(_profiles(job)))
     return Task(
         name=identity,
         # A sub-workflow is one task whose command only a Pegasus planner knows.
@@ -80,8 +80,9 @@ def _task(job: Entry, number: int, document: Document) -> Task:
         category=str(category),
         inputs=inputs,
         outputs=outputs,
-        request=request,
-        expected=Amounts.of(wall_time=_runtime(job, seconds)),
+        request=asked.request,
+        gpus=asked.gpus,
+        expected=Amounts.of(wall_time=_runtime(job, asked.seconds)),
         input_bytes=size,
     )
 

@@ -1,22 +1,34 @@
 """What both of Pegasus' formats say in the same words: profiles (what a job asks for) and redirections."""
 
+import math
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from tonnage.jobs import Amounts
 from tonnage.workflow.dagman import submit
 
-__all__ = ["REDIRECTIONS", "amounts_from_profiles"]
+__all__ = ["REDIRECTIONS", "Asked", "asked_in_profiles"]
 
 REDIRECTIONS = {"stdin": "<", "stdout": ">", "stderr": "2>"}
 """How a shell does what the element or key of this name says."""
 
 
-def amounts_from_profiles(profiles: Mapping[tuple[str, str], str]) -> tuple[Amounts, float | None]:
-    """Return what (namespace, key) profiles request, and the run time in seconds that they expect, where known.
+class Asked(NamedTuple):
+    """What profiles say about a job."""
+
+    request: Amounts
+    gpus: int
+    seconds: float | None
+    """The run time that they expect, where known."""
+
+
+def asked_in_profiles(profiles: Mapping[tuple[str, str], str]) -> Asked:
+    """Return what (namespace, key) profiles request and expect.
 
     Pegasus counts memory and diskspace in MB of 2^20 bytes; the condor namespace holds HTCondor's own settings.
     """
-    condor = submit.amounts({key: value for (namespace, key), value in profiles.items() if namespace == "condor"}, {})
+    settings = {key: value for (namespace, key), value in profiles.items() if namespace == "condor"}
+    condor = submit.amounts(settings, {})
 
     def pegasus(key: str) -> float | None:
         return submit.amount(profiles.get(("pegasus", key), ""), 1)
@@ -34,4 +46,5 @@ def amounts_from_profiles(profiles: Mapping[tuple[str, str], str]) -> tuple[Amou
         disk=condor.disk if disk is None else disk,
         wall_time=condor.wall_time if minutes is None else minutes * 60,
     )
-    return request, seconds
+    gpus = pegasus("gpus")
+    return Asked(request, submit.gpus(settings, {}) if gpus is None else math.ceil(gpus), seconds)

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from tonnage.archive.token import find_token
 from tonnage.archive.url import data_folder, remote_url
 from tonnage.errors import InputError
+from tonnage.whole import make_private_folder, private_opener
 
 __all__ = ["Server"]
 
@@ -61,8 +62,9 @@ class Server:
     def make_folder(self) -> Path:
         """Return its folder here, which nobody else may look into; made if need be."""
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            (self.folder / "url").write_text(f"{self.url}\n", encoding="utf-8")
+            make_private_folder(self.folder)
+            with open(self.folder / "url", "w", encoding="utf-8", opener=private_opener) as file:
+                file.write(f"{self.url}\n")
         except OSError as error:
             raise InputError(f"the folder cannot be made: {error.strerror}", path=self.folder) from None
         return self.folder

@@ -16,7 +16,7 @@ from tonnage.archive.remote.posting import Parcel, Patience, parcels, post
 from tonnage.archive.remote.server import Server
 from tonnage.archive.wire import parsed, text_of
 from tonnage.errors import InputError, TonnageError
-from tonnage.whole import WholeFile
+from tonnage.whole import WholeFile, make_private_folder
 
 __all__ = ["BusyError", "Sent", "Spool"]
 
@@ -53,7 +53,7 @@ class Spool:
         self.folder = server.make_folder() / "spool"
         self.refused = self.folder / "refused"
         try:
-            self.refused.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private_folder(self.refused)
         except OSError as error:
             raise InputError(f"the folder cannot be made: {error.strerror}", path=self.refused) from None
 

@@ -10,6 +10,8 @@ __all__ = ["Client"]
 
 _ADDRESSED = ("SLURM_CONF", "SLURM_CONF_SERVER")
 """Where the cluster is; all other variables change what programs do, print or submit."""
+_INHERITED = ("SBATCH_ACCOUNT", "SBATCH_PARTITION", "SBATCH_QOS")
+"""Where the user's jobs run and who pays for them; a task that calls sbatch itself needs them, too."""
 _MEANT_FOR_SLURM = re.compile(r"(SLURM|SBATCH|SRUN|SALLOC|SQUEUE|SINFO|SACCT|SACCTMGR|SCONTROL|SCANCEL)_\w*")
 _PLAIN = {"LC_ALL": "C", "SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0"}
 """Times in seconds since 1970, and lists of an array's elements in full."""
@@ -48,8 +50,9 @@ class Client(Programs):
         own = os.environ if environment is None else environment
         kept = {name: value for name, value in own.items() if not _MEANT_FOR_SLURM.fullmatch(name)}
         # A job takes over the environment of sbatch, which should be the user's.
-        self._theirs = kept | {name: own[name] for name in _ADDRESSED if name in own}
-        self._ours = self._theirs | _PLAIN
+        addressed = kept | {name: own[name] for name in _ADDRESSED if name in own}
+        self._theirs = addressed | {name: own[name] for name in _INHERITED if own.get(name)}
+        self._ours = addressed | _PLAIN
 
     def run(self, program: str, *words: str, stdin: str | None = None, seconds: float = SECONDS) -> str:
         """Run a program that only asks, and return what it printed."""

@@ -10,12 +10,12 @@ from shlex import join
 from tonnage.batch.scheduler import Request
 from tonnage.errors import InputError
 
-__all__ = ["SlurmOptions", "script"]
+__all__ = ["SlurmOptions", "placement", "script"]
 
 _MIB = 1 << 20
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _LONG = re.compile(r"--([a-z][a-z0-9-]*)(=.*)?", re.DOTALL)
-_INSTEAD = {"partition": "partition", "account": "account", "qos": "qos"}
+_INSTEAD = ("partition", "account", "qos")
 _OURS = frozenset(
     [
         *("array", "chdir", "cpus-per-task", "error", "exclusive", "export", "export-file", "input", "job-name"),
@@ -61,6 +61,11 @@ def _check(option: str) -> None:
         raise InputError(f"{option}: tonnage sets --{ours} itself", hint="give options that tell which nodes, say")
 
 
+def placement(options: SlurmOptions) -> list[str]:
+    """Return the options that say where a job runs and who pays for it, as far as the user chose."""
+    return [f"--{name}={value}" for name in _INSTEAD if (value := getattr(options, name)) is not None]
+
+
 def script(request: Request, options: SlurmOptions) -> str:
     """Return the script of a batch job, with its options."""
     lines = [f"#SBATCH {_quoted(option)}" for option in _options(request, options)]
@@ -71,9 +76,7 @@ def _options(request: Request, options: SlurmOptions) -> Iterator[str]:
     if not _NAME.fullmatch(request.name):
         raise InputError(f'"{request.name}" is no name of a batch job: letters, digits and ._- only')
     yield f"--job-name={request.name}"
-    for name in _INSTEAD:
-        if getattr(options, name) is not None:
-            yield f"--{name}={getattr(options, name)}"
+    yield from placement(options)
     yield f"--chdir={_path(request.folder)}"
     yield f"--output={_pattern(request)}"  # and standard error with it
     # A job that Slurm started again would do what is recorded as done, or as lost, already.
@@ -98,6 +101,8 @@ def _size(request: Request) -> Iterator[str]:
             yield f"--mem={_at_least_one(request.memory, _MIB)}M"
     if request.disk:
         yield f"--tmp={_at_least_one(request.disk, _MIB)}M"
+    if request.gpus:
+        yield f"--gres=gpu:{request.gpus}"
     if request.seconds is not None:
         yield "--time=UNLIMITED" if isinf(request.seconds) else f"--time={_at_least_one(request.seconds, 60)}"
 

@@ -18,7 +18,7 @@ from tonnage.batch.slurm.facts import Machine, Partition, machines, partitions, 
 from tonnage.batch.slurm.lists import chunks, shortened
 from tonnage.batch.slurm.markers import told
 from tonnage.batch.slurm.rights import check_rights, user_name
-from tonnage.batch.slurm.scripts import SlurmOptions, script
+from tonnage.batch.slurm.scripts import SlurmOptions, placement, script
 from tonnage.batch.snapshot import Snapshot
 from tonnage.errors import InputError
 from tonnage.jobs import Outcome
@@ -96,8 +96,10 @@ class Slurm:
 
         After an UnreachableError nobody knows whether it was: `find` does.
         """
+        # The script says the same, but there the user's SBATCH_* variables would beat it.
+        words = ("--parsable", *placement(self.options), str(script.absolute()))
         try:
-            printed = self._client.submit("--parsable", str(script.absolute()), held=held, seconds=_SUBMIT_SECONDS)
+            printed = self._client.submit(*words, held=held, seconds=_SUBMIT_SECONDS)
         except RefusalError as refusal:
             self._check_size(request)  # a job that is too large is no reason to try again
             raise refused(request.name, refusal.said) from None

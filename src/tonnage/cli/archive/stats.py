@@ -37,8 +37,10 @@ def command(url: str | None, search: "Search", by: str, resource: str, as_json: 
     """Print what the jobs of each category use.
 
     "known" is of how many jobs the use is known; those that ran out of the resource are counted apart. Categories that
-    waste most memory come first: what was asked for and not used, times the run time. "to save" is what would have been
-    saved had each job asked for the largest peak of its category.
+    waste most memory come first: what jobs were allocated, or else asked for, and did not use, times the run time. Jobs
+    count however they ended: those that failed, were cancelled or reached their time limit, too. A job that ran out of
+    memory wastes all that it had. "to save" is what would have been saved had each job asked for the largest peak of
+    its category.
 
     \b
     Example: tonnage archive stats --since 90d

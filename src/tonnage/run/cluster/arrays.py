@@ -222,7 +222,8 @@ class Arrays:
                 self._runs(attempt, look.started or time.time())
 
     def _runs(self, attempt: int, since: float) -> None:
-        self._desk.show(self._desk.engine.start_of(attempt), since)
+        if self._desk.show(self._desk.engine.start_of(attempt), since):
+            self._desk.journal.runs(attempt, since)
         array = self._of[attempt]
         if not array.runs:
             array.runs = True
@@ -316,6 +317,7 @@ def request_of(start: Start, task: Task, name: str, home: Path, folder: Path) ->
         cores=ceil(given.get(Resource.CORES, 1.0)),
         memory=None if memory is None else memory + MONITOR,
         disk=task.request.disk,
+        gpus=task.gpus,
         seconds=given.get(Resource.WALL_TIME, inf),
     )
 
@@ -325,7 +327,8 @@ def alike(starts: Sequence[Start], tasks: Sequence[Task], most: int) -> Iterator
     groups: dict[tuple[object, ...], list[Start]] = defaultdict(list)
     for start in starts:
         given = tuple((one.resource, one.amount) for one in start.decisions)
-        groups[given, tasks[start.task].request.disk].append(start)
+        task = tasks[start.task]
+        groups[given, task.request.disk, task.gpus].append(start)
     for group in groups.values():
         for place in range(0, len(group), most):
             yield group[place : place + most]

@@ -12,6 +12,7 @@ from tonnage.run.batch_jobs import BatchJob, BatchJobs
 from tonnage.run.clerk import Clerk
 from tonnage.run.files import Files
 from tonnage.run.folders import Lock, RunFolder
+from tonnage.whole import make_private_folder
 
 __all__ = ["OUTPUT", "RETRY", "SCRIPT", "SHARED_HINT", "Desk", "Sender"]
 
@@ -61,7 +62,7 @@ class Desk(Clerk):
     def place(self, job: int) -> Path:
         """Return the folder of a batch job, made if need be."""
         folder = self.folder.batches / str(job)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(folder)
         return folder
 
     def name(self, job: int) -> str:

@@ -322,5 +322,5 @@ class Agents:
 
 def _environment(ours: Mapping[str, str]) -> dict[str, str]:
     """Return our variables, without those that would tell srun what the options of the batch job were."""
-    unwanted = ("SLURM_", "SBATCH_", "SRUN_")
+    unwanted = ("SLURM_", "SRUN_")
     return {name: value for name, value in ours.items() if name in _SLURM or not name.startswith(unwanted)}

@@ -78,7 +78,7 @@ class Ledger:
         self._lines: list[str] = []
         self._decisions: dict[int, tuple[Decision, str]] = {}
         try:
-            self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             size = os.fstat(self._descriptor).st_size
             if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
                 self._lines.append("")  # whoever wrote the last line was killed: it stays by itself

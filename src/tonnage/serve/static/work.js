@@ -29,6 +29,7 @@ const Work = {
     try {
       const said = await response.json();
       if (!response.ok && !said.error) said.error = `the server answered ${response.status}`;
+      if (response.status === 401) said.hint = "log in at /login";
       return said;
     } catch {
       return { error: `the server answered ${response.status}` };

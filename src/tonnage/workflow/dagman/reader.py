@@ -290,6 +290,7 @@ class _Describer:
             inputs=submit.files(settings, settings, "transfer_input_files"),
             outputs=submit.files(settings, settings, "transfer_output_files"),
             request=request,
+            gpus=submit.gpus(settings, settings),
             priority=self._priority(node, scope),
             directory=folder_within(directory, submit.expand(settings.get("initialdir", ""), settings)) or None,
         )

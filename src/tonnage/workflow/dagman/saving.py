@@ -96,7 +96,7 @@ def _refuse_protected(path: Path) -> None:
 
 def _staged(file: NewFile, undo: ExitStack) -> WholeFile:
     """Write a file beside its place."""
-    whole = WholeFile(file.path)
+    whole = WholeFile(file.path, 0o666)
     undo.callback(whole.discard)
     whole.write(gzip.compress(file.data, mtime=0) if file.compressed else file.data)
     whole.complete()

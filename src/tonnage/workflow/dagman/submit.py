@@ -1,5 +1,6 @@
 """HTCondor submit descriptions: what a node runs and what it asks for."""
 
+import math
 import re
 import shlex
 from collections.abc import Iterator, Mapping
@@ -21,6 +22,7 @@ __all__ = [
     "command",
     "expand",
     "files",
+    "gpus",
     "oddities",
     "parse",
     "priority_from_macro",
@@ -40,6 +42,7 @@ _AMOUNT = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([kmgt]?)b?\s*$", re.IGNORECAS
 _PIECES = re.compile(r"('(?:[^']|'')*'?)|(\s+)|([^\s']+)")
 _LARGEST = 2.0**63
 _REQUESTS = ("request_cpus", "request_memory", "request_disk", "allowed_execute_duration")
+_GPUS = "request_gpus"
 _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 QUEUE = "queue"
@@ -278,6 +281,15 @@ def _amounts(cpus: str, memory: str, disk: str, seconds: str) -> Amounts:
     )
 
 
+def gpus(description: Description, macros: Mapping[str, str]) -> int:
+    """Return how many GPUs a description requests; where only a pool can evaluate it, one stands for them."""
+    text = expand(description.get(_GPUS, ""), macros)
+    if not text.strip():
+        return 0
+    count = amount(text, 1)
+    return 1 if count is None else math.ceil(count)
+
+
 def amount(text: str, default_unit: int) -> float | None:
     """Return a number with an optional unit (base 1024) in base units, or None where the text is something else."""
     found = _AMOUNT.match(text)
@@ -300,6 +312,8 @@ def oddities(description: Description, macros: Mapping[str, str], request: Amoun
     ):
         if requested is None and name in description and (value := expand(description[name], macros)):
             yield f"{name} = {value} is an expression that only a pool can evaluate: unknown"
+    if (value := expand(description.get(_GPUS, ""), macros)).strip() and amount(value, 1) is None:
+        yield f"{_GPUS} = {value} is an expression that only a pool can evaluate: taken as 1"
     if function := unsupported(description, macros):
         yield f"{function} in the command is a function that only condor_submit evaluates: command unknown"
     if CONDITION in description:

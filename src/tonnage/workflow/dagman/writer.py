@@ -29,6 +29,7 @@ _SETTINGS = {
     "cores": "request_cpus = $(cores)",
     "memory": "request_memory = $(memory)",
     "disk": "request_disk = $(disk)",
+    "gpus": "request_gpus = $(gpus)",
     "wall_time": "allowed_execute_duration = $(wall_time)",
     "inputs": "transfer_input_files = $(inputs)\n    preserve_relative_paths = true",
     "outputs": "transfer_output_files = $(outputs)",
@@ -104,6 +105,7 @@ def _variables(task: Task) -> dict[str, str]:
         "cores": None if request.cores is None else str(math.ceil(request.cores)),
         "memory": None if request.memory is None else with_unit(request.memory),
         "disk": None if request.disk is None else with_unit(request.disk),
+        "gpus": str(task.gpus) if task.gpus else None,
         "wall_time": None if request.wall_time is None else str(math.ceil(request.wall_time)),
         "inputs": file_list(task, task.inputs),
         "outputs": file_list(task, task.outputs),
@@ -155,6 +157,7 @@ def _as_read(task: Task, name: str, description: str, *, priority: int | None) -
             wall_time=None if request.wall_time is None else math.ceil(request.wall_time),
         ),
         priority=priority,
+        gpus=task.gpus,
         directory=str(PurePosixPath(task.directory)) if task.directory else None,
     )
 
