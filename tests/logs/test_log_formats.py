@@ -203,13 +203,14 @@ def test_damaged_logs_are_looked_at_without_trouble(name: str, text: str) -> Non
 
 
 @pytest.mark.parametrize("letter", list('{[ \n"<,|=x1('))
-def test_looking_at_a_long_text_takes_as_long_as_it_is(letter: str) -> None:
+@pytest.mark.parametrize("size", [10_000, pytest.param(2**17, marks=pytest.mark.long)])
+def test_looking_at_a_long_text_takes_as_long_as_it_is(letter: str, size: int) -> None:
     def look(letters: int) -> None:
         for text in (letter * letters, f'{{"memory": [{letter * letters}', f"memory,cores{letter * letters}"):
             for format in READERS.values():
                 format.recognises(text)
 
-    assert grows_linearly(look, 10_000)
+    assert grows_linearly(look, size)
 
 
 def read_whole(path: Path) -> tuple[str, Counter[str]]:

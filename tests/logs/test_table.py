@@ -441,14 +441,14 @@ def test_a_time_series_of_one_job_is_no_table_of_jobs(tmp_path: Path) -> None:
     assert refused(text) == "jobs.csv:1: is not a table of jobs: its rows are the moments of one job"
 
 
-@pytest.mark.parametrize("part", [" ", "(", "a ("])
-def test_an_odd_header_takes_as_long_as_it_is(part: str) -> None:
-    def read_header(letters: int) -> None:
-        text = f"a{part * letters}b,cores\n1,1\n"
+@pytest.mark.parametrize(("part", "parts"), [(" ", 12_500), ("(", 12_500), ("a (", 4_000)])
+def test_an_odd_header_takes_as_long_as_it_is(part: str, parts: int) -> None:
+    def read_header(parts: int) -> None:
+        text = f"a{part * parts}b,cores\n1,1\n"
         table.recognises(text)
         said(table, text)
 
-    assert grows_linearly(read_header, 4_000)
+    assert grows_linearly(read_header, parts)
 
 
 @given(st.sampled_from(sorted(PEAKS)), st.integers(1, 60), st.integers(0, 2**32), st.floats(0, 2))
