@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from deadlines import HANGS
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
@@ -57,7 +59,7 @@ class Browsers:
             **{"has_touch": phone, **options},
         )
         context.set_offline(offline)
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(1000 * HANGS)
         watched = Watched(context.new_page(), context)
         watched.page.on("console", lambda one: self._heard(watched, one.type, one.text))
         watched.page.on("pageerror", lambda error: watched.errors.append(f"exception: {error}"))
