@@ -10,11 +10,13 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
 
-from tonnage.cli import run
+import click
 
-__all__ = ["Call", "CommandLine", "Said"]
+from tonnage.cli import main, tonnage
 
-_OF_ITS_OWN = ("run", "serve", "watch")  # these change the process that they are in: signals, children, threads
+__all__ = ["NEED_A_PROCESS", "Call", "CommandLine", "Said", "verbs"]
+
+NEED_A_PROCESS = ("run", "serve", "watch")  # these change the process that they are in: signals, children, threads
 _HARMLESS = ("--help", "--dry-run")
 
 
@@ -48,13 +50,13 @@ class CommandLine:
     def __call__(self, *words: object, stdin: str | bytes = "", status: int | None = 0) -> Said:
         """Call a verb, and expect an exit status; None expects nothing."""
         texts = [str(word) for word in words]
-        assert texts[0] not in _OF_ITS_OWN or set(texts) & set(_HARMLESS), f"{texts[0]} needs a process of its own"
+        assert texts[0] not in NEED_A_PROCESS or set(texts) & set(_HARMLESS), f"{texts[0]} needs a process of its own"
         with ExitStack() as stack:
             given = stack.enter_context(_file(stdin.encode() if isinstance(stdin, str) else stdin))
             out, err = (stack.enter_context(_file()) for _ in range(2))
             stack.enter_context(_inside(self.folder, self.variables))
             with _streams(given, out, err):
-                found = run(texts)
+                found = main(texts)
             said = Said(found, _content(out), _content(err))
         assert "Traceback" not in said.stderr, said.stderr
         assert status is None or said.status == status, said.stderr
@@ -107,3 +109,12 @@ def _streams(*files: IO[bytes]) -> Iterator[None]:
         for number, descriptor in enumerate(kept):
             os.dup2(descriptor, number)
             os.close(descriptor)
+
+
+def verbs(command: click.Command = tonnage, name: str = "") -> list[tuple[str, click.Command]]:
+    """Return every verb by its name, those of groups by two names: ``archive import``."""
+    if not isinstance(command, click.Group):
+        return [(name, command)]
+    context = click.Context(command)
+    inner = [(one, command.get_command(context, one)) for one in command.list_commands(context)]
+    return [entry for one, verb in inner if verb for entry in verbs(verb, f"{name} {one}".strip())]

@@ -16,7 +16,18 @@ settings.register_profile("default", deadline=None, max_examples=20, suppress_he
 settings.register_profile("soak", parent=settings.get_profile("default"), max_examples=2000)
 settings.load_profile(os.environ.get("TONNAGE_HYPOTHESIS", "default"))
 
-__all__ = ["artefacts", "browsers", "chromium", "command_line", "data", "postgres", "slurm_programs", "tool", "url"]
+__all__ = [
+    "artefacts",
+    "browsers",
+    "chromium",
+    "command_line",
+    "data",
+    "one_core",
+    "postgres",
+    "slurm_programs",
+    "tool",
+    "url",
+]
 
 _HERE = Path(__file__).resolve().parent
 
@@ -34,6 +45,12 @@ def data() -> Path:
 def command_line(tmp_path: Path) -> CommandLine:
     """Call ``tonnage`` in a folder of the test's own, with an archive of its own."""
     return CommandLine(tmp_path, {"TONNAGE_ARCHIVE": str(tmp_path / "archive.db"), "TZ": "UTC"})
+
+
+@pytest.fixture
+def one_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let replays find one core: starting processes takes longer than what the tests replay."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
 
 
 @pytest.fixture(scope="session")

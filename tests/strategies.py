@@ -1,14 +1,21 @@
 """Random graphs, tasks and workflows for property tests."""
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from tonnage.jobs import Amounts, Decision, Resource
 from tonnage.units import Bytes
 from tonnage.workflow import SpecialTask, Task, Workflow
 
-__all__ = ["decisions", "edges", "graphs", "tasks", "workflows"]
+__all__ = ["decisions", "edges", "examples", "graphs", "tasks", "workflows"]
 
 Edge = tuple[int, int]
+
+
+def examples(number: int) -> settings:
+    """Try so many examples, and under a profile that tries more as many times more."""
+    usual = settings.get_profile("default").max_examples
+    return settings(max_examples=max(1, number * settings().max_examples // usual))
 
 
 @st.composite

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -10,7 +11,8 @@ from pathlib import Path
 import click
 import pytest
 
-from tonnage.cli import VERBS, tonnage
+from command_line import NEED_A_PROCESS, CommandLine, verbs
+from tonnage.cli import VERBS
 
 TOP = Path(__file__).resolve().parents[1]
 ELSEWHERE = ("slurm.md", "htcondor.md")  # what is done on a cluster or pool is tested beside those
@@ -24,25 +26,44 @@ def commands(page: Path) -> list[str]:
     return [line[2:] for line in found if line.startswith("$ ")]
 
 
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the examples."""
+    shutil.copytree(TOP / "examples", tmp_path / "examples")
+    return tmp_path
+
+
 @pytest.mark.parametrize(
     "page",
-    [page for page in PAGES if commands(page) and page.name not in ("slurm.md", "htcondor.md")],
+    [page for page in PAGES if commands(page) and page.name not in ELSEWHERE],
     ids=lambda page: page.name,
 )
-def test_the_commands_of_a_page_work_one_after_the_other(page: Path, tmp_path: Path) -> None:
-    shutil.copytree(TOP / "examples", tmp_path / "examples")
+def test_the_commands_of_a_page_work_one_after_the_other(
+    page: Path, folder: Path, command_line: CommandLine, one_core: None
+) -> None:
     for command in commands(page):
-        run(["bash", "-c", command], tmp_path)
+        if words := plain_words(command):
+            command_line(*words)
+        else:
+            run(["bash", "-c", command], folder)
+
+
+def plain_words(command: str) -> list[str]:
+    """Return the words of a call of ``tonnage`` that needs neither a shell nor a process of its own, else nothing."""
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    program, *words = lexer
+    of_a_shell = any(not set(word) - set("();<>|&") for word in words)
+    return words if program == "tonnage" and words[0] not in NEED_A_PROCESS and not of_a_shell else []
 
 
 PROGRAMS = _PROGRAM.findall((TOP / "docs" / "python.md").read_text())  # other pages show pieces of programs
 
 
 @pytest.mark.parametrize("text", PROGRAMS, ids=range(len(PROGRAMS)))
-def test_the_programs_of_the_page_on_python_work(text: str, tmp_path: Path) -> None:
-    shutil.copytree(TOP / "examples", tmp_path / "examples")
-    (tmp_path / "program.py").write_text(text)
-    run([sys.executable, "program.py"], tmp_path)
+def test_the_programs_of_the_page_on_python_work(text: str, folder: Path) -> None:
+    (folder / "program.py").write_text(text)
+    run([sys.executable, "program.py"], folder)
 
 
 def run(command: list[str], folder: Path) -> None:
@@ -55,15 +76,7 @@ def run(command: list[str], folder: Path) -> None:
     assert result.returncode == 0, f"{command[-1]}\n{result.stderr}"
 
 
-def verbs(command: click.Command, name: str) -> list[tuple[str, click.Command]]:
-    if not isinstance(command, click.Group):
-        return [(name, command)]
-    context = click.Context(command)
-    inner = [(one, command.get_command(context, one)) for one in command.list_commands(context)]
-    return [entry for one, verb in inner if verb for entry in verbs(verb, f"{name} {one}".strip())]
-
-
-ALL = verbs(tonnage, "")
+ALL = verbs()
 
 
 @pytest.mark.parametrize(("name", "verb"), ALL, ids=[name for name, _ in ALL])

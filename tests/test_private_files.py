@@ -18,7 +18,7 @@ from tonnage.archive.remote.server import Server
 from tonnage.archive.remote.spool import Spool
 from tonnage.archive.token import make_token
 from tonnage.batch.htcondor.dag import Dag, Order, write_dag
-from tonnage.cli import run as tonnage
+from tonnage.cli import main as tonnage
 from tonnage.run.executor import Executor
 from tonnage.run.pool.nodes import write_nodes
 from tonnage.run.pool.post import main as post
@@ -129,7 +129,7 @@ def write_for_htcondor() -> None:
     assert os.access(folder / "task.sh", os.X_OK)
     work = [str(folder / "task.sh"), str(folder / "monitor.pyz"), f"{folder}/summaries/0.7", f"{folder}/partial/0.7"]
     script = f"echo secret; touch bad; {OWN}; (cd {Path.cwd()}; {SEEN}); exit 1"
-    assert subprocess.run([*work, "0", script, "bad"], check=False).returncode == 1
+    assert subprocess.run([*work, script, "bad"], check=False).returncode == 1
     check_what_was_seen()
     (folder / "partial" / "0.7" / "bad").unlink()
 

@@ -16,17 +16,16 @@ from typing import Self
 
 from command_line import Said
 from deadlines import HANGS
-from tonnage.cli import run
+from tonnage.cli import main
 
 __all__ = ["Warm", "context"]
 
 context = get_context("forkserver")
-# Not tonnage.cli.run, which would take the place of the function of this name; nor our own modules, which the server
-# does not find.
+# Not our own modules, which the server does not find.
 context.set_forkserver_preload(
     [
         *("pytest", "alembic.command", "psycopg", "sqlalchemy.dialects.postgresql.psycopg"),
-        *(f"tonnage.cli.{verb}" for verb in ("archive.imports", "archive.send", "serve", "size", "views")),
+        *(f"tonnage.cli.{verb}" for verb in ("archive.imports", "archive.send", "run", "serve", "size")),
         *(f"tonnage.{room}" for room in ("archive.remote", "logs.formats", "run.running", "serve.server", "size")),
     ]
 )
@@ -123,7 +122,7 @@ def _call(
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 (open until the process ends)
     sys.stdout, sys.stderr = (open(number, "w", encoding="utf-8", closefd=False) for number in (1, 2))  # noqa: SIM115
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    status = run(words)
+    status = main(words)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)

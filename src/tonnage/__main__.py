@@ -9,7 +9,7 @@ def main() -> None:
     """Run the command line and leave with its exit status."""
     if sys.argv[1:2] == ["watch"]:
         _watch()
-    from tonnage.cli import run
+    from tonnage.cli import main as run
 
     sys.exit(run(sys.argv[1:]))
 

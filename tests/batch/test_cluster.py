@@ -127,12 +127,15 @@ def test_starts_are_those_of_brute_force(
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("requests", REQUESTS)
-def test_starts_of_the_first_jobs_of_kth_are_those_of_brute_force(data: Path, requests: str, policy: str) -> None:
+@pytest.mark.parametrize("jobs", [400, pytest.param(2000, marks=pytest.mark.long)])
+def test_starts_of_the_first_jobs_of_kth_are_those_of_brute_force(
+    data: Path, requests: str, policy: str, jobs: int
+) -> None:
     # EASY makes its plan anew at every event, which takes the plain reference long.
-    log = Workload.load(data / "queues" / "kth-sp2.swf.gz").head(2000 if policy == "easy" else 5000)
-    jobs = jobs_of(log, requests)
-    Reference(log.machine_nodes, jobs, easy=policy == "easy").advance(FOREVER)
-    assert replay(log, requests=requests, policy=policy).tolist() == [job.start for job in jobs]
+    log = Workload.load(data / "queues" / "kth-sp2.swf.gz").head(jobs if policy == "easy" else 2 * jobs + jobs // 2)
+    expected = jobs_of(log, requests)
+    Reference(log.machine_nodes, expected, easy=policy == "easy").advance(FOREVER)
+    assert replay(log, requests=requests, policy=policy).tolist() == [job.start for job in expected]
 
 
 def most_used(log: Workload, starts: np.ndarray[Any, Any]) -> int:
@@ -144,7 +147,7 @@ def most_used(log: Workload, starts: np.ndarray[Any, Any]) -> int:
 
 @pytest.mark.parametrize("contiguous", [False, True])
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("name", ["kth-sp2", "sdsc-sp2", "hpc2n-part"])
+@pytest.mark.parametrize("name", ["hpc2n-part", "kth-sp2", pytest.param("sdsc-sp2", marks=pytest.mark.long)])
 def test_no_real_log_uses_more_nodes_than_there_are(data: Path, name: str, policy: str, contiguous: bool) -> None:
     log = Workload.load(data / "queues" / f"{name}.swf.gz")
     for requests in REQUESTS:

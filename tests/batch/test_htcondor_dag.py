@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from htcondor import dag as htcondor_dag
 from htcondor.dag import read_dag
-from htcondor.description import environment, expanded, words
+from htcondor.description import environment, evaluated, expanded, words
 from tonnage.batch.htcondor import HTCondor
 from tonnage.batch.htcondor.dag import MONITOR, Dag, Node, Order, write_dag
 from tonnage.errors import InputError
@@ -27,20 +28,27 @@ htcondor2 = pytest.importorskip("htcondor2", reason="the package htcondor is not
 MIB = 2**20
 
 
-def decided(memory: Sequence[float]) -> tuple[Decision, ...]:
-    ladders = {Resource.CORES: (1.5,), Resource.MEMORY: tuple(memory), Resource.DISK: (1e6,)}
+def decided(memory: Sequence[float], disk: Sequence[float] = (1e6,)) -> tuple[Decision, ...]:
+    ladders = {Resource.CORES: (1.5,), Resource.MEMORY: tuple(memory), Resource.DISK: tuple(disk)}
     return tuple(
         Decision(resource=resource, ladder=ladder, strategy="test", samples=1, reason="a test")
         for resource, ladder in ladders.items()
     )
 
 
-def made(folder: Path, workflow: Workflow, **options: object) -> tuple[Dag, list[Node]]:
+def made(
+    folder: Path,
+    workflow: Workflow,
+    *,
+    more_memory: Sequence[float] = (4e8, 2e9),
+    disk: Sequence[float] = (1e6,),
+    **options: object,
+) -> tuple[Dag, list[Node]]:
     """Write the DAG of a workflow, each task with an order of its own."""
     order = rank(workflow, "prio").tolist()
     place = {task: number for number, task in enumerate(order)}
     orders = [
-        Order(task, decided((1e8 + number, 4e8, 2e9)), len(workflow) - place[number])
+        Order(task, decided((1e8 + number, *more_memory), disk), len(workflow) - place[number])
         for number, task in enumerate(workflow.tasks)
     ]
     children = [workflow.graph.children_of(number).tolist() for number in range(len(workflow))]
@@ -61,6 +69,12 @@ def with_commands(workflow: Workflow) -> Workflow:
     return Workflow.build(workflow.name, tasks, (workflow.graph.edge_parents(), workflow.graph.child))
 
 
+def commands_of(node: htcondor_dag.Node, retry: int = 0) -> dict[str, str]:
+    """Return the submit commands of a node as HTCondor's own library sees them, at the first try or a later one."""
+    variables = [replace(one, value=one.value.replace("$(RETRY)", str(retry))) for one in node.variables]
+    return expanded(Path(node.description).read_text(), variables, cluster=7)
+
+
 def check(dag: Dag, nodes: list[Node], workflow: Workflow) -> None:
     """Check that the DAG says what the workflow says, and that HTCondor's own library sees what was decided."""
     back = read(dag.path)
@@ -72,17 +86,16 @@ def check(dag: Dag, nodes: list[Node], workflow: Workflow) -> None:
     }
     theirs = read_dag(dag.path)  # an independent reader
     for number, node in enumerate(nodes[:: max(1, len(nodes) // 40)]):
-        lines = theirs.nodes[node.name]
-        commands = expanded(Path(lines.description).read_text(), lines.variables, cluster=7)
+        commands = commands_of(theirs.nodes[node.name])
         memory = next(one for one in node.order.decisions if one.resource is Resource.MEMORY)
         rungs = [f"{ceil((amount + MONITOR) / MIB)} MB" for amount in memory.ladder]
         assert commands["request_memory"] == rungs[0], number
-        assert commands["retry_request_memory"] == ", ".join(rungs[1:])
+        assert commands_of(theirs.nodes[node.name], retry=2)["request_memory"] == rungs[2], number
         assert commands["request_cpus"] == "2"
         assert commands["request_disk"] == "977 KB"
         assert "retry_request_disk" not in commands, "there is only one rung"
-        assert words(commands["arguments"])[4] == one_line(node.order.task.command or "")
-        assert words(commands["arguments"])[5:] == list(node.order.task.outputs)
+        assert words(commands["arguments"])[3] == one_line(node.order.task.command or "")
+        assert words(commands["arguments"])[4:] == list(node.order.task.outputs)
 
 
 def _keys(workflow: Workflow) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
@@ -95,11 +108,11 @@ def test_the_dag_of_every_family_is_the_workflow_and_asks_for_what_was_decided(f
     check(*made(tmp_path, workflow), workflow)
 
 
-def test_the_dags_of_real_workflows_are_those_workflows(data: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("step", "least"), [(8, 5), pytest.param(1, 40, marks=pytest.mark.long)])
+def test_the_dags_of_real_workflows_are_those_workflows(data: Path, tmp_path: Path, step: int, least: int) -> None:
     seen = 0
-    for path in sorted((data / "workflows").rglob("*")):
-        if path.suffix not in (".dax", ".json", ".mf", ".jx"):
-            continue
+    paths = [path for path in (data / "workflows").rglob("*") if path.suffix in (".dax", ".json", ".mf", ".jx")]
+    for path in sorted(paths)[::step]:
         try:
             workflow = read(path)
         except InputError:
@@ -110,7 +123,7 @@ def test_the_dags_of_real_workflows_are_those_workflows(data: Path, tmp_path: Pa
         folder = tmp_path / str(seen)
         check(*made(folder, workflow), workflow)
         seen += 1
-    assert seen > 40
+    assert seen > least
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=30)
@@ -126,29 +139,48 @@ def test_any_command_and_any_name_reach_the_job_as_they_are(
     dag, nodes = made(tmp_path_factory.mktemp("dag"), workflow)
     theirs = read_dag(dag.path)
     for node in nodes:
-        lines = theirs.nodes[node.name]
-        found = words(expanded(Path(lines.description).read_text(), lines.variables, cluster=7)["arguments"])
-        assert found[5:] == names
-        shown = subprocess.run(["/bin/sh", "-c", f"printf %s {shlex.quote(found[4])}"], capture_output=True, check=True)
+        found = words(commands_of(theirs.nodes[node.name])["arguments"])
+        assert found[4:] == names
+        shown = subprocess.run(["/bin/sh", "-c", f"printf %s {shlex.quote(found[3])}"], capture_output=True, check=True)
         if "\n" not in str(node.order.task.command) and "\r" not in str(node.order.task.command):
             assert shown.stdout.decode() == node.order.task.command
 
 
-def test_an_older_version_gets_its_rungs_by_the_number_of_the_retry(tmp_path: Path) -> None:
+@pytest.mark.parametrize("grows_disk", [True, False])
+def test_the_number_of_the_retry_chooses_how_much_a_job_asks_for(tmp_path: Path, grows_disk: bool) -> None:
+    """Of disk only in an older version: a newer one knows itself when there was too little."""
     workflow = Workflow.build("w", [Task("a", "true")])
-    dag, _ = made(tmp_path, workflow, grows_by_itself=False, retries=1)
+    dag, _ = made(tmp_path, workflow, disk=(1e6, 2e6), grows_disk=grows_disk, retries=1)
     theirs = read_dag(dag.path).nodes["a"]
     assert theirs.retries.most == 3  # two more rungs, and one failure
     for retry, megabytes in enumerate([128, 414, 1940, 1940]):
-        variables = [
-            type(one)(one.name, one.value.replace("$(RETRY)", str(retry)), one.appended) for one in theirs.variables
-        ]
-        commands = expanded(Path(theirs.description).read_text(), variables, cluster=7)
+        commands = commands_of(theirs, retry)
         assert commands["request_memory"] == f"{megabytes} MB"
-        assert commands["request_disk"] == "977 KB"
         assert "retry_request_memory" not in commands
-        assert words(commands["arguments"])[3] == "1", "the monitor stops what takes too much"
+        assert commands["request_disk"] == ("977 KB" if grows_disk or not retry else "1954 KB")
+        assert commands.get("retry_request_disk") == ("1954 KB" if grows_disk else None)
     assert theirs.scripts["POST"][0] == str(dag.folder / "post.sh")
+
+
+@pytest.mark.parametrize(
+    ("ad", "removed"),
+    [
+        ({"JobStatus": 1}, False),  # it has not run yet
+        ({"JobStatus": 1, "MemoryUsage": 803, "MemoryProvisioned": 640, "RequestMemory": 540}, True),
+        ({"JobStatus": 2, "MemoryUsage": 803, "MemoryProvisioned": 640, "RequestMemory": 540}, False),
+        ({"JobStatus": 1, "MemoryUsage": 600, "MemoryProvisioned": 640, "RequestMemory": 540}, False),
+        ({"JobStatus": 1, "DiskUsage": 300, "DiskProvisioned": 200, "RequestDisk": 150}, True),
+        ({"JobStatus": 1, "DiskUsage": 300, "DiskProvisioned": 200, "RequestDisk": 400}, False),  # HTCondor grew it
+        ({"JobStatus": 5, "HoldReasonCode": 1, "HoldReasonSubCode": 0}, False),  # somebody may release it
+        ({"JobStatus": 5, "HoldReasonCode": 34, "HoldReasonSubCode": 102}, True),
+        ({"JobStatus": 5, "HoldReasonCode": 21, "HoldReasonSubCode": 104}, True),
+        ({"JobStatus": 5, "HoldReasonCode": 21, "HoldReasonSubCode": 0}, False),
+    ],
+)
+def test_a_job_for_which_waiting_is_in_vain_is_removed(dag: Dag, ad: dict[str, object], removed: bool) -> None:
+    """Evicted above what it had, and asking for no more, it would be evicted for ever."""
+    policy = commands_of(read_dag(dag.path).nodes["a"])["periodic_remove"]
+    assert evaluated(policy, {"RequestMemory": 540, "RequestDisk": 100, **ad}) is removed
 
 
 @pytest.mark.parametrize(
@@ -162,16 +194,16 @@ def test_an_older_version_gets_its_rungs_by_the_number_of_the_retry(tmp_path: Pa
         ("26.0.1", True),
     ],
 )
-def test_jobs_grow_by_themselves_where_htcondor_knows_both_of_the_commands_for_it(version: str, grows: bool) -> None:
-    """`retry_request_disk` is in the history of versions under 25.10.1."""
+def test_disk_grows_by_itself_where_htcondor_knows_the_command_for_it(version: str, grows: bool) -> None:
+    """It is in the history of versions under 25.10.1."""
     numbers = tuple(map(int, version.split(".")))
-    assert HTCondor.grows_by_itself((numbers[0], numbers[1], numbers[2])) is grows
+    assert HTCondor.grows_disk((numbers[0], numbers[1], numbers[2])) is grows
 
 
-def test_what_may_fail_has_a_post_script_that_knows_when_it_is_in_vain(tmp_path: Path) -> None:
+def test_what_may_be_tried_again_has_a_post_script_that_knows_when_it_is_in_vain(tmp_path: Path) -> None:
     workflow = Workflow.build("w", [Task("a", "true")])
     for retries in (0, 2):
-        dag, _ = made(tmp_path / str(retries), workflow, retries=retries)
+        dag, _ = made(tmp_path / str(retries), workflow, more_memory=(), retries=retries)
         node = read_dag(dag.path).nodes["a"]
         assert node.retries.most == retries
         assert ("POST" in node.scripts) == (retries > 0)
@@ -193,8 +225,7 @@ def test_jobs_find_programs_as_we_do_where_files_are_shared_and_only_then(
     workflow = Workflow.build("w", [Task("a", "true")])
     for transfers in (False, True):
         dag, _ = made(tmp_path / str(transfers), workflow, transfers=transfers)
-        lines = read_dag(dag.path).nodes["a"]
-        found = environment(expanded(Path(lines.description).read_text(), lines.variables, 7)["environment"])
+        found = environment(commands_of(read_dag(dag.path).nodes["a"])["environment"])
         assert found.get("PATH") == (None if transfers else '/opt/it\'s "here":/usr/bin:$x')
 
 
@@ -219,8 +250,7 @@ def test_an_input_above_the_tasks_folder_cannot_travel(tmp_path: Path) -> None:
 def test_files_travel_with_the_folder_that_they_are_in_since_htcondor_remaps_no_folders(tmp_path: Path) -> None:
     workflow = Workflow.build("w", [Task("a", "true", inputs=("in/x", "/opt/y"), directory="deep/sub")])
     dag, _ = made(tmp_path, workflow, transfers=True)
-    lines = read_dag(dag.path).nodes["a"]
-    commands = expanded(Path(lines.description).read_text(), lines.variables, cluster=7)
+    commands = commands_of(read_dag(dag.path).nodes["a"])
     assert commands["initialdir"] == str(tmp_path / "deep")
     assert commands["transfer_input_files"] == f"{dag.folder}/monitor.pyz, sub/in/x,/opt/y"
     assert commands["transfer_output_files"] == "tonnage-summary.json, sub"
@@ -253,17 +283,17 @@ def test_a_machine_without_a_fitting_python_runs_tasks_all_the_same(dag: Dag, tm
         (tools / name).symlink_to(f"/usr/bin/{name}")
     here = tmp_path / "scratch"
     here.mkdir()
-    ended = run_task(dag, here, "summary", "w", "0", "echo a > 'o 1'", "o 1", PATH=str(tools))
+    ended = run_task(dag, here, "summary", "w", "echo a > 'o 1'", "o 1", PATH=str(tools))
     assert (ended.returncode, ended.stderr) == (0, "")
     assert (here / "w" / "o 1").read_text() == "a\n"
     assert (here / "summary").read_text() == "", "nobody measured"
 
 
-def test_the_monitor_stops_what_takes_more_than_the_machine_gave_where_it_is_to(dag: Dag, tmp_path: Path) -> None:
+def test_the_monitor_stops_what_takes_more_than_the_machine_gave(dag: Dag, tmp_path: Path) -> None:
     ad = tmp_path / "machine.ad"
     ad.write_text("Cpus = 3\nMemory = 132\nTotalMemory = 64000\n")
     command = "echo $TONNAGE_MEMORY $TONNAGE_CORES; python3 -c 'bytearray(300 * 10**6); import time; time.sleep(9)'"
-    ended = run_task(dag, tmp_path, "summary", str(tmp_path / "p"), "1", command, _CONDOR_MACHINE_AD=str(ad))
+    ended = run_task(dag, tmp_path, "summary", str(tmp_path / "p"), command, _CONDOR_MACHINE_AD=str(ad))
     assert ended.returncode == 124
     assert ended.stdout == f"{100 * MIB} 3\n"
     assert '"limits_exceeded"' in (tmp_path / "summary").read_text()
@@ -272,7 +302,7 @@ def test_the_monitor_stops_what_takes_more_than_the_machine_gave_where_it_is_to(
 def test_only_what_a_failure_wrote_itself_is_put_aside(dag: Dag, tmp_path: Path) -> None:
     (tmp_path / "old").write_text("from before")
     command = "sleep 0.1; mkdir d; echo > d/new; exit 5"
-    ended = run_task(dag, tmp_path, "summary", str(tmp_path / "p"), "0", command, "old", "d/new")
+    ended = run_task(dag, tmp_path, "summary", str(tmp_path / "p"), command, "old", "d/new")
     assert ended.returncode == 5
     assert (tmp_path / "old").exists()
     assert not (tmp_path / "d" / "new").exists()

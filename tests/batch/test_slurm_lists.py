@@ -41,7 +41,9 @@ def test_elements_of_an_array(number: str, single: tuple[str, ...]) -> None:
     assert elements(number) == single
 
 
-@pytest.mark.parametrize("text", ["n[x-y]", "n[1-99999999]", "n[1-1000]m[1-1000]o[1-10]"])
+@pytest.mark.parametrize(
+    "text", ["n[x-y]", "n[1-99999999]", "n[1-1000]m[1-1000]o[1-10]", "n[1-99999]m[1-99999]o[1-99999]"]
+)
 def test_a_list_that_cannot_be_right_is_an_error(text: str) -> None:
     with pytest.raises(TonnageError):
         expanded(text)

@@ -1,35 +1,24 @@
 """``tonnage discover`` as its users call it."""
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from command_line import CommandLine, Said
 from tonnage.workflow import read
 
 JOBS = "category,memory,disk,cores,wall_time\n" + "".join(
     f"{category},{memory + n},10,1,100\n" for category, memory in (("small", 1000), ("large", 9000)) for n in range(6)
 )
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
+Run = Callable[..., Said]
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(command_line: CommandLine, tmp_path: Path) -> Run:
     (tmp_path / "jobs.csv").write_text(JOBS)
-
-    def called(*words: str, status: int = 0) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "-m", "tonnage", *words]
-        done = subprocess.run(command, cwd=tmp_path, env={**os.environ}, capture_output=True, text=True, check=False)
-        assert done.returncode == status, done.stderr
-        assert "Traceback" not in done.stderr
-        return done
-
-    return called
+    return command_line
 
 
 def test_the_table_names_clusters_and_savings(run: Run) -> None:
@@ -40,7 +29,7 @@ def test_the_table_names_clusters_and_savings(run: Run) -> None:
 
 
 def test_json_holds_the_documented_keys(run: Run) -> None:
-    facts = json.loads(run("discover", "jobs.csv", "--eps", "100", "--margin", "10%", "--json").stdout)
+    facts = run("discover", "jobs.csv", "--eps", "100", "--margin", "10%", "--json").facts
     assert (facts["schema"], facts["eps"], facts["chosen_by"]) == (1, 100.0, "given")
     assert [(one["label"], one["jobs"]) for one in facts["clusters"]] == [("cluster-1", 6), ("cluster-2", 6)]
     assert facts["clusters"][0]["maxima"]["memory"] == 1005e6
@@ -49,21 +38,21 @@ def test_json_holds_the_documented_keys(run: Run) -> None:
 
 
 def test_a_range_of_distances_is_tried(run: Run) -> None:
-    facts = json.loads(run("discover", "jobs.csv", "--eps-range", "60:220:20", "--json").stdout)
+    facts = run("discover", "jobs.csv", "--eps-range", "60:220:20", "--json").facts
     assert (facts["eps"], facts["score"]) == (60.0, 1.0)
 
 
 def test_labels_are_written_to_the_archive_and_size_uses_them(run: Run) -> None:
     run("archive", "import", "jobs.csv", "--archive", "a.db")
     assert "12 jobs labelled" in run("discover", "a.db", "--write").stdout
-    sizes = json.loads(run("size", "a.db", "--by", "label", "--resource", "memory", "--json").stdout)
+    sizes = run("size", "a.db", "--by", "label", "--resource", "memory", "--json").facts
     assert {(one["category"], one["samples"]) for one in sizes["allocations"]} == {("cluster-1", 6), ("cluster-2", 6)}
-    categories = json.loads(run("size", "a.db", "--resource", "memory", "--json").stdout)
+    categories = run("size", "a.db", "--resource", "memory", "--json").facts
     assert {one["category"] for one in categories["allocations"]} == {"small", "large"}  # they stay as they were
 
 
 def test_density_sizes_each_cluster(run: Run) -> None:
-    sizes = json.loads(run("size", "jobs.csv", "--strategy", "density", "--resource", "memory", "--json").stdout)
+    sizes = run("size", "jobs.csv", "--strategy", "density", "--resource", "memory", "--json").facts
     assert [one["ladder"][0] for one in sizes["allocations"]] == pytest.approx([1.05 * 1005e6, 1.05 * 9005e6])
 
 

@@ -1,35 +1,29 @@
 """``tonnage pack`` as its users call it."""
 
-import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from command_line import CommandLine, Said
 from pack.swf_logs import NODES, busy_jobs, busy_log, swf
 from tonnage.cli.pack import PACKER_NAMES
 from tonnage.pack import PACKERS
 from tonnage.workflow import write
 from tonnage.workflow.families import FAMILIES
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
+Run = Callable[..., Said]
 ROOT = Path(__file__).parents[2]
 TASKS = len(FAMILIES["epigenomics"].generate(60))
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(command_line: CommandLine, tmp_path: Path) -> Run:
     write(FAMILIES["epigenomics"].generate(60), tmp_path / "w.json")
     busy_log(tmp_path)
 
-    def called(*words: str, status: int = 0, log: str = "busy.swf") -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "-m", "tonnage", "pack", *words, "--queue", log]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == status, done.stderr
-        assert "Traceback" not in done.stderr
-        return done
+    def called(*words: str, status: int = 0, log: str = "busy.swf") -> Said:
+        return command_line("pack", *words, "--queue", log, status=status)
 
     return called
 
@@ -39,7 +33,7 @@ def test_the_names_are_those_of_the_packers() -> None:
 
 
 def test_facts_of_the_plan_and_of_its_outcome(run: Run) -> None:
-    facts = json.loads(run("w.json", "--json").stdout)
+    facts = run("w.json", "--json").facts
     assert (facts["schema"], facts["strategy"]) == (1, "glume")
     assert facts["queue"]["nodes"] == NODES
     assert facts["reason"]
@@ -56,10 +50,10 @@ def test_facts_of_the_plan_and_of_its_outcome(run: Run) -> None:
 
 
 def test_all_strategies_side_by_side_say_what_each_says_alone(run: Run) -> None:
-    facts = json.loads(run("w.json", "--strategy", "all", "--at", "3d", "--json").stdout)
+    facts = run("w.json", "--strategy", "all", "--at", "3d", "--json").facts
     assert tuple(one["strategy"] for one in facts["results"]) == PACKER_NAMES
     assert facts["at_seconds"] == 3 * 86_400
-    alone = json.loads(run("w.json", "--strategy", "zhang", "--at", "3d", "--json").stdout)
+    alone = run("w.json", "--strategy", "zhang", "--at", "3d", "--json").facts
     assert next(one for one in facts["results"] if one["strategy"] == "zhang").items() <= alone.items()
     table = run("w.json", "--strategy", "all", "--at", "3d").stdout
     assert all(name in table for name in PACKER_NAMES)
@@ -77,27 +71,27 @@ def test_a_table_and_a_chart_for_people(run: Run, strategy: str) -> None:
 
 
 def test_a_cap_on_jobs_in_the_system_is_kept(run: Run) -> None:
-    jobs = json.loads(run("w.json", "--strategy", "per-task", "--max-submitted", "3", "--json").stdout)["jobs"]
+    jobs = run("w.json", "--strategy", "per-task", "--max-submitted", "3", "--json").facts["jobs"]
     for moment in {job["submitted_seconds"] for job in jobs}:
         assert sum(job["submitted_seconds"] <= moment < job["ended_seconds"] for job in jobs) <= 3
 
 
 def test_a_cap_on_running_jobs_takes_the_place_of_the_usual_one(run: Run) -> None:
     words = ("w.json", "--strategy", "per-task", "--max-running", "2", "--json")
-    jobs = json.loads(run(*words).stdout)["jobs"]
+    jobs = run(*words).facts["jobs"]
     for moment in {job["started_seconds"] for job in jobs}:
         assert sum(job["started_seconds"] <= moment < job["ended_seconds"] for job in jobs) <= 2
     most = max(
         sum(job["submitted_seconds"] <= moment < job["ended_seconds"] for job in jobs)
         for moment in {job["submitted_seconds"] for job in jobs}
     )
-    few = json.loads(run(*words, "--max-submitted", "2").stdout)["jobs"]
+    few = run(*words, "--max-submitted", "2").facts["jobs"]
     assert most > 2
     assert len(few) == len(jobs) == TASKS
 
 
 def test_a_date_is_a_moment_where_the_log_has_dates(run: Run, tmp_path: Path) -> None:
-    dated = json.loads(run("w.json", "--at", "2001-09-12T00:00:00+00:00", "--json").stdout)
+    dated = run("w.json", "--at", "2001-09-12T00:00:00+00:00", "--json").facts
     assert dated["at_seconds"] == 1_000_252_800 - 1_000_000_000 - 5_000
     (tmp_path / "undated.swf").write_text(swf(busy_jobs(), start=None))
     refused = run("w.json", "--at", "2001-09-12", log="undated.swf", status=2).stderr
@@ -114,7 +108,7 @@ def test_other_kinds_of_queues_and_orders(run: Run) -> None:
         ("--fudge", "1"),
         ("--nodes", "64"),
     ):
-        assert json.loads(run("w.json", *words, "--json").stdout)["makespan_seconds"] > 0
+        assert run("w.json", *words, "--json").facts["makespan_seconds"] > 0
 
 
 def test_what_is_left_out_of_a_log_is_said(run: Run, tmp_path: Path) -> None:
@@ -124,7 +118,7 @@ def test_what_is_left_out_of_a_log_is_said(run: Run, tmp_path: Path) -> None:
     assert "left out: 1 line, wider than the machine" in said
     assert "left out: 1 line, no time" in said
     assert "1 line out of order" in said
-    facts = json.loads(run("w.json", "--json", log="odd.swf").stdout)
+    facts = run("w.json", "--json", log="odd.swf").facts
     assert facts["queue"]["left_out"] == {"no time": 1, "wider than the machine": 1}
 
 
@@ -192,7 +186,7 @@ def test_the_documentation_shows_what_is_printed(run: Run, tmp_path: Path) -> No
     said = run("epigenomics.json", *words.split(), log=log).stdout
     printed = page.split("```\n\n    ")[1].split("\n\nBelow")[0].replace("\n    ", "\n")
     assert printed in said
-    facts = json.loads(run("epigenomics.json", *words.split(), "--json", log=log).stdout)
+    facts = run("epigenomics.json", *words.split(), "--json", log=log).facts
     for name in ("makespan_seconds", "estimated_makespan_seconds", "node_hours_idle", "at_seconds"):
         assert f'"{name}": {facts[name]}' in page
 
@@ -200,7 +194,7 @@ def test_the_documentation_shows_what_is_printed(run: Run, tmp_path: Path) -> No
 def test_a_real_workflow_on_a_real_queue(run: Run, data: Path) -> None:
     workflow = data / "workflows" / "glume" / "GENOME_50_1800000.dax"
     log = data / "queues" / "kth-sp2.swf.gz"
-    facts = json.loads(run(str(workflow), "--at", "20d", "--strategy", "all", "--json", log=str(log)).stdout)
+    facts = run(str(workflow), "--at", "20d", "--strategy", "all", "--json", log=str(log)).facts
     assert facts["queue"]["jobs"] == 28_475
     least = min(one["makespan_seconds"] for one in facts["results"])
     assert least >= 17 * 3600

@@ -1,20 +1,20 @@
 """``tonnage rank`` as its users call it."""
 
 import csv
-import json
-import subprocess
-import sys
+import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from command_line import CommandLine, Said
 from tonnage.cli.rank import METHOD_NAMES
 from tonnage.rank import METHODS
 from tonnage.workflow import read, write
 from tonnage.workflow.families import FAMILIES
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
+Run = Callable[..., Said]
 
 FIVE = "JOB a a.sub\nJOB b b.sub\nJOB c c.sub\nJOB d d.sub\nJOB e e.sub\nPARENT a CHILD b\nPARENT c CHILD d e\n"
 """The example of the PRIO paper."""
@@ -22,20 +22,12 @@ FIVE_RANKED = {"c": 5, "a": 4, "b": 3, "d": 2, "e": 1}
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(command_line: CommandLine, tmp_path: Path) -> Run:
     (tmp_path / "five.dag").write_text(FIVE)
     for name in "abcde":
         (tmp_path / f"{name}.sub").write_text("executable = /bin/true\nqueue\n")
     write(FAMILIES["airsn"].generate(83), tmp_path / "airsn.json")
-
-    def called(*words: str, status: int = 0) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "-m", "tonnage", "rank", *words]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == status, done.stderr
-        assert "Traceback" not in done.stderr
-        return done
-
-    return called
+    return partial(command_line, "rank")
 
 
 def test_the_names_of_the_methods_are_those_of_the_room() -> None:
@@ -43,7 +35,7 @@ def test_the_names_of_the_methods_are_those_of_the_room() -> None:
 
 
 def test_json_has_the_order_the_priorities_and_the_certificate(run: Run) -> None:
-    facts = json.loads(run("five.dag", "--json").stdout)
+    facts = run("five.dag", "--json").facts
     assert (facts["method"], facts["order"]) == ("prio", ["c", "a", "b", "d", "e"])
     assert facts["priorities"] == FIVE_RANKED
     assert facts["mean_eligible"] == pytest.approx((2 + 3 + 3 + 2 + 1) / 5)
@@ -54,8 +46,7 @@ def test_json_has_the_order_the_priorities_and_the_certificate(run: Run) -> None
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_ranks_and_explains(run: Run, method: str) -> None:
-    done = run("airsn.json", "--method", method, "--explain", "--json")
-    facts = json.loads(done.stdout)
+    facts = run("airsn.json", "--method", method, "--explain", "--json").facts
     assert sorted(facts["order"]) == sorted(facts["priorities"])
     assert facts["mean_eligible"] <= facts["bound"]
     assert bool(facts["explanation"]) == (method in ("prio", "sidney", "best"))
@@ -100,7 +91,7 @@ def test_a_copy_leaves_the_workflow_alone(run: Run, tmp_path: Path) -> None:
 
 
 def test_other_formats_get_their_own_field_or_a_table(run: Run, tmp_path: Path) -> None:
-    order = json.loads(run("airsn.json", "--json").stdout)["order"]
+    order = run("airsn.json", "--json").facts["order"]
     run("airsn.json", "-o", "ranked.json")
     priorities = {task.name: task.priority for task in read(tmp_path / "ranked.json").tasks}
     assert [priorities[name] for name in order] == list(range(83, 0, -1))
@@ -151,11 +142,14 @@ def test_a_write_protected_file_stays(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "five.dag").read_text() == FIVE
 
 
-def test_a_pipe_cannot_be_read_twice(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tonnage", "rank", "-", "--from", "dagman", "-o", str(tmp_path / "x.dag")]
-    done = subprocess.run(command, input=FIVE, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "give the name of a file" in done.stderr
+def test_standard_input_and_pipes_cannot_be_read_twice(command_line: CommandLine, tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(reader), os.fdopen(writer, "w") as pipe:
+        pipe.write(FIVE)
+        pipe.close()
+        for source, text in (("-", FIVE), (f"/dev/fd/{reader}", "")):
+            done = command_line("rank", source, "--from", "dagman", "-o", "x.dag", stdin=text, status=2)
+            assert "give the name of a file" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,21 +1,23 @@
 """``tonnage replay pack`` as its users call it."""
 
-import json
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from command_line import CommandLine, Said
+from deadlines import HANGS
 from pack.swf_logs import busy_log
 from tonnage.cli.pack import PACKER_NAMES
 from tonnage.workflow import write
 from tonnage.workflow.families import FAMILIES
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
+Run = Callable[..., Said]
 QUEUE = ("--queue", "busy.swf")
 FEW = (*QUEUE, "--every", "12h", "--days", "3")
 
@@ -29,23 +31,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(folder: Path) -> Run:
-    def called(*words: str, status: int = 0) -> "subprocess.CompletedProcess[str]":
-        done = subprocess.run(command(*words), cwd=folder, capture_output=True, text=True, check=False)
-        assert done.returncode == status, done.stderr
-        assert "Traceback" not in done.stderr
-        return done
-
-    return called
-
-
-def command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "tonnage", "replay", "pack", *words]
+def run(command_line: CommandLine, folder: Path, one_core: None) -> Run:
+    return partial(command_line, "replay", "pack")
 
 
 def test_all_strategies_on_two_workflows_under_two_caps(run: Run) -> None:
     words = ("cybershake.json", "epigenomics.json", *FEW, "--max-submitted", "2", "--max-submitted", "16")
-    facts = json.loads(run(*words, "--json").stdout)
+    facts = run(*words, "--json").facts
     rows = facts["results"]
     found = {(one["workflow"], one["strategy"], one["cap"]) for one in rows}
     workflows = ("cybershake", "epigenomics")
@@ -63,7 +55,7 @@ def test_all_strategies_on_two_workflows_under_two_caps(run: Run) -> None:
 
 def test_the_baseline_is_played_also_where_it_is_not_named(run: Run) -> None:
     words = ("cybershake.json", *FEW, "--strategies", "glume", "--baseline", "one-job")
-    facts = json.loads(run(*words, "--json").stdout)
+    facts = run(*words, "--json").facts
     assert [one["strategy"] for one in facts["results"]] == ["glume", "one-job"]
     assert facts["baseline"] == "one-job"
     said = run(*words).stdout
@@ -75,22 +67,21 @@ def test_the_baseline_is_played_also_where_it_is_not_named(run: Run) -> None:
 
 def test_moments_are_spread_over_the_log(run: Run) -> None:
     words = ("cybershake.json", *FEW, "--strategies", "glume,zhang", "--json")
-    near, far = (json.loads(run(*words, *more).stdout)["results"] for more in ((), ("--spread",)))
+    near, far = (run(*words, *more).facts["results"] for more in ((), ("--spread",)))
     assert [one["submissions"] for one in near] == [one["submissions"] for one in far]
     assert near != far
 
 
 def test_an_interrupted_replay_goes_on_where_it_was(run: Run, folder: Path) -> None:
-    words = ("cybershake.json", "epigenomics.json", *QUEUE, "--every", "4h", "--strategies", "per-task,glume", "--json")
+    words = ("cybershake.json", "epigenomics.json", *QUEUE, "--every", "8h", "--strategies", "per-task,glume", "--json")
     expected = run(*words).stdout
     done = folder / "done.jsonl"
-    process = subprocess.Popen(
-        command(*words, "--resume", done.name), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    command = [sys.executable, "-m", "tonnage", "replay", "pack", *words, "--resume", done.name]
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     while process.poll() is None and (not done.exists() or done.read_bytes().count(b"\n") < 2):
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=HANGS)
     assert b"Traceback" not in said
     assert process.returncode in (130, 0)
     kept = done.read_bytes()
@@ -128,5 +119,5 @@ def test_glume_beats_zhang_on_a_real_queue(run: Run, data: Path) -> None:
     workflows = [str(data / "workflows" / "glume" / f"{name}_250_1800000.dax") for name in ("CYBERSHAKE", "MONTAGE")]
     log = str(data / "queues" / "kth-sp2.swf.gz")
     words = (*workflows, "--queue", log, "--every", "12h", "--strategies", "glume,zhang", "--json")
-    table = json.loads(run(*words).stdout)["table"]
+    table = run(*words).facts["table"]
     assert next(one for one in table if one["strategy"] == "glume")["wins"] == 2

@@ -1,36 +1,28 @@
 """``tonnage replay rank`` as its users call it."""
 
-import json
-import subprocess
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from command_line import CommandLine, Said
 from tonnage.rank import METHODS
 from tonnage.workflow import write
 from tonnage.workflow.families import FAMILIES
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
+Run = Callable[..., Said]
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(command_line: CommandLine, tmp_path: Path, one_core: None) -> Run:
     write(FAMILIES["airsn"].generate(83), tmp_path / "w.json")
-
-    def called(*words: str, status: int = 0) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "-m", "tonnage", "replay", "rank", *words]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == status, done.stderr
-        assert "Traceback" not in done.stderr
-        return done
-
-    return called
+    write(FAMILIES["fork-join"].generate(8), tmp_path / "small.json")
+    return partial(command_line, "replay", "rank")
 
 
 def test_prio_is_compared_with_first_in_first_out(run: Run) -> None:
-    facts = json.loads(run("w.json", "--batch", "8", "--samples", "30", "--runs", "20", "--json").stdout)
+    facts = run("w.json", "--batch", "8", "--samples", "30", "--runs", "20", "--json").facts
     (point,) = facts["points"]
     assert (point["arrival"], point["batch"], point["method"], point["baseline"]) == (1, 8, "prio", "fifo")
     time = point["execution_time"]
@@ -39,10 +31,10 @@ def test_prio_is_compared_with_first_in_first_out(run: Run) -> None:
 
 
 def test_the_same_seed_gives_the_same_numbers(run: Run) -> None:
-    words = ("w.json", "--samples", "4", "--runs", "2", "--methods", "all", "--json")
-    first, second, other = (run(*words, "--seed", seed).stdout for seed in ("4", "4", "5"))
+    words = ("small.json", "--samples", "4", "--runs", "2", "--methods", "all", "--json")
+    first, second, other = (run(*words, "--seed", seed) for seed in ("4", "4", "5"))
     assert first == second != other
-    assert {one["method"] for one in json.loads(first)["points"]} == set(METHODS) - {"fifo"}
+    assert {one["method"] for one in first.facts["points"]} == set(METHODS) - {"fifo"}
 
 
 def test_a_table_and_a_picture_for_people(run: Run) -> None:

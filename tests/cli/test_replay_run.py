@@ -1,20 +1,17 @@
 """``tonnage replay run`` as its users call it."""
 
 import csv
-import json
-import subprocess
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from tonnage.cli import tonnage
+from command_line import CommandLine, Said
 from tonnage.jobs import Amounts
 from tonnage.workflow import Task, Workflow, write
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
+Run = Callable[..., Said]
 MACHINES = ("--machines", "2x4c16GB")
 
 
@@ -30,15 +27,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(folder: Path) -> Run:
-    def called(*words: str, status: int = 0) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "-m", "tonnage", "replay", "run", *words]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        assert done.returncode == status, done.stderr
-        assert "Traceback" not in done.stderr
-        return done
-
-    return called
+def run(command_line: CommandLine, folder: Path) -> Run:
+    return partial(command_line, "replay", "run")
 
 
 def test_a_table_and_a_chart(run: Run) -> None:
@@ -51,7 +41,7 @@ def test_a_table_and_a_chart(run: Run) -> None:
 
 
 def test_json_has_the_facts_of_the_table_and_more(run: Run) -> None:
-    facts = json.loads(run("jobs.csv", *MACHINES, "--strategies", "auto,whole-machine", "--json").stdout)
+    facts = run("jobs.csv", *MACHINES, "--strategies", "auto,whole-machine", "--json").facts
     auto, whole = facts["results"]
     assert (facts["tasks"], facts["machines"]) == (200, 2)
     assert (auto["strategy"], whole["strategy"]) == ("auto", "whole-machine")
@@ -72,7 +62,7 @@ def test_json_has_the_facts_of_the_table_and_more(run: Run) -> None:
 
 
 def test_a_workflow_keeps_its_order(run: Run) -> None:
-    facts = json.loads(run("chain.json", *MACHINES, "--strategies", "max-seen", "--rank", "fifo", "--json").stdout)
+    facts = run("chain.json", *MACHINES, "--strategies", "max-seen", "--rank", "fifo", "--json").facts
     assert facts["results"][0]["makespan_seconds"] == 50
     assert facts["oracle_makespan_seconds"] == 50
     assert "5 tasks on 2 machines" in run("chain.json", *MACHINES).stdout
@@ -90,18 +80,15 @@ def test_the_timeline_is_a_table(run: Run, folder: Path) -> None:
     assert all(float(row["used"]) <= float(row["committed"]) * 1.000001 for row in rows)
 
 
-def test_results_do_not_depend_on_how_many_processes_work(
-    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    alone = json.loads(run("jobs.csv", *MACHINES, "--strategies", "auto,max-seen", "--json").stdout)
+def test_results_do_not_depend_on_how_many_processes_work(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("jobs.csv", *MACHINES, "--strategies", "auto,max-seen", "--json")
+    alone = run(*words).facts
     monkeypatch.setattr("tonnage.cli.replay.run._FEW", 0)
-    words = ["replay", "run", str(folder / "jobs.csv"), *MACHINES, "--strategies", "auto,max-seen", "--json"]
-    shared = CliRunner().invoke(tonnage, words)
-    assert json.loads(shared.stdout) == alone
+    assert run(*words).facts == alone
 
 
 def test_by_none_all_jobs_are_one_category(run: Run) -> None:
-    facts = json.loads(run("jobs.csv", *MACHINES, "--by", "none", "--strategies", "auto", "--json").stdout)
+    facts = run("jobs.csv", *MACHINES, "--by", "none", "--strategies", "auto", "--json").facts
     assert set(facts["results"][0]["timeline"]["memory"]["first_allocation"]) == {"all"}
 
 

@@ -76,9 +76,9 @@ def executing(job: Job, host: str, slot: str | None = None, properties: Iterable
 
 
 def evicted(job: Job, usage: Usage, reason: str = "", codes: tuple[int, int] | None = None) -> str:
-    """A job was stopped, and waits again or is held."""
+    """A job was stopped, and waits again, is held or removed; older versions tell no codes."""
     head = "Job was evicted." + (f" Code {codes[0]} Subcode {codes[1]}" if codes else "")
-    said = [f"\tReason: {reason}"] if reason else []
+    said = [f"\tReason: {reason}" if codes else f"\t{reason}"] if reason else []
     return _event("004", job, head, ["\t(0) CPU times", *_run(usage), *_bytes("Run", usage), *said, *_table(usage)])
 
 

@@ -14,12 +14,18 @@ from tonnage.run.journal import Reader
 from tonnage.run.rows import Row
 from tonnage.workflow import read
 
-__all__ = ["PoolPlace", "hungry"]
+__all__ = ["PoolPlace", "hungry", "shared"]
 
 
 def hungry(megabytes: int, output: str, seconds: float = 0.3) -> str:
     """Return a command that takes memory for a while, and writes a file."""
     program = f"x = bytearray({megabytes} * 10**6); import time; time.sleep({seconds})"
+    return f'python3 -c "{program}" && echo done > {output}'
+
+
+def shared(megabytes: int, output: str, seconds: float) -> str:
+    """Return a command whose four processes share memory: a pool that adds them up counts it four times."""
+    program = f"x = bytearray({megabytes} * 10**6); import os, time; os.fork(); os.fork(); time.sleep({seconds})"
     return f'python3 -c "{program}" && echo done > {output}'
 
 

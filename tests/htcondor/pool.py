@@ -62,16 +62,22 @@ class Pool:
         memory: int = _MACHINE.memory,
         disk: int = _MACHINE.disk,
         enforces: bool = True,
+        preempts: bool = False,
         shared_filesystem: bool = True,
         quantum: int = 128,
         resets_retries: bool = True,
         version: str = NEWEST,
     ) -> None:
-        """Describe a pool: MiB of memory and KiB of disk a machine; a job's memory is rounded up to the quantum."""
+        """Describe a pool: MiB of memory and KiB of disk a machine; a job's memory is rounded up to the quantum.
+
+        Where it `enforces`, a job that takes too much is held or tried with more. Where it `preempts`, too, a job that
+        takes too much memory is evicted instead, as with PREEMPT_IF_MEMORY_EXCEEDED.
+        """
         self.folder = folder
         self._settings = {
             "machines": [asdict(Requests(cpus, memory, disk))] * machines,
             "enforces": enforces,
+            "preempts": preempts,
             "shared_filesystem": shared_filesystem,
             "quantum": quantum,
             "resets_retries": resets_retries,

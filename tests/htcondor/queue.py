@@ -17,9 +17,10 @@ from htcondor.wire import ADDRESS
 __all__ = ["Queue"]
 
 _MIB, _KIB = 2**20, 2**10
-_KNOWS_LADDERS = (25, 0, 0)
+_KNOWS_LADDERS = _TELLS_CODES = (25, 0, 0)
 _SUBCODES = {"memory": 102, "disk": 104}
 _OUT_OF_RESOURCES, _DOWNLOAD, _UPLOAD = 34, 12, 13
+_PREEMPTED, _REMOVED = 1011, 1023
 _CANNOT_START, _CANNOT_OPEN = 6, 7
 
 
@@ -87,7 +88,8 @@ class Queue:
         machine.take(given)
         self._record(job, machine)
         job.become(RUNNING)
-        job.ad["JobCurrentStartDate"] = int(time.time())
+        job.ad |= {"JobCurrentStartDate": int(time.time()), "MemoryProvisioned": given.memory}
+        job.ad["DiskProvisioned"] = given.disk
         amounts = [f"Cpus = {given.cpus}", f"Disk = {given.disk}", f"Memory = {given.memory}"]
         job.tell(eventlog.executing(job.name, host, slot, [f'CondorScratchDir = "{scratch}"', *amounts]))
 
@@ -120,7 +122,9 @@ class Queue:
             if execution.has_news():
                 job.tell(eventlog.grown(job.name, execution.memory // _KIB))
             if self._settings["enforces"]:
-                if memory > execution.given.memory * _MIB:
+                if self._settings["preempts"] and max(memory, _seen(job)) > execution.given.memory * _MIB:
+                    self.stop(job, "PREEMPT expression evaluated to True", (_PREEMPTED, 0))
+                elif memory > execution.given.memory * _MIB:
                     self._exhausted(job, execution, "memory")
                 elif disk > execution.given.disk * _KIB:
                     self._exhausted(job, execution, "disk")
@@ -136,12 +140,11 @@ class Queue:
         }[resource]
         reason, codes = f"Error from {execution.slot}: {said}", (_OUT_OF_RESOURCES, _SUBCODES[resource])
         self.stop(job, reason, codes)
-        if not (self._knows_ladders() and job.grow(resource)):
+        if not (self._is_at_least(_KNOWS_LADDERS) and job.grow(resource)):
             self.hold(job, reason, *codes)
 
-    def _knows_ladders(self) -> bool:
-        version = (self._folder / "version").read_text().split(".")
-        return tuple(map(int, version)) >= _KNOWS_LADDERS
+    def _is_at_least(self, version: tuple[int, int, int]) -> bool:
+        return tuple(map(int, (self._folder / "version").read_text().split("."))) >= version
 
     def finish(self, job: Job, value: int, times: tuple[float, float]) -> None:
         """Let a job leave the queue that ended by itself; where an output is missing, it stays."""
@@ -171,7 +174,8 @@ class Queue:
     def stop(self, job: Job, reason: str, codes: tuple[int, int] | None) -> None:
         """Take a job from its machine; it waits again."""
         execution = self._ended(job)
-        job.tell(eventlog.evicted(job.name, _usage(execution, execution.times), reason, codes))
+        told = codes if self._is_at_least(_TELLS_CODES) else None
+        job.tell(eventlog.evicted(job.name, _usage(execution, execution.times, memory=_seen(job)), reason, told))
         job.become(IDLE)
 
     def _ended(self, job: Job) -> Execution:
@@ -187,7 +191,7 @@ class Queue:
         if execution is None:
             raise ValueError(f"job {job.cluster}.0 does not run")
         job.execution = None
-        job.ad["MemoryUsage"] = -(-execution.memory // _MIB)
+        job.ad["MemoryUsage"] = -(-max(_seen(job), execution.memory) // _MIB)  # it never shrinks
         execution.machine.take(execution.given, -1)
         self._record(job, execution.machine)
         self._changed = True
@@ -219,7 +223,7 @@ class Queue:
     def remove(self, job: Job, reason: str) -> None:
         """Take a job out of the queue."""
         if job.execution:
-            self._ended(job)
+            self.stop(job, reason, (_REMOVED, 0))
         self._leave(job, eventlog.aborted(job.name, reason))
 
     def _leave(self, job: Job, event: str) -> None:
@@ -228,10 +232,15 @@ class Queue:
         job.tell(event)
 
 
-def _usage(execution: Execution, times: tuple[float, float], sent: int = 0) -> Usage:
+def _seen(job: Job) -> int:
+    """Return the bytes of memory that the ad of a job has: the most that any of its executions used."""
+    return int(job.ad.get("MemoryUsage", 0)) * _MIB
+
+
+def _usage(execution: Execution, times: tuple[float, float], sent: int = 0, memory: int = 0) -> Usage:
     asked, given = execution.order.ad, execution.given
     seconds = int(time.time() - execution.began)
-    memory = -(-execution.memory // _MIB) or None
+    megabytes = -(-max(memory, execution.memory) // _MIB) or None
     cpus = sum(times) / seconds if seconds else None
     return Usage(
         *times,
@@ -239,7 +248,7 @@ def _usage(execution: Execution, times: tuple[float, float], sent: int = 0) -> U
         amounts=(
             Amount("Cpus", cpus, int(str(asked["RequestCpus"])), given.cpus),
             Amount("Disk (KB)", execution.disk // _KIB, int(str(asked["RequestDisk"])), given.disk),
-            Amount("Memory (MB)", memory, int(str(asked["RequestMemory"])), given.memory),
+            Amount("Memory (MB)", megabytes, int(str(asked["RequestMemory"])), given.memory),
             Amount("TimeExecute (s)", seconds),
             Amount("TimeSlotBusy (s)", seconds),
         ),

@@ -132,6 +132,8 @@ class Schedd:
             return
         for job in self._of(manager):
             self._queue.remove(job, manager.removed_for)
+        if manager.started is not None:
+            manager.tell(eventlog.evicted(manager.name, Usage()))
         manager.tell(eventlog.aborted(manager.name, manager.removed_for))
 
     def _of(self, manager: Manager) -> list[Job]:

@@ -428,6 +428,17 @@ def test_a_pool_that_does_not_enforce_lets_jobs_take_more(pool_with: PoolWith, w
     assert work.value() == 0
 
 
+def test_a_pool_that_preempts_evicts_what_took_too_much_again_and_again(pool_with: PoolWith, work: Work) -> None:
+    """As a real one does: the job's ad keeps what an earlier execution used."""
+    pool = pool_with(quantum=1, preempts=True)
+    pool.submit(hungry(work, "request_memory = 50 MB\nretry_request_memory = 900 MB\n"))
+    pool.wait_until(lambda: work.kinds().count(EVICTED) > 1, "the job is not evicted again")
+    evicted = [event for event in work.events() if event.type == EVICTED]
+    assert {event["ReasonCode"] for event in evicted} == {1011}
+    entries = condor_events.read(Log.open(work.folder / "jobs.log"), Hints())
+    assert {entry.exhausted for entry in entries if isinstance(entry, Attempt)} == {Resource.MEMORY}
+
+
 def test_disk_has_a_ladder_too(pool: Pool, work: Work) -> None:
     work.describe(f"{TRAVELS}request_disk = 1 MB\nretry_request_disk = 20 MB\n")
     go = work.folder / "go"
@@ -480,7 +491,7 @@ def test_a_job_that_is_removed_fails_its_node(pool: Pool, work: Work) -> None:
     said = pool.run("condor_rm", f"{job}.0")
     assert (said.returncode, said.stdout) == (0, f"Job {job}.0 marked for removal\n")
     pool.wait_for(cluster)
-    assert (work.kinds()[-1], work.value()) == (ABORTED, 1)
+    assert (work.kinds(), work.value()) == ([SUBMITTED, STARTED, EVICTED, ABORTED], 1)
     assert [one.outcome for one in work.attempts()] == [Outcome.CANCELLED]
 
 
@@ -491,7 +502,7 @@ def test_a_dag_that_is_removed_is_rescued(pool: Pool, work: Work) -> None:
     assert said.stdout == f"All jobs in cluster {cluster} have been marked for removal\n"
     pool.wait_for(cluster)
     pool.wait_until(lambda: not pool.jobs(), "the node's job stays")
-    assert work.kinds("work.dag.dagman.log") == [SUBMITTED, STARTED, ABORTED]
+    assert work.kinds("work.dag.dagman.log") == [SUBMITTED, STARTED, EVICTED, ABORTED]
     assert "DONE a\nRETRY b 2\n" in work.read("work.dag.rescue001")
     assert not (work.folder / "work.dag.lock").exists()
     assert pool.run("condor_rm", str(cluster)).returncode == 1

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from deadlines import HANGS
-from htcondor.places import PoolPlace, hungry
+from htcondor.places import PoolPlace, hungry, shared
 from htcondor.pool import Pool
 from run.helping import kill
 from tonnage.archive import Archive, Search, find
@@ -65,7 +65,7 @@ def test_what_is_asked_for_is_what_was_decided_and_the_archive_has_the_pools_fig
     row = place.row("a")
     (decided,) = [one for one in row.decisions if one.resource is Resource.MEMORY]
     dag = (place.dag() / "workflow.dag").read_text()
-    asked = re.search(r'memory="(\d+) MB"', dag)
+    asked = re.search(r' memory="(\d+) MB', dag)
     assert asked is not None
     assert 0 <= int(asked[1]) * 2**20 - (decided.amount + 32 * 2**20) < 2**20
     theirs = dict(row.facts)["htcondor"]
@@ -81,7 +81,7 @@ def test_what_is_asked_for_is_what_was_decided_and_the_archive_has_the_pools_fig
 
 @pytest.mark.parametrize("version", ["25.14.1", "23.0.1"])
 def test_a_task_that_needs_more_gets_more_of_what_it_lacked(pool_with: PoolWith, tmp_path: Path, version: str) -> None:
-    """New versions climb the ladder by themselves, older ones with our POST script and DAGMan's retries."""
+    """The monitor stops it, our POST script says why, and DAGMan's retry chooses the next rung."""
     place = PoolPlace(tmp_path / "w", pool_with(version=version, quantum=1))
     place.write("w.mf", f"CATEGORY=x\nMEMORY=100\na:\n\t{hungry(400, 'a', 1)}\nb: a\n\tcp a b\n")
     said = place.call("run", "w.mf", "--size", "declared")
@@ -111,6 +111,33 @@ def test_a_task_that_needs_more_than_there_is_fails_and_the_rest_goes_on(
     given = [row.allocated.memory or 0 for row in place.rows() if row.task == "a"]
     assert all(less < more for less, more in pairwise(given)), "nothing is tried twice"
     place.check_all(all_done=False)
+
+
+def test_a_task_that_the_pool_evicts_for_memory_gets_more_as_long_as_there_is_more(
+    pool_with: PoolWith, tmp_path: Path
+) -> None:
+    """The pool counts four times what the monitor counts once, so it is the pool that stops the task."""
+    place = PoolPlace(tmp_path / "w", pool_with(memory=1000, quantum=1, preempts=True))
+    rules = [f"a:\n\t{shared(100, 'a', 2)}\n", f"b:\n\t{shared(300, 'b', 60)}\n", "c: a\n\tcp a c\n"]
+    place.write("w.mf", f"CATEGORY=x\nMEMORY=200\n{''.join(rules)}")
+    said = place.call("run", "w.mf", "--size", "declared", "--json")
+    assert said.status == 1, said.stderr
+    assert said.facts["failures"].keys() == {"b"}  # type: ignore[attr-defined]
+    assert said.facts["done"] == 2
+    first, *_, last = [row for row in place.rows() if row.task == "a"]
+    assert (first.outcome, first.exhausted, last.outcome) == (Outcome.EXHAUSTED, Resource.MEMORY, Outcome.DONE)
+    assert (last.allocated.memory or 0) > 400e6 > (first.allocated.memory or 0)
+    assert set(place.outcomes()["b"]) == {"exhausted"}
+    place.check_all(all_done=False)
+
+
+def test_where_the_pool_enforces_nothing_the_monitor_does(pool_with: PoolWith, tmp_path: Path) -> None:
+    place = PoolPlace(tmp_path / "w", pool_with(quantum=1, enforces=False))
+    place.write("w.mf", f"CATEGORY=x\nMEMORY=100\na:\n\t{hungry(400, 'a', 1)}\n")
+    said = place.call("run", "w.mf", "--size", "declared")
+    assert said.status == 0, said.stderr
+    assert set(place.outcomes()["a"][:-1]) == {"exhausted"}
+    place.check_all()
 
 
 @pytest.mark.parametrize("version", ["25.14.1", "23.0.1"])
@@ -197,7 +224,8 @@ def test_a_job_that_a_user_holds_goes_on_when_it_is_released(place: PoolPlace) -
         place.pool.release("a")
         _, errors = engine.communicate(timeout=HANGS)
         assert engine.returncode == 0, errors
-        assert "a is held: via condor_hold" in errors
+    assert "a: via condor_hold (by user tester); it is held until somebody releases it" in errors
+    assert "lost" not in errors
     assert place.outcomes() == {"a": ["lost", "done"]}
 
 
@@ -210,6 +238,7 @@ def test_a_job_that_is_removed_is_left_for_the_next_time(place: PoolPlace) -> No
         assert engine.returncode == 1, errors
     assert json.loads(out)["done"] == 1
     assert place.outcomes()["a"] == ["cancelled"]
+    assert "tried again" not in errors
     place.write("go", "")
     assert place.call("run", "w.mf").status == 0
     place.check_all()
@@ -280,6 +309,28 @@ def test_ctrl_c_lets_what_runs_finish_and_the_same_command_goes_on(place: PoolPl
     assert {one for ends in outcomes.values() for one in ends} == {"done"}
     assert place.call("run", "w.mf").status == 0
     place.check_all()
+
+
+def test_status_tells_idle_jobs_from_running_ones(pool_with: PoolWith, tmp_path: Path) -> None:
+    place = PoolPlace(tmp_path / "w", pool_with(machines=1, cpus=1))
+    place.makeflow(
+        **{name: ("", f"until [ -e go ]; do sleep 0.05; done; echo x > {name}") for name in "abc"},
+        d=("a", "echo d > d"),
+    )
+
+    def counts() -> dict[str, int]:
+        found = place.call("status", "--json").facts["counts"]
+        assert isinstance(found, dict)
+        return found
+
+    with place.begin("run", "w.mf") as engine:
+        place.pool.wait_for_node("a")
+        wanted = {"done": 0, "failed": 0, "running": 1, "queued": 2, "waiting": 1}
+        place.when(lambda: counts() == wanted, "one runs, two are idle", engine)
+        place.write("go", "")
+        _, errors = engine.communicate(timeout=90)
+        assert engine.returncode == 0, errors
+    assert counts() == {"done": 4, "failed": 0, "running": None, "queued": None, "waiting": None}
 
 
 def test_stop_removes_what_a_killed_engine_has_left_with_the_pool(place: PoolPlace) -> None:

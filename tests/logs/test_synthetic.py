@@ -3,9 +3,10 @@ import io
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from strategies import examples
 from tonnage.errors import InputError
 from tonnage.logs.synthetic import HEADER, PEAKS, JobLog, generate, render
 
@@ -104,7 +105,7 @@ def test_the_columns_are_those_of_the_public_data_sets_and_the_input_size() -> N
 
 
 @given(st.sampled_from(sorted(PEAKS)), st.integers(1, 200), st.floats(0, 2), st.data())
-@settings(max_examples=50)
+@examples(50)
 def test_what_is_rendered_is_what_was_drawn(peaks: str, jobs: int, spread: float, data: st.DataObject) -> None:
     categories = data.draw(st.none() | st.integers(1, jobs))
     log = generate(peaks, jobs, categories=categories, spread=spread, seed=data.draw(st.integers(0, 3)))

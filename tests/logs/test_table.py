@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from time import process_time
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -20,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archive.attempts import attempts
+from growth import grows_linearly
 from tonnage.archive.export import csv_lines
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts, Attempt, Outcome, Resource
@@ -441,12 +441,14 @@ def test_a_time_series_of_one_job_is_no_table_of_jobs(tmp_path: Path) -> None:
     assert refused(text) == "jobs.csv:1: is not a table of jobs: its rows are the moments of one job"
 
 
-@pytest.mark.parametrize("header", ["memory", "a" + " " * 100_000 + "b", "(" * 100_000, "a (" * 30_000])
-def test_an_odd_header_takes_no_time(header: str) -> None:
-    begin = process_time()
-    table.recognises(f"{header},cores\n1,1\n")
-    said(table, f"{header},cores\n1,1\n")
-    assert process_time() - begin < 2
+@pytest.mark.parametrize("part", [" ", "(", "a ("])
+def test_an_odd_header_takes_as_long_as_it_is(part: str) -> None:
+    def read_header(letters: int) -> None:
+        text = f"a{part * letters}b,cores\n1,1\n"
+        table.recognises(text)
+        said(table, text)
+
+    assert grows_linearly(read_header, 4_000)
 
 
 @given(st.sampled_from(sorted(PEAKS)), st.integers(1, 60), st.integers(0, 2**32), st.floats(0, 2))

@@ -23,17 +23,22 @@ def check(workflow: Workflow) -> None:
     assert {"prio", "fifo", "critical-path", "descendants", "gain"} <= {one.method for one in found.candidates}
 
 
+@pytest.mark.parametrize("tasks", [100_000, pytest.param(10_000_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_it_keeps_as_many_eligible_on_every_family(family: str) -> None:
+def test_it_keeps_as_many_eligible_on_every_family(family: str, tasks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "_TASKS", tasks)  # whatever the runs say, this holds
     check(FAMILIES[family].generate(min(FAMILIES[family].tasks, 1_000)))
 
 
-def test_it_keeps_as_many_eligible_on_every_shared_workflow(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "_TASKS", 100_000)  # whatever the runs say, this holds
+@pytest.mark.parametrize("step", [8, pytest.param(1, marks=pytest.mark.long)])
+def test_it_keeps_as_many_eligible_on_every_shared_workflow(
+    data: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    monkeypatch.setattr(room, "_TASKS", 100_000)
     paths = [*sorted(data.glob("workflows/*/*")), *sorted(data.glob("dagman/*.dag"))]
     paths = [path for path in paths if "cycle-A" not in path.name]  # that one is invalid on purpose
     assert len(paths) > 70
-    for path in paths:
+    for path in paths[::step]:
         check(read(path))
 
 

@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from browsers import Browsers, Watched
+from command_line import CommandLine
 from report.journals import GB, Try, write_run
 from report.runs import made_place, run_it
-from tonnage.cli import run as tonnage
 from tonnage.jobs import Outcome, Resource
 from tonnage.run.folders import RunFolder
 from tonnage.workflow import read
 
+pytestmark = pytest.mark.browser
 EVIL = (
     "<img src=x onerror=alert(1)>",
     "</script><script>alert(2)</script>",
@@ -29,7 +30,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = made_place(tmp_path_factory.mktemp("report"))
     run_it(place)
     path = place.folder / "report.html"
-    assert tonnage(["report", str(place.runs()[0].path), "-o", str(path)]) == 0
+    CommandLine(place.folder, place.environment)("report", "-o", path)
     return path
 
 
@@ -116,10 +117,12 @@ def test_the_table_is_sorted_and_filtered_by_keyboard(browsers: Browsers, report
     assert page.locator("output").text_content() == f"1 of {len(everything)} rows"
 
 
-def test_colours_by_label_can_be_chosen_by_keyboard(browsers: Browsers, tmp_path: Path) -> None:
+def test_colours_by_label_can_be_chosen_by_keyboard(
+    browsers: Browsers, tmp_path: Path, command_line: CommandLine
+) -> None:
     log = tmp_path / "jobs.csv"
     log.write_text("task,category,label,memory,wall_time\na,x,one,1GB,10\nb,x,two,2GB,20\n")
-    assert tonnage(["report", str(log), "-o", str(tmp_path / "r.html")]) == 0
+    command_line("report", log, "-o", "r.html")
     watched = opened(browsers, tmp_path / "r.html")
     assert watched.page.locator("#peaks-1").is_visible()
     watched.page.locator("fieldset.switch input").first.focus()
@@ -149,7 +152,9 @@ def must_be_text(watched: Watched) -> None:
     watched.must_be_quiet()
 
 
-def test_names_of_a_run_its_tasks_and_its_categories_stay_text(browsers: Browsers, tmp_path: Path) -> None:
+def test_names_of_a_run_its_tasks_and_its_categories_stay_text(
+    browsers: Browsers, tmp_path: Path, command_line: CommandLine
+) -> None:
     tasks = [(f"{one} {place}", EVIL[-place]) for place, one in enumerate(EVIL)]
     tries = [
         Try(place, 1, place, place + 5, outcome=Outcome.EXHAUSTED, exhausted=Resource.MEMORY, note=EVIL[place])
@@ -158,7 +163,7 @@ def test_names_of_a_run_its_tasks_and_its_categories_stay_text(browsers: Browser
     tries += [Try(place, 2, place + 5, place + 9, given=4 * GB) for place in range(len(EVIL) - 1)]
     run = write_run(tmp_path, tasks, tries, id=f"{EVIL[0]}-20231114-221320", name=EVIL[1], workflow=EVIL[2][2:])
     path = tmp_path / "report.html"
-    assert tonnage(["report", str(run.path), "-o", str(path)]) == 0
+    command_line("report", run.path, "-o", path)
     watched = opened(browsers, path)
     must_be_text(watched)
     assert watched.page.locator("h1").text_content() == run.id
@@ -167,7 +172,7 @@ def test_names_of_a_run_its_tasks_and_its_categories_stay_text(browsers: Browser
     assert set(EVIL) <= set(rows_of(watched, header.index("category") + 1))
 
 
-def test_commands_and_files_of_a_log_stay_text(browsers: Browsers, tmp_path: Path) -> None:
+def test_commands_and_files_of_a_log_stay_text(browsers: Browsers, tmp_path: Path, command_line: CommandLine) -> None:
     log = tmp_path / FILE
     with log.open("w", newline="") as file:
         writer = csv.writer(file)
@@ -175,7 +180,7 @@ def test_commands_and_files_of_a_log_stay_text(browsers: Browsers, tmp_path: Pat
         for place, one in enumerate(EVIL):
             writer.writerow([one, one, one, f"run {one}", one, "1GB", "5", 1700000000 + place, 1700000005 + place])
     path = tmp_path / "report.html"
-    assert tonnage(["report", str(log), "--from", "csv", "-o", str(path)]) == 0
+    command_line("report", log, "--from", "csv", "-o", path)
     watched = opened(browsers, path)
     must_be_text(watched)
     assert watched.page.locator("h1").text_content() == FILE
@@ -184,7 +189,9 @@ def test_commands_and_files_of_a_log_stay_text(browsers: Browsers, tmp_path: Pat
 
 
 @pytest.mark.parametrize("many", [1, 600])
-def test_small_and_large_workflows_are_drawn(browsers: Browsers, tmp_path: Path, many: int) -> None:
+def test_small_and_large_workflows_are_drawn(
+    browsers: Browsers, tmp_path: Path, command_line: CommandLine, many: int
+) -> None:
     rules = "".join(f"out{place}:\n\techo > out{place}\n" for place in range(many))
     (tmp_path / "w.makeflow").write_text(f"CATEGORY=first\n{rules}CATEGORY=last\nend: out0\n\techo > end\n")
     workflow = read(tmp_path / "w.makeflow")
@@ -192,7 +199,7 @@ def test_small_and_large_workflows_are_drawn(browsers: Browsers, tmp_path: Path,
     tries = [Try(place, started=place, ended=place + 2) for place in range(len(tasks))]
     facts = {"workflow": "w.makeflow", "checksum": workflow.checksum}
     run: RunFolder = write_run(tmp_path, tasks, tries, **facts)
-    assert tonnage(["report", str(run.path), "-o", str(tmp_path / "r.html")]) == 0
+    command_line("report", run.path, "-o", "r.html")
     watched = opened(browsers, tmp_path / "r.html")
     assert watched.page.locator("#workflow .picture .main-svg").first.is_visible()
     labels = watched.page.locator("#workflow [data-figure]").last.get_attribute("aria-label") or ""

@@ -12,15 +12,17 @@ from typing import Any
 
 import pytest
 
+from command_line import NEED_A_PROCESS, CommandLine
+
 WORK = Path(__file__).resolve().parents[2] / "examples" / "survey" / "work.py"
 MACHINE = ("--machine", "cores=4,memory=2GB,disk=1GB")
-KINDS = {"small": 20, "large": 200}  # megabytes
-TASKS = 6
+KINDS = {"small": 20, "large": 120}  # megabytes
+TASKS = 3
 Call = Callable[..., str]
 
 
 @pytest.fixture
-def call(tmp_path: Path) -> Call:
+def call(command_line: CommandLine, tmp_path: Path) -> Call:
     shutil.copy(WORK, tmp_path)
     header = "task_id hash native_id name status exit submit duration realtime %cpu peak_rss peak_vmem rchar wchar"
     rows = [header.split()]
@@ -43,11 +45,18 @@ def call(tmp_path: Path) -> Call:
     ]
     last = f"CATEGORY=last\n{requests}all: {' '.join(made)}\n\tcat {' '.join(made)} > all\n"
     (tmp_path / "analysis.mf").write_text("\n".join((*parts, last)))
-    environment = {**os.environ, "TONNAGE_ARCHIVE": str(tmp_path / "archive.db")}
 
     def called(*words: str) -> str:
-        command = [sys.executable, "-m", "tonnage", *words]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        if words[0] not in NEED_A_PROCESS:
+            return command_line(*words).stdout
+        done = subprocess.run(
+            [sys.executable, "-m", "tonnage", *words],
+            cwd=tmp_path,
+            env={**os.environ, **command_line.variables},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -68,12 +77,14 @@ def test_from_a_foreign_log_to_the_second_run(call: Call, tmp_path: Path) -> Non
     found = json.loads(call("discover", archive, "--json"))
     assert {frozenset(one["categories"]) for one in found["clusters"]} == {frozenset({"small"}), frozenset({"large"})}
     assert "large" in call("size", archive, *MACHINE, "--resource", "memory")
-    call("rank", "analysis.mf", "-o", "ranked.mf")
+    assert "before" in call("discover", archive, "--apply", "analysis.mf", "-o", "sized.mf")
+    call("rank", "sized.mf", "-o", "ranked.mf")
 
     # What is decided is told before the run, and stands with its reason in the journal and in the archive.
     told = call("run", "ranked.mf", *MACHINE, "--explain", "--quiet")
-    line = told.partition("large (6 tasks)\n")[2].partition("  memory: ")[2].partition("\n")[0]
-    assert "auto of 10 jobs" in line
+    line = told.partition(f"large ({TASKS} tasks)\n")[2].partition("  memory: ")[2].partition("\n")[0]
+    assert int(line.partition(" MB")[0]) < 200  # of its cluster; before, it asked for 900
+    assert "as requested" in line
     run = json.loads(call("status", "--json"))
     assert run["finished"]
     reasons = (
@@ -86,8 +97,7 @@ def test_from_a_foreign_log_to_the_second_run(call: Call, tmp_path: Path) -> Non
     stored = [json.loads(line) for line in (tmp_path / "jobs.jsonl").read_text().splitlines()]
     assert len(stored) == run["attempts"]
     kept = [one for job in stored for one in job["raw"]["decisions"] if one["reason"] == reason]
-    assert kept
-    assert {one["resource"] for one in kept} == {"memory"}
+    assert "memory" in {one["resource"] for one in kept}
     assert all(job["memory"] > 0 for job in stored if job["category"] != "last")  # it was watched
 
     # The second run knows this very workflow, and is printed beside the first.
@@ -97,8 +107,6 @@ def test_from_a_foreign_log_to_the_second_run(call: Call, tmp_path: Path) -> Non
     again = json.loads(call("status", "--json"))
     assert any(line.endswith(reason) for reason in journal(tmp_path, again, reasons))
     assert "last time" in second
-    compared = json.loads(call("run", "ranked.mf", *MACHINE, "--quiet", "--json"))
-    assert compared["before"]["attempts"] >= 2 * TASKS + 1
 
 
 def test_the_density_paper_s_second_run(call: Call, tmp_path: Path) -> None:
@@ -108,10 +116,8 @@ def test_the_density_paper_s_second_run(call: Call, tmp_path: Path) -> None:
     assert "before" in applied
     assert "after" in applied
     sized = json.loads(call("run", "sized.mf", *MACHINE, "--size", "declared", "--quiet", "--json"))
-    told = call("run", "analysis.mf", *MACHINE, "--size", "density", "--quiet")
-    assert "last time" in told
-    assert "memory wasted" in told
     density = json.loads(call("run", "analysis.mf", *MACHINE, "--size", "density", "--quiet", "--json"))
     for one in (sized, density):
         assert one["done"] == one["tasks"]
         assert one["waste_fraction"]["memory"] < before["waste_fraction"]["memory"]
+    assert density["before"]["attempts"] == before["attempts"]

@@ -21,6 +21,8 @@ from tonnage.workflow import Task
 HOST = "<127.0.0.1:9618?addrs=127.0.0.1-9618&alias=here>"
 TABLE = (Amount("Cpus", 1, 1, 1), Amount("Disk (KB)", 20, 100, 200), Amount("Memory (MB)", 300, 400, 512))
 USED = Usage(3.0, 1.0, amounts=TABLE)
+OVER = Usage(3.0, 1.0, amounts=(*TABLE[:2], Amount("Memory (MB)", 803, 400, 512)))
+OUR_OWN = "The job attribute PeriodicRemove expression 'MemoryUsage > MemoryProvisioned' evaluated to TRUE"
 TOO_MUCH = "Error from slot1_1@here: Job has gone over cgroup memory limit of 512 megabytes."
 LADDER = (4e8, 8e8, 3e9)
 
@@ -44,7 +46,15 @@ def terminated(cluster: int, value: int = 0) -> str:
 
 
 def evicted(cluster: int, codes: tuple[int, int] | None = None) -> str:
-    return eventlog.evicted((cluster, 0), USED, TOO_MUCH if codes else "preempted", codes)
+    return eventlog.evicted((cluster, 0), USED, TOO_MUCH if codes else "", codes)
+
+
+def preempted(cluster: int, usage: Usage = OVER) -> str:
+    return eventlog.evicted((cluster, 0), usage, "PREEMPT expression evaluated to True", (1011, 0))
+
+
+def removed(cluster: int, reason: str = "via condor_rm (by user me)") -> str:
+    return eventlog.aborted((cluster, 0), reason)
 
 
 def held(cluster: int, code: int, subcode: int = 0, reason: str = "because") -> str:
@@ -56,7 +66,7 @@ def log(tmp_path: Path) -> Path:
     return tmp_path / "events.log"
 
 
-def heard(log: Path, events: Iterable[str], *, grows_by_itself: bool = True, **nodes: int) -> list[News]:
+def heard(log: Path, events: Iterable[str], *, grows_disk: bool = True, dagman: int = 0, **nodes: int) -> list[News]:
     """Write events, see that HTCondor's library reads as many, and return what they mean."""
     htcondor2 = pytest.importorskip("htcondor2", reason="the package htcondor is not installed")
     text = list(events)
@@ -64,7 +74,8 @@ def heard(log: Path, events: Iterable[str], *, grows_by_itself: bool = True, **n
     theirs = list(htcondor2.JobEventLog(str(log)).events(0))
     assert [f"{event.type.value:03}" for event in theirs] == [event[:3] for event in text]
     found = {name: sent(name, before) for name, before in (nodes or {"a": 0}).items()}
-    attempts = Attempts(found, 100, UTC, grows_by_itself=grows_by_itself)
+    attempts = Attempts(found, 100, UTC, grows_disk=grows_disk)
+    attempts.dagman = dagman
     return [news for event in EventFile(log).new() for news in attempts.take(event)]
 
 
@@ -117,16 +128,39 @@ def test_what_the_monitor_measured_counts_and_the_pools_figures_stand_beside_it(
     assert end.facts["htcondor"]["MemoryUsage"] == 300 * 2**20  # type: ignore[index]
 
 
-def test_an_eviction_for_memory_lets_memory_grow_and_nothing_else(log: Path) -> None:
-    events = [submitted(1), executing(1), evicted(1, (34, 102)), executing(1), evicted(1, (34, 102)), executing(1)]
-    assert told(heard(log, [*events, terminated(1)])) == [
+def test_a_job_that_ran_out_of_memory_is_submitted_again_with_more_of_it_and_of_nothing_else(log: Path) -> None:
+    events = [submitted(1), executing(1), terminated(1, 124), submitted(2), executing(2), held(2, 34, 102), removed(2)]
+    assert told(heard(log, [*events, submitted(3), executing(3), terminated(3)])) == [
         ("began", 100, 1, 4e8, 1e8),
-        ("exhausted", 100, Resource.MEMORY),
+        ("failed", 100, None),
         ("began", 101, 2, 8e8, 1e8),
         ("exhausted", 101, Resource.MEMORY),
+        ("removed",),
         ("began", 102, 3, 3e9, 1e8),
         ("done", 102, None),
     ]
+
+
+def test_an_eviction_of_what_took_more_memory_than_it_had_is_exhaustion(log: Path) -> None:
+    """It keeps its size until it is removed, and submitted again."""
+    events = [submitted(1), executing(1), preempted(1), executing(1), preempted(1), removed(1, OUR_OWN)]
+    news = heard(log, [*events, submitted(2), executing(2)])
+    assert told(news) == [
+        ("began", 100, 1, 4e8, 1e8),
+        ("exhausted", 100, Resource.MEMORY),
+        ("began", 101, 2, 4e8, 1e8),
+        ("exhausted", 101, Resource.MEMORY),
+        ("began", 102, 3, 8e8, 1e8),
+    ]
+    assert {one.reason for one in news if isinstance(one, Over)} == {"PREEMPT expression evaluated to True"}
+
+
+def test_a_real_pool_that_preempts_what_takes_too_much_memory(data: Path) -> None:
+    recorded = data / "logs" / "htcondor" / "sid-preempt-memory.events.log"
+    attempts = Attempts({"p1.txt": sent("p1.txt")}, 100, UTC, grows_disk=True)
+    found = told([news for event in EventFile(recorded).new() for news in attempts.take(event)])
+    ends = [one[0] for one in found if one[0] != "began"]
+    assert ends == ["exhausted"] * 12 + ["cancelled", "removed"]
 
 
 def test_the_reason_of_an_eviction_is_what_htcondor_said_then(log: Path) -> None:
@@ -137,6 +171,29 @@ def test_the_reason_of_an_eviction_is_what_htcondor_said_then(log: Path) -> None
 def test_an_eviction_for_disk_lets_disk_grow(log: Path) -> None:
     events = [submitted(1), executing(1), evicted(1, (34, 104)), executing(1), terminated(1)]
     assert told(heard(log, events))[2] == ("began", 101, 2, 4e8, 2e8)
+
+
+def test_a_removal_that_follows_an_eviction_is_no_preemption(log: Path) -> None:
+    """Nothing is said before it is known which it was."""
+    events = [submitted(1), executing(1), evicted(1, (1023, 0))]
+    assert told(heard(log, events))[1:] == []
+    assert told(heard(log, [*events, removed(1)]))[1:] == [("cancelled", 100, None), ("removed",)]
+    without_code = [submitted(1), executing(1), eventlog.evicted((1, 0), OVER), removed(1)]
+    assert told(heard(log, without_code))[1:] == [("cancelled", 100, None), ("removed",)]
+
+
+@pytest.mark.parametrize("suite", ["sid", "trixie"])
+def test_a_real_pool_where_jobs_were_held_removed_and_vacated(data: Path, suite: str) -> None:
+    recorded = data / "logs" / "htcondor" / f"{suite}-hold-release-vacate-rm.events.log"
+    attempts = Attempts({name: sent(name) for name in ("x0.txt", "x1.txt", "x2.txt")}, 100, UTC, grows_disk=True)
+    ends: dict[str, list[object]] = {}
+    for event in EventFile(recorded).new():
+        for news in attempts.take(event):
+            if not isinstance(news, Began):
+                ends.setdefault(news.sent.node, []).extend(one[0] for one in told([news]))
+    assert ends["x0.txt"] == ["lost", "done"], "held and released"
+    assert ends["x1.txt"][:2] == ["cancelled", "removed"]
+    assert ends["x2.txt"] == ["preempted", "done"], "vacated"
 
 
 def test_an_eviction_for_any_other_reason_keeps_the_size(log: Path) -> None:
@@ -153,7 +210,7 @@ def test_an_eviction_for_any_other_reason_keeps_the_size(log: Path) -> None:
     ("stop", "note"),
     [
         ([evicted(1, (34, 102))], TOO_MUCH),
-        ([evicted(1)], "preempted"),
+        ([eventlog.evicted((1, 0), USED, "Job vacated by schedd", (1022, 0))], "Job vacated by schedd"),
         ([eventlog.evicted((1, 0), USED)], ""),
         ([evicted(1), held(1, 1, 0, "via condor_hold"), eventlog.released((1, 0), "by me")], "via condor_hold"),
         ([evicted(1), eventlog.aborted((1, 0), "via condor_rm")], "via condor_rm"),
@@ -187,7 +244,15 @@ def test_a_hold_ends_an_attempt_and_its_code_says_how(
     log: Path, code: int, subcode: int, outcome: str, resource: Resource | None
 ) -> None:
     events = [submitted(1), executing(1), evicted(1), held(1, code, subcode)]
-    assert told(heard(log, events))[1:] == [(outcome, 100, resource), ("held", code)]
+    assert told(heard(log, events))[1:] == [(outcome, 100, resource)]
+
+
+def test_an_attempt_that_was_held_says_so_and_waits_for_its_release(log: Path) -> None:
+    over = heard(log, [submitted(1), executing(1), evicted(1), held(1, 1, 0, "via condor_hold")])[-1]
+    assert isinstance(over, Over)
+    end = ended(over, None, {})
+    assert (end.outcome, end.held, end.note) == (Outcome.LOST, True, "via condor_hold")
+    assert told(heard(log, [submitted(1), held(1, 1)])) == [("held", 1)], "it did not run"
 
 
 def test_a_job_that_is_held_and_released_runs_again_with_as_much(log: Path) -> None:
@@ -197,27 +262,34 @@ def test_a_job_that_is_held_and_released_runs_again_with_as_much(log: Path) -> N
 
 
 def test_a_job_that_is_removed_is_cancelled(log: Path) -> None:
-    removed = eventlog.aborted((1, 0), "via condor_rm (by user me)")
-    assert told(heard(log, [submitted(1), executing(1), removed]))[1:] == [("cancelled", 100, None), ("removed",)]
-    assert told(heard(log, [submitted(1), removed])) == [("removed",)]
+    assert told(heard(log, [submitted(1), executing(1), removed(1)]))[1:] == [("cancelled", 100, None), ("removed",)]
+    assert told(heard(log, [submitted(1), removed(1)])) == [("removed",)]
 
 
-def test_a_retry_of_dagmans_is_a_new_job_that_begins_small_again(log: Path) -> None:
-    events = [submitted(1), executing(1), evicted(1, (34, 102)), executing(1), terminated(1, 3)]
+def test_a_retry_of_dagmans_is_a_new_job_whose_disk_begins_small_again(log: Path) -> None:
+    events = [submitted(1), executing(1), evicted(1, (34, 104)), executing(1), terminated(1, 124)]
     again = [submitted(2), executing(2), terminated(2)]
     found = told(heard(log, [*events, *again], a=4))
     assert found[2:] == [
-        ("began", 101, 6, 8e8, 1e8),
+        ("began", 101, 6, 4e8, 2e8),
         ("failed", 101, None),
-        ("began", 102, 7, 4e8, 1e8),
+        ("began", 102, 7, 8e8, 1e8),
         ("done", 102, None),
     ]
 
 
-def test_where_the_retry_chooses_the_rung_every_resource_grows_with_it(log: Path) -> None:
+def test_a_rescue_dag_begins_to_count_retries_anew(log: Path) -> None:
+    """Its DAGMan is a later job than those that the one before it has submitted."""
+    events = [submitted(2), executing(2), terminated(2, 3), submitted(8), executing(8), terminated(8, 124)]
+    again = [submitted(9), executing(9)]
+    began = [one for one in told(heard(log, [*events, *again], dagman=7)) if one[0] == "began"]
+    assert [one[3] for one in began[1:]] == [4e8, 8e8]
+
+
+def test_where_the_retry_chooses_the_rung_of_both_disk_grows_with_memory(log: Path) -> None:
     tries = [(submitted(number), executing(number), terminated(number, 124)) for number in range(1, 5)]
     events = [line for lines in tries for line in lines]
-    found = told(heard(log, events, grows_by_itself=False))
+    found = told(heard(log, events, grows_disk=False))
     assert [one[3:] for one in found if one[0] == "began"] == [(4e8, 1e8), (8e8, 2e8), (3e9, 2e8), (3e9, 2e8)]
 
 
@@ -293,10 +365,19 @@ def test_dagman_does_not_go_on_where_a_task_needs_more_than_it_was_given(rescued
 
 @pytest.mark.parametrize(
     "terms",
-    [{"retries": 1}, {"transfers": True}, {"commands": ["x = 1"]}, {"throttles": {"b": 1}}, {"most": 5}],
+    [
+        {"retries": 1},
+        {"transfers": True},
+        {"commands": ["x = 1"]},
+        {"throttles": {"b": 1}},
+        {"most": 5},
+        {"grows_disk": False},
+    ],
     ids=str,
 )
-def test_dagman_does_not_go_on_where_the_user_wants_something_else(rescued: Path, terms: dict[str, object]) -> None:
+def test_dagman_does_not_go_on_where_the_user_or_the_pool_wants_something_else(
+    rescued: Path, terms: dict[str, object]
+) -> None:
     assert not is_left(left(rescued, "bc", **terms))  # type: ignore[arg-type]
 
 
@@ -305,12 +386,6 @@ def test_dagman_does_not_go_on_where_programs_are_found_elsewhere_now(
 ) -> None:
     monkeypatch.setenv("PATH", "/opt/conda/bin:/usr/bin:/bin")
     assert not is_left(left(rescued, "bc"))
-
-
-def test_where_the_retry_chooses_the_rung_a_new_dag_begins_with_the_right_one(rescued: Path) -> None:
-    dag = left(rescued, "abc", grows_by_itself=False)
-    write_nodes(rescued, write_dag(dag), [0, 0, 0], dag.terms)
-    assert not is_left(left(rescued, "bc", grows_by_itself=False))
 
 
 # The POST script
@@ -356,12 +431,24 @@ def test_the_post_script_counts_failures_by_themselves_and_anew_in_a_rescue_dag(
     assert [asked(dag, 124, retry, retries=1) for retry in range(2)] == [1, 2]
 
 
-@pytest.mark.parametrize(("code", "subcode", "statuses"), [(34, 102, [1, 2]), (34, 104, [2, 2]), (1, 0, [2, 2])])
+@pytest.mark.parametrize(
+    ("stop", "reason", "statuses"),
+    [
+        (held(7, 34, 102), OUR_OWN, [1, 2]),
+        (held(7, 34, 104), OUR_OWN, [2, 2]),
+        (held(7, 1), "via condor_rm", [2, 2]),
+        (preempted(7), OUR_OWN, [1, 2]),
+        (preempted(7), "via condor_rm", [2, 2]),
+        (preempted(7, USED), OUR_OWN, [2, 2]),
+        (held(7, 34, 102) + eventlog.released((7, 0), "by me") + executing(7) + evicted(7), "via condor_rm", [2, 2]),
+    ],
+    ids=["held for memory", "for disk", "by hand", "evicted above", "and removed", "below", "evicted later"],
+)
 def test_the_post_script_knows_a_job_that_was_removed_because_it_took_too_much(
-    dag: Path, code: int, subcode: int, statuses: list[int]
+    dag: Path, stop: str, reason: str, statuses: list[int]
 ) -> None:
-    removed = eventlog.aborted((7, 0), "periodic_remove")
-    others = "".join(submitted(number) + executing(number) for number in range(8, 8000))  # it may be long ago
-    text = "".join([submitted(7), executing(7), held(7, code, subcode), held(77, 34, 102), others, removed])
+    others = "".join(submitted(number) + executing(number) for number in range(8, 2000))  # it may be long ago
+    before = [submitted(7), executing(7), evicted(7), executing(7)]
+    text = "".join([*before, stop, held(77, 34, 102), preempted(77), others, removed(7, reason)])
     (dag / "events.log").write_text(text)
     assert [asked(dag, -1002, retry, memory=2) for retry in range(2)] == statuses

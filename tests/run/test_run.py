@@ -380,6 +380,7 @@ def test_a_run_is_shown_stopped_and_refused_to_a_second_engine(place: Place) -> 
         run = place.runs()[0].id
         shown = json.loads(place.call("status", "--json").stdout)
         assert (shown["process"], len(shown["running"]), shown["finished"]) == (engine.pid, 1, False)
+        assert (shown["counts"]["running"], shown["counts"]["queued"], shown["counts"]["waiting"]) == (1, 0, 0)
         for options in ((), ("--new",)):
             second = place.call("run", "w.txt", *options)
             assert second.status == 2

@@ -148,7 +148,7 @@ def test_trying_several_distances_gives_what_each_gives_alone(points: FloatArray
         assert labels.tolist() == components(points, eps).tolist()
 
 
-def many(kind: str, size: int = 20_000) -> FloatArray:
+def many(kind: str, size: int) -> FloatArray:
     """Points that some ways to cluster are slow at."""
     rng = np.random.default_rng(7)
     points = rng.random((size, 4))
@@ -168,8 +168,9 @@ def many(kind: str, size: int = 20_000) -> FloatArray:
 @pytest.mark.parametrize(
     "kind", ["uniform", "equal points", "constant axis", "half of all in one clump", "chain", "long tail"]
 )
-def test_twenty_thousand_points_are_no_trouble(kind: str) -> None:
-    points = many(kind)
+@pytest.mark.parametrize("size", [5_000, pytest.param(20_000, marks=pytest.mark.long)])
+def test_many_points_are_no_trouble(kind: str, size: int) -> None:
+    points = many(kind, size)
     everything = float(np.linalg.norm(np.ptp(points, axis=0))) + 1
     for eps, labels in nested_components(points, [0.0, 0.004, 0.05, everything]):
         if eps == 0:

@@ -18,6 +18,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from conftest import ToolFinder
+from deadlines import HANGS
 from tonnage.jobs import Decision, Resource
 from tonnage.size.export import EXPORTERS, Sizes
 
@@ -303,7 +304,7 @@ def test_snakemake_profiles_hold_every_rung_and_nothing_foreign(sizes: list[Size
 
 def snakemake(folder: Path, *options: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "snakemake", "--profile", str(folder), "--cores", "2", *options]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=HANGS)
 
 
 def test_the_real_snakemake_gives_a_rule_that_failed_its_next_rung(tmp_path: Path) -> None:
@@ -432,7 +433,7 @@ def test_the_real_makeflow_runs_a_workflow_below_its_categories(tool: ToolFinder
     rules = "CATEGORY=small\nout:\n\techo $CORES $MEMORY $DISK > out\n".replace("$", "\\$")
     (tmp_path / "w.makeflow").write_text(EXPORTERS["makeflow"](sizes) + rules)
     command = [tool("makeflow", "coop-computing-tools"), "-T", "local", "w.makeflow"]
-    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=HANGS)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert (tmp_path / "out").read_text().split() == ["1", "5", "5"]
 

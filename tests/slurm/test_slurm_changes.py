@@ -69,6 +69,27 @@ def test_with_fail_fast_the_first_failure_cancels_what_waits(place: SlurmPlace) 
     assert len(place.done()) < 10
 
 
+@pytest.mark.parametrize("pack", ["per-task", "one-job"])
+def test_status_tells_pending_batch_jobs_from_running_ones(pack: str, place: SlurmPlace) -> None:
+    def counts() -> tuple[int, int, int]:
+        found = place.call("status", "--json").facts["counts"]
+        assert isinstance(found, dict)
+        return found["running"], found["queued"], found["waiting"]
+
+    carried = 0 if pack == "per-task" else 1  # tasks that wait for others travel with them
+    place.flow([gate("a", SIZE), gate("b", SIZE), ("c", ["a", "b"], Does())])
+    everything = ("--parsable", f"--nodes={len(place.cluster.nodes)}", "--exclusive", "--output=/dev/null")
+    other = place.cluster.command("sbatch", *everything, "--wrap=sleep 600").strip()
+    place.when(lambda: place.queued()[other] == "RUNNING", "another job has all nodes")
+    with place.begin("run", "--pack", pack) as engine:
+        place.when(lambda: "PENDING" in place.queued().values(), "they wait", engine)
+        place.when(lambda: counts() == (0, 2 + carried, 1 - carried), "status says so", engine)
+        place.cluster.command("scancel", other)
+        place.when(lambda: counts() == (2, 0, 1), "status says that they run", engine)
+        place.let_go("a", "b")
+        place.ends(engine)
+
+
 def test_waits_in_the_queue_count(place: SlurmPlace) -> None:
     place.flow([gate("a", SIZE)])
     close_nodes(place.cluster)

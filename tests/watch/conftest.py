@@ -13,6 +13,7 @@ from tempfile import mkdtemp
 import pytest
 
 import tonnage
+from deadlines import HANGS
 from tonnage.watch import Summary
 
 MB = 2**20
@@ -72,30 +73,27 @@ def open_monitor(place: Path) -> list[str]:
     ]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let a watched command be repeated twice: other work on the machine may delay anyone for a moment."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.flaky(reruns=2))
-
-
 # A shell that runs tests in the background lets them ignore these, and so every command that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 for number in (signal.SIGHUP, signal.SIGQUIT):
     signal.signal(number, signal.SIG_DFL)
 
-USERS = ["root", "nobody"] if os.getuid() == 0 else ["user"]
+USERS = ["nobody", "root"] if os.getuid() == 0 else ["user"]
+
+# For tests of what users have different rights to: records of births, control groups, others' processes. Elsewhere the
+# user makes no difference, and make test has one of them.
+every_user = pytest.mark.parametrize("user", USERS)
 
 
-@pytest.fixture(params=USERS)
+@pytest.fixture(params=[USERS[0], *(pytest.param(user, marks=pytest.mark.long) for user in USERS[1:])])
 def user(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name
 
 
 @pytest.fixture
-def workdir(tmp_path: Path, place: Path, user: str) -> Iterator[Path]:
-    """An empty folder in which the user may write, on a real disk."""
+def workdir(place: Path, user: str) -> Iterator[Path]:
+    """An empty folder in which the user may write."""
     folder = Path(mkdtemp(prefix="work-", dir=place))
     if user == "nobody":
         os.chown(folder, NOBODY, NOBODY)
@@ -116,7 +114,7 @@ def monitor(open_monitor: list[str], user: str) -> list[str]:
 def watched(monitor: list[str], workdir: Path, user: str) -> Callable[..., Watched]:
     """Run a command under the monitor: ``watched("--limit", "memory=1GB", command=[...])``."""
 
-    def run(*options: str, command: list[str], timeout: float = 60) -> Watched:
+    def run(*options: str, command: list[str]) -> Watched:
         path = workdir.parent / f"{workdir.name}.json"
         path.unlink(missing_ok=True)
         if user == "nobody":
@@ -129,7 +127,7 @@ def watched(monitor: list[str], workdir: Path, user: str) -> Callable[..., Watch
             cwd=workdir,
             capture_output=True,
             text=True,
-            timeout=timeout,
+            timeout=HANGS,
             check=False,
         )
         return Watched(ended.returncode, ended.stdout, ended.stderr, path)

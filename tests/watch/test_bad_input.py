@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from deadlines import HANGS
+
 MONITOR = [sys.executable, "-m", "tonnage", "watch"]
 
 
 def call(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*MONITOR, *words], capture_output=True, text=True, cwd=folder, check=False)
+    return subprocess.run([*MONITOR, *words], capture_output=True, text=True, cwd=folder, timeout=HANGS, check=False)
 
 
 STARTED = ["--", "/bin/sh", "-c", "echo started"]
@@ -133,7 +135,7 @@ def test_a_series_that_cannot_be_written_does_not_stop_the_command(series: str, 
 
 
 def test_a_summary_goes_through_a_process_substitution(tmp_path: Path) -> None:
-    script = '"$@" --summary >(cat > copy) -- true; wait; sleep 0.2; cat copy'
+    script = '"$@" --summary >(cat > part; mv part copy) -- true; until [ -e copy ]; do sleep 0.02; done; cat copy'
     ended = subprocess.run(
         ["/bin/bash", "-c", script, "sh", *MONITOR], capture_output=True, text=True, cwd=tmp_path, check=False
     )

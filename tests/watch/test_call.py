@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from deadlines import HANGS
 from tonnage.errors import InputError, TonnageError
 from tonnage.watch import Summary, watch
+from waiting import until
 from watch.conftest import MB
 
 
@@ -16,7 +18,7 @@ def test_it_returns_what_was_used(actor: str, tmp_path: Path) -> None:
     series = tmp_path / "series.csv"
     summary = watch(
         [actor, *["take", "50", "hold", "0.2", "exit", "0"]],
-        limits={"memory": "1GB", "wall_time": 60},
+        limits={"memory": "1GB", "wall_time": 2 * HANGS},
         category="align",
         workflow="genomes",
         fields={"sample": "NA12878"},
@@ -34,7 +36,7 @@ def test_failure_and_limits_are_told_by_the_summary(actor: str) -> None:
     failed = watch([actor, "exit", "3"])
     assert not failed.ok
     assert failed.exit_status == 3
-    stopped = watch([actor, "take", "100", "hold", "9"], limits={"memory": 20_000_000}, stderr=subprocess.DEVNULL)
+    stopped = watch([actor, "take", "50", "hold", "60"], limits={"memory": 20_000_000}, stderr=subprocess.DEVNULL)
     assert not stopped.ok
     assert stopped.limits_exceeded == {"memory": pytest.approx(20_000_000, rel=0.001)}
 
@@ -64,14 +66,13 @@ def test_odd_arguments_are_refused_or_understood() -> None:
 
 def test_an_interrupt_lets_the_command_clean_up(tmp_path: Path) -> None:
     code = "import sys; from tonnage.watch import watch; watch(sys.argv[1:])"
-    script = "trap 'sleep 0.6; echo cleaned > cleaned; exit 0' INT; touch ready; while :; do sleep 0.02; done"
+    script = "trap 'sleep 0.3; echo cleaned > cleaned; exit 0' INT; touch ready; while :; do sleep 0.02; done"
     process = subprocess.Popen(
         [sys.executable, "-c", code, "/bin/sh", "-c", script], cwd=tmp_path, stderr=subprocess.PIPE, text=True
     )
-    while not (tmp_path / "ready").exists():
-        assert process.poll() is None
+    until((tmp_path / "ready").exists)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=HANGS)
     assert "KeyboardInterrupt" in said
     assert (tmp_path / "cleaned").exists()
 

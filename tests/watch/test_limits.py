@@ -2,81 +2,66 @@
 
 import json
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from deadlines import HANGS
+from processes import commands_with
 from tonnage.errors import InputError
 from tonnage.jobs import Resource
 from tonnage.watch.limits import RESOURCES, parse_limit, read_limits
-from watch.conftest import MB, Watched
+from watch.conftest import MB, Watched, every_user
 
 Watch = Callable[..., Watched]
 
 
-def alive(mark: str) -> list[int]:
-    """Return the processes whose command line holds a text."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                command = (entry / "cmdline").read_bytes().decode(errors="replace")
-                state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
-            except OSError:
-                continue
-            if mark in command and "\0watch\0" not in command and state != "Z":  # the monitor's own hold it too
-                found.append(int(entry.name))
-    return found
-
-
 @pytest.mark.parametrize("rate", [100, 500, 1500])
+@every_user
 def test_smooth_growth_is_stopped_within_10_mb(rate: int, watched: Watch, actor: str) -> None:
-    result = watched("--limit", "memory=300MiB", command=[actor, "grow", "2000", str(rate), "hold", "5"])
+    result = watched("--limit", "memory=100MiB", command=[actor, *f"take 60 grow 1000 {rate} hold 60".split()])
     summary = result.summary
     assert result.status == 124
     assert summary.exit_type == "limits"
-    assert summary.limits_exceeded == {"memory": 300 * MB}
+    assert summary.limits_exceeded == {"memory": 100 * MB}
     assert summary.memory is not None
-    assert 300 * MB < summary.memory < 310 * MB
+    assert 100 * MB < summary.memory < 110 * MB
     assert "memory" in result.stderr
-    assert "315 MB" in result.stderr  # 300 MiB
+    assert "105 MB" in result.stderr  # 100 MiB
 
 
 def test_a_sudden_step_is_stopped_at_once(watched: Watch, actor: str) -> None:
-    words = ["hold", "0.5", "take", "2000", "hold", "5"]
-    summary = watched("--limit", "memory=300MiB", command=[actor, *words]).summary
-    # 2 GB take at least half a second to write on any machine: most of it was never reached.
+    words = ["hold", "0.3", "grow", "2000", "3000", "hold", "60"]
+    summary = watched("--limit", "memory=100MiB", command=[actor, *words]).summary
     assert summary.memory is not None
-    assert 300 * MB < summary.memory < 700 * MB
+    assert 100 * MB < summary.memory < 250 * MB
     assert summary.exit_type == "limits"
 
 
 def test_growth_after_a_shrink_is_not_overlooked(watched: Watch, actor: str) -> None:
-    words = "fork { take 150 hold 0.3 } " * 2 + "wait fork { take 50 hold 5 } take 900 hold 5"
-    summary = watched("--limit", "memory=400MiB", command=[actor, *words.split()]).summary
+    words = "fork { take 80 meet 2 hold 0.2 } " * 2 + "wait "
+    words += "fork { take 20 meet 4 hold 60 } meet 4 grow 500 1000 hold 60"
+    summary = watched("--limit", "memory=200MiB", command=[actor, *words.split()]).summary
     assert summary.exit_type == "limits"
-    assert (summary.memory or 0) < 500 * MB
+    assert (summary.memory or 0) < 250 * MB
 
 
 def test_a_process_whose_first_thread_has_ended_is_stopped(watched: Watch, actor: str) -> None:
-    for limit in ("memory=100MB", "wall_time=0.3s"):
-        result = watched(
-            "--limit", limit, command=[actor, *["leave", "{", "take", "200", "hold", "30", "}"]], timeout=20
-        )
-        assert result.status == 124
+    command = [actor, *["leave", "{", "take", "100", "hold", "60", "}"]]
+    for limit in ("memory=50MB", "wall_time=0.3s"):
+        assert watched("--limit", limit, command=command).status == 124
 
 
 def test_memory_that_is_mapped_several_times_counts_once_for_the_limit(watched: Watch, actor: str) -> None:
-    assert watched("--limit", "memory=150MiB", command=[actor, *["maps", "100", "3", "hold", "0.3"]]).status == 0
+    assert watched("--limit", "memory=150MiB", command=[actor, *["maps", "100", "3", "hold", "0.2"]]).status == 0
 
 
 def test_after_a_limit_has_passed_it_does_not_look_all_the_time(watched: Watch, workdir: Path) -> None:
     series = workdir / "series.csv"
     options = ["--limit", "wall_time=0.1s", "--measure-only", "--series", str(series)]
-    watched(*options, command=["/bin/sleep", "1.5"])
-    assert len(series.read_text().splitlines()) < 60
+    watched(*options, command=["/bin/sleep", "0.8"])
+    assert len(series.read_text().splitlines()) < 40
 
 
 def test_what_is_seen_only_in_the_end_is_noted_and_stops_nothing(watched: Watch, actor: str) -> None:
@@ -85,63 +70,55 @@ def test_what_is_seen_only_in_the_end_is_noted_and_stops_nothing(watched: Watch,
     assert "memory" in result.summary.limits_exceeded
 
 
+@every_user
 def test_the_whole_tree_is_gone(watched: Watch, actor: str) -> None:
-    mark = f"31.{os.getpid()}"
+    mark = f"60.{os.getpid()}"
     words = f"daemon {{ hold {mark} }} fork {{ fork {{ hold {mark} }} hold {mark} }} thread {{ hold {mark} }}"
-    words += f" take 100 hold {mark}"
-    result = watched("--limit", "memory=50MB", command=[actor, *words.split()])
+    words += f" take 50 hold {mark}"
+    result = watched("--limit", "memory=30MB", command=[actor, *words.split()])
     assert result.status == 124
-    assert alive(mark) == []
+    assert commands_with(mark) == []
 
 
 def test_memory_that_is_shared_counts_once_for_the_limit(watched: Watch, actor: str) -> None:
-    words = "take 200 " + "fork { take 10 hold 0.3 } " * 4 + "wait"
-    result = watched("--limit", "memory=300MB", command=[actor, *words.split()])
+    words = "take 100 " + "fork { take 5 meet 4 hold 0.2 } " * 4 + "wait"
+    result = watched("--limit", "memory=150MB", command=[actor, *words.split()])
     assert result.status == 0, result.stderr
 
 
 def test_copied_pages_count_for_the_limit_though_resident_memory_does_not_grow(watched: Watch, actor: str) -> None:
-    words = "take 100 " + "fork { hold 0.3 touch hold 5 } " * 4 + "wait"
-    result = watched("--limit", "memory=300MB", command=[actor, *words.split()])
+    words = "take 60 " + "fork { meet 4 hold 0.2 touch hold 60 } " * 4 + "wait"
+    result = watched("--limit", "memory=180MB", command=[actor, *words.split()])
     assert result.status == 124
-    assert (result.summary.memory or 0) < 400 * MB
+    assert (result.summary.memory or 0) < 240 * MB
 
 
 @pytest.mark.parametrize(
     ("limit", "words"),
     [
-        ("wall_time=0.3s", "hold 30"),
-        ("cpu_time=0.3s", "burn 30"),
-        ("disk=20MB", "write f 100 hold 30"),
-        ("processes=5", "fork { hold 30 } " * 10 + "hold 30"),
-        ("cores=0.2", "burn 30"),
+        ("wall_time=0.3s", "hold 60"),
+        ("cpu_time=0.2s", "burn 60"),
+        ("disk=20MB", "write f 40 hold 60"),
+        ("processes=5", "fork { hold 60 } " * 10 + "hold 60"),
+        ("cores=0.02", "burn 60"),  # so much it gets on any machine
     ],
 )
 def test_every_resource_can_be_limited(limit: str, words: str, watched: Watch, actor: str) -> None:
-    result = watched("--limit", limit, "--cores-window", "0.5s", command=[actor, *words.split()])
+    result = watched("--limit", limit, "--cores-window", "0.2s", command=[actor, *words.split()])
     assert result.status == 124
     resource = limit.partition("=")[0]
     named = "max_concurrent_processes" if resource == "processes" else resource
     facts = json.loads(result.path.read_text())
     assert list(facts["limits_exceeded"]) == [named]
     assert facts[f"{named}_when_exceeded"][0] > facts["limits_exceeded"][named][0]
-    assert facts["wall_time"][0] < 5
     assert facts["stopped_because"] == "limit"
 
 
-def test_time_limits_are_kept_precisely(watched: Watch, actor: str) -> None:
-    assert watched("--limit", "wall_time=0.5s", command=["/bin/sleep", "30"]).summary.wall_time == pytest.approx(
-        0.5, abs=0.1
-    )
-    summary = watched("--limit", "cpu_time=0.5s", command=[actor, "burn", "30"]).summary
-    assert summary.cpu_time == pytest.approx(0.5, abs=0.1)
-
-
 def test_a_command_below_its_limits_is_left_alone(watched: Watch, actor: str) -> None:
-    options = ["--limit", "memory=200MB", "--limit", "disk=50MB", "--limit", "wall_time=30s", "--limit", "processes=9"]
+    options = ["--limit", "memory=100MB", "--limit", "disk=50MB", "--limit", "wall_time=1h", "--limit", "processes=9"]
     result = watched(
         *options,
-        command=[actor, *["take", "100", "write", "f", "20", "fork", "{", "hold", "0.2", "}", "wait", "exit", "5"]],
+        command=[actor, *["take", "50", "write", "f", "20", "fork", "{", "hold", "0.2", "}", "wait", "exit", "5"]],
     )
     assert result.status == 5
     assert result.summary.limits_exceeded == {}
@@ -157,32 +134,35 @@ def test_measure_only_reports_and_lets_go_on(watched: Watch, actor: str) -> None
     assert result.summary.limits_exceeded == {"memory": pytest.approx(50e6, rel=0.001)}
 
 
+def beyond_its_limit(trap: str) -> list[str]:
+    """Return a script that exceeds a limit of three processes once its trap is set."""
+    return ["/bin/sh", "-c", f"trap {trap} TERM; for i in 1 2 3 4; do sleep 60 & done; wait; sleep 60"]
+
+
 def test_grace_lets_a_command_clean_up(watched: Watch, workdir: Path) -> None:
-    script = "trap 'echo cleaned > cleaned; exit 0' TERM; while :; do sleep 0.02; done"
-    result = watched("--limit", "wall_time=0.3s", "--grace", "5s", command=["/bin/sh", "-c", script])
+    script = beyond_its_limit("'echo cleaned > cleaned; exit 0'")
+    result = watched("--limit", "processes=3", "--grace", f"{HANGS}s", command=script)
     assert result.status == 124
     assert (workdir / "cleaned").read_text() == "cleaned\n"
-    assert (result.summary.wall_time or 9) < 2
 
 
 def test_grace_ends(watched: Watch) -> None:
-    script = "trap '' TERM; while :; do sleep 0.02; done"
-    begin = time.monotonic()
-    result = watched("--limit", "wall_time=0.2s", "--grace", "0.4s", command=["/bin/sh", "-c", script])
+    result = watched("--limit", "processes=3", "--grace", "0.4s", command=beyond_its_limit("''"))
     assert result.status == 124
-    assert 0.6 < time.monotonic() - begin < 3
+    assert (result.summary.wall_time or 0) > 0.4
 
 
 def test_a_stopped_command_can_be_killed(watched: Watch) -> None:
-    result = watched("--limit", "wall_time=0.3s", command=["/bin/sh", "-c", "kill -STOP $$; sleep 30"])
+    result = watched("--limit", "wall_time=0.3s", command=["/bin/sh", "-c", "kill -STOP $$; sleep 60"])
     assert result.status == 124
 
 
 def test_a_fork_bomb_is_stopped(watched: Watch) -> None:
-    bomb = "f() { [ $1 = 0 ] || { f $(($1 - 1)) & f $(($1 - 1)) & sleep 1; }; }; f 11"  # would end by itself
-    result = watched("--limit", "processes=40", command=["/bin/bash", "-c", bomb])
+    mark = f"fork-bomb-{os.getpid()}"
+    bomb = "f() { [ $1 = 0 ] || { f $(($1 - 1)) & f $(($1 - 1)) & sleep 20; }; }; f 8"  # would end by itself
+    result = watched("--limit", "processes=40", command=["/bin/bash", "-c", f"{bomb} # {mark}"])
     assert result.status == 124
-    assert alive("f 11") == []
+    assert commands_with(mark) == []
 
 
 def test_the_resources_are_those_of_the_product() -> None:
@@ -261,5 +241,5 @@ def test_an_option_goes_before_the_limits_file(watched: Watch, workdir: Path) ->
     path = workdir / "limits.json"
     path.write_text('{"wall_time": 60, "memory": [1, "GB"]}')
     path.chmod(0o644)
-    result = watched("--limits", str(path), "--limit", "wall_time=0.2s", command=["/bin/sleep", "9"])
+    result = watched("--limits", str(path), "--limit", "wall_time=0.2s", command=["/bin/sleep", "60"])
     assert result.status == 124

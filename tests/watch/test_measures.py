@@ -1,4 +1,7 @@
-"""The hard cases: what a command used is found, however its processes live and die."""
+"""The hard cases: what a command used is found, however its processes live and die.
+
+Whatever else runs on this machine, the actor gives the monitor the time that a test names; see programs/actor.c.
+"""
 
 import os
 import shutil
@@ -9,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from deadlines import HANGS
 from tonnage.watch import Summary
-from watch.conftest import MB, NOBODY, Watched
+from waiting import until
+from watch.conftest import MB, NOBODY, Watched, every_user
 
 Watch = Callable[..., Watched]
 
@@ -26,21 +31,17 @@ def script(text: str) -> list[str]:
 
 MEMORY = {
     "a child that lives 0.12 s": ("fork { take 100 hold 0.1 } wait hold 0.2", 101),
-    "a grandchild that lives 0.4 s": ("fork { fork { take 500 hold 0.3 } wait } wait", 501),
-    "freed, then idle": ("take 500 free hold 0.5", 501),
-    "a parent's memory, shared with its children": (
-        "take 200 " + "fork { take 100 hold 0.5 } " * 4 + "wait",
-        602,
-    ),
-    "a parent's memory, copied by its children": ("take 100 " + "fork { touch hold 0.5 } " * 4 + "wait", 501),
-    "shared memory": ("share 100 " + "fork { touch hold 0.4 } " * 4 + "hold 0.2 wait", 101),
-    "a daemon": ("daemon { take 300 hold 0.4 } hold 0.6", 301),
-    "a daemon whose parent has ended": ("daemon { take 300 hold 0.4 }", 301),
-    "a child of a thread": ("thread { take 500 hold 0.3 } hold 0.5", 501),
+    "a grandchild that lives 0.4 s": ("fork { fork { take 200 hold 0.3 } wait } wait", 201),
+    "freed, then idle": ("take 200 free hold 0.5", 201),
+    "a parent's memory, copied by its children": ("take 50 " + "fork { touch meet 4 hold 0.4 } " * 4 + "wait", 251),
+    "shared memory": ("share 100 " + "fork { touch meet 4 hold 0.3 } " * 4 + "wait", 101),
+    "a daemon": ("daemon { take 100 meet 2 hold 0.3 } meet 2 hold 0.4", 101),
+    "a daemon whose parent has ended": ("daemon { take 100 hold 0.3 }", 101),
+    "a child of a thread": ("thread { take 200 meet 2 hold 0.3 } meet 2 hold 0.4", 201),
     "a small one": ("take 20 hold 0.1", 21),
-    "a process whose first thread has ended": ("leave { take 200 hold 0.5 }", 201),
-    "memory that is mapped three times": ("maps 100 3 hold 0.4", 101),
-    "mapped three times, in three processes": ("fork { maps 100 3 hold 0.4 } " * 3 + "wait", 302),
+    "a process whose first thread has ended": ("leave { take 100 hold 0.3 }", 101),
+    "memory that is mapped three times": ("maps 100 3 hold 0.3", 101),
+    "mapped three times, in three processes": ("fork { maps 60 3 meet 3 hold 0.3 } " * 3 + "wait", 182),
 }
 
 
@@ -52,21 +53,34 @@ def test_memory(case: str, watched: Watch, actor: str) -> None:
     assert summary.memory_method in {"rss", "pss", "max_rss"}
 
 
+@every_user
+def test_memory_of_a_parent_is_shared_with_its_children(watched: Watch, actor: str) -> None:
+    words = "take 100 " + "fork { take 50 meet 4 hold 0.4 } " * 4 + "wait"
+    assert near(watched(command=[actor, *script(words)]).summary.memory, 302)
+
+
 def test_memory_of_a_static_program(watched: Watch, static_actor: str) -> None:
-    summary = watched(command=[static_actor, *script("thread { take 500 hold 0.3 } hold 0.5")]).summary
-    assert near(summary.memory, 501), summary
+    summary = watched(command=[static_actor, *script("thread { take 100 meet 2 hold 0.3 } meet 2 hold 0.4")]).summary
+    assert near(summary.memory, 101), summary
 
 
 def test_short_spikes_at_once_are_found_within_a_tenth_and_said_to_be_a_lower_bound(watched: Watch, actor: str) -> None:
-    command = [actor, *script("fork { take 150 hold 0.05 } " * 4 + "wait")]
-    # Whether all four are at their peak at once depends on the other work of this machine.
-    best = max((watched(command=command).summary for _ in range(5)), key=lambda summary: summary.memory or 0)
-    assert 0.9 * 550 < (best.memory or 0) / MB < 610
-    assert "memory" in best.lower_bounds
+    command = [actor, *script("fork { take 100 meet 4 hold 0.05 } " * 4 + "wait")]
+    truth = 402
+    found = False
+    for _ in range(5):  # a look takes longer on a busy machine, and the next one comes so much later
+        summary = watched(command=command).summary
+        assert summary.memory is not None
+        assert summary.memory < 1.03 * truth * MB
+        assert "memory" in summary.lower_bounds or near(summary.memory, truth)
+        found = found or summary.memory > 0.9 * truth * MB
+        if found:
+            return
+    pytest.fail("it was never found")
 
 
 def test_a_lasting_peak_is_no_lower_bound(watched: Watch, actor: str) -> None:
-    summary = watched(command=[actor, *script("fork { take 50 hold 0.4 } " * 4 + "wait")]).summary
+    summary = watched(command=[actor, *script("fork { take 50 meet 4 hold 0.4 } " * 4 + "wait")]).summary
     assert near(summary.memory, 202)
     assert not summary.lower_bounds or "memory" not in summary.lower_bounds
 
@@ -80,71 +94,70 @@ def test_a_short_small_command_has_an_upper_bound(watched: Watch) -> None:
         assert summary.upper_bounds == ("memory",)
 
 
-def test_four_copies_at_once_report_what_one_alone_reports(
-    monitor: list[str], watched: Watch, actor: str, workdir: Path
-) -> None:
+def test_of_four_copies_each_is_reported_as_if_it_were_alone(watched: Watch, actor: str, workdir: Path) -> None:
     index = workdir / "index"
-    index.write_bytes(os.urandom(MB) * 200)
+    index.write_bytes(os.urandom(MB) * 80)
     index.chmod(0o644)
-    command = [actor, "map", str(index), "fork", "{", "map", str(index), "hold", "1", "}", "hold", "1", "wait"]
+    command = [actor, "map", str(index), "fork", "{", "map", str(index), "meet", "2", "hold", "0.4", "}"]
+    command += ["meet", "2", "hold", "0.4", "wait"]
     alone = watched(command=command).summary
-    assert near(alone.memory, 201)
-    copies = [
-        subprocess.Popen(
-            [*monitor, "--spool", str(workdir / "spool"), "--", *command],
-            cwd=workdir,
-        )
-        for _ in range(4)
+    assert near(alone.memory, 81)
+    others = [
+        subprocess.Popen([actor, *script(f"map {index} write {workdir}/ready-{number} 0 hold {HANGS}")])
+        for number in range(3)
     ]
-    assert [copy.wait() for copy in copies] == [0] * 4
-    together = [Summary.read(path) for path in (workdir / "spool").glob("*.json")]
-    assert len(together) == 4
-    assert all(near(one.memory, (alone.memory or 0) / MB) for one in together), [one.memory for one in together]
+    try:
+        until(lambda: len(list(workdir.glob("ready-*"))) == len(others))
+        assert near(watched(command=command).summary.memory, (alone.memory or 0) / MB)
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
 
 
 def test_different_pages_of_one_file_add_up(watched: Watch, actor: str, workdir: Path) -> None:
     (workdir / "data").write_bytes(os.urandom(MB) * 100)
     (workdir / "data").chmod(0o644)
-    words = "fork { pages data 0 50 hold 0.6 } fork { pages data 50 100 hold 0.6 } wait"
+    words = "fork { pages data 0 50 meet 2 hold 0.4 } fork { pages data 50 100 meet 2 hold 0.4 } wait"
     assert near(watched(command=[actor, *script(words)]).summary.memory, 102)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="a program with more rights can only be made by root")
-def test_a_program_with_more_rights_than_its_user(
-    open_monitor: list[str], actor: str, place: Path, workdir: Path, user: str
-) -> None:
+def test_a_program_with_more_rights_than_its_user(open_monitor: list[str], actor: str, place: Path) -> None:
     """The kernel records no births below it, and does not show its memory closely: both are said."""
-    if user != "nobody":
-        pytest.skip("root has all rights already")
+    if os.statvfs(place).f_flag & os.ST_NOSUID:
+        pytest.skip(f"no program has more rights than its user below {place}")
     program = place / "with-rights"
     shutil.copy(actor, program)
     program.chmod(0o4755)
-    spool = workdir / "spool"
-    words = script("fork { take 100 hold 0.6 } fork { take 100 hold 0.6 } wait many 20")
+    spool = place / "with-rights.d"
+    spool.mkdir()
+    os.chown(spool, NOBODY, NOBODY)
+    words = script("fork { take 50 meet 2 hold 0.4 } fork { take 50 meet 2 hold 0.4 } wait many 20")
     command = [*open_monitor, "watch", "--spool", str(spool), "--", str(program), *words]
-    subprocess.run(command, cwd=workdir, user=NOBODY, group=NOBODY, check=True)
-    summary = Summary.read(next(spool.iterdir()))
+    subprocess.run(command, cwd=spool, user=NOBODY, group=NOBODY, check=True)
+    summary = Summary.read(next(spool.glob("*.json")))
     assert "total_processes" in summary.lower_bounds
-    assert (summary.memory or 0) > 195 * MB
+    assert (summary.memory or 0) > 97 * MB
 
 
 def test_a_large_file_that_exists_for_a_moment(watched: Watch, actor: str) -> None:
-    summary = watched(command=[actor, *script("write f 200 hold 0.1 unlink f hold 0.2")]).summary
+    summary = watched(command=[actor, *script("write f 100 hold 0.1 unlink f hold 0.2")]).summary
     assert summary.disk is not None
-    assert abs(summary.disk / MB - 200) < 0.08 * 200
+    assert abs(summary.disk / MB - 100) < 8
 
 
 def test_a_deleted_file_that_is_still_open(watched: Watch, actor: str) -> None:
-    summary = watched(command=[actor, *script("open f 200 unlink f hold 0.3")]).summary
+    summary = watched(command=[actor, *script("open f 100 unlink f hold 0.3")]).summary
     assert summary.disk is not None
-    assert abs(summary.disk / MB - 200) < 0.08 * 200
+    assert abs(summary.disk / MB - 100) < 8
 
 
 def test_disk_is_what_the_command_added(watched: Watch, actor: str, workdir: Path) -> None:
-    (workdir / "input").write_bytes(bytes(50 * MB))
-    summary = watched(command=[actor, *script("write f 100 hold 0.1")]).summary
-    assert near(summary.disk, 100)
-    assert near(summary.disk_at_start, 50)
+    (workdir / "input").write_bytes(bytes(30 * MB))
+    summary = watched(command=[actor, *script("write f 60 hold 0.1")]).summary
+    assert near(summary.disk, 60)
+    assert near(summary.disk_at_start, 30)
     assert summary.total_files == 2
 
 
@@ -165,6 +178,7 @@ def test_bytes_read_and_written_are_exact(watched: Watch, actor: str) -> None:
     assert abs(summary.bytes_written - 200 * MB) < MB
 
 
+@every_user
 def test_every_short_process_is_counted(watched: Watch, actor: str) -> None:
     summary = watched(command=[actor, "many", "2000"]).summary
     if summary.processes_method == "poll" and not os.environ.get("TONNAGE_CI"):
@@ -193,34 +207,35 @@ def test_threads_are_not_processes(watched: Watch) -> None:
 
 
 def test_processes_at_once(watched: Watch, actor: str) -> None:
-    summary = watched(
-        command=[actor, *script("fork { hold 0.2 } " * 6 + "wait " + "fork { hold 0.1 } wait " * 3)]
-    ).summary
+    words = "fork { meet 6 hold 0.2 } " * 6 + "wait " + "fork { hold 0.1 } wait " * 3
+    summary = watched(command=[actor, *script(words)]).summary
     assert (summary.max_concurrent_processes, summary.total_processes) == (7, 10)
 
 
 def test_cpu_time_and_cores(watched: Watch, actor: str) -> None:
-    summary = watched(command=[actor, *script("burn 0.5 hold 0.5")]).summary
-    assert summary.cpu_time == pytest.approx(0.5, abs=0.1)
-    assert summary.wall_time == pytest.approx(1.0, abs=0.3)
-    assert summary.cores_avg is not None
+    summary = watched(command=[actor, *script("burn 0.3 hold 0.3")]).summary
     assert summary.cpu_time is not None
-    assert summary.cores_avg == pytest.approx(summary.cpu_time / (summary.wall_time or 1), rel=0.01)
+    assert summary.wall_time is not None
+    assert 0.299 < summary.cpu_time < 0.4
+    assert summary.wall_time >= 0.6
+    assert summary.cores_avg == pytest.approx(summary.cpu_time / summary.wall_time, rel=0.01)
 
 
 def test_the_peak_of_cores_is_an_average_over_the_window(watched: Watch, actor: str) -> None:
-    summary = watched("--cores-window", "0.5s", command=[actor, *script("hold 0.8 burn 0.8 hold 0.8")]).summary
+    summary = watched("--cores-window", "0.5s", command=[actor, *script("hold 0.6 burn 0.6 hold 0.6")]).summary
     assert summary.cores is not None
-    assert 0.7 < summary.cores < 1.2
     assert summary.cores_avg is not None
-    assert summary.cores_avg < 0.5
-    assert 0.8 < summary.peak_times["cores"] < 2.3
+    assert summary.wall_time is not None
+    burning = summary.wall_time - 1.2  # or less: as long as that, its 0.6 s took on this machine
+    assert 0.8 * min(1.0, 0.6 / burning) < summary.cores < 1.25
+    assert summary.cores_avg < summary.cores
+    assert 0.6 < summary.peak_times["cores"] < summary.wall_time - 0.3
 
 
 def test_cpu_time_of_children_that_nobody_waits_for(watched: Watch, actor: str) -> None:
-    summary = watched(command=[actor, *script("ignore-children fork { burn 0.6 } hold 1.0")]).summary
+    summary = watched(command=[actor, *script("ignore-children fork { burn 0.3 hold 0.6 } wait")]).summary
     assert summary.cpu_time is not None
-    assert 0.35 < summary.cpu_time < 0.75
+    assert 0.28 < summary.cpu_time < 0.38
 
 
 def test_open_files_virtual_memory_and_context_switches(watched: Watch, actor: str) -> None:
@@ -233,8 +248,9 @@ def test_open_files_virtual_memory_and_context_switches(watched: Watch, actor: s
 
 
 def test_peaks_carry_their_time(watched: Watch, actor: str) -> None:
-    summary = watched(command=[actor, *script("hold 0.5 take 100 hold 0.3 free hold 0.5")]).summary
-    assert 0.45 < summary.peak_times["memory"] < 1.0
+    summary = watched(command=[actor, *script("hold 0.3 take 100 hold 0.2 free hold 0.3")]).summary
+    assert summary.wall_time is not None
+    assert 0.3 < summary.peak_times["memory"] < summary.wall_time - 0.3
 
 
 def test_what_was_not_measured_is_absent(watched: Watch, actor: str) -> None:
@@ -245,8 +261,9 @@ def test_what_was_not_measured_is_absent(watched: Watch, actor: str) -> None:
     assert hidden.disk is None or hidden.disk_at_start is not None
 
 
-def test_it_waits_for_what_the_command_leaves_behind(watched: Watch, actor: str) -> None:
+def test_it_waits_for_what_the_command_leaves_behind(watched: Watch, actor: str, workdir: Path) -> None:
     begin = time.monotonic()
-    result = watched(command=[actor, *script("daemon { hold 0.6 } exit 7")])
-    assert time.monotonic() - begin > 0.6
+    result = watched(command=[actor, *script("daemon { hold 0.3 write left 0 } exit 7")])
+    assert time.monotonic() - begin > 0.3
     assert result.status == 7
+    assert (workdir / "left").exists()

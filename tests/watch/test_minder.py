@@ -8,16 +8,21 @@ from typing import Any
 
 from watch.conftest import MB
 
-# Runs in a process of its own, which becomes a minder; prints one JSON object for each command.
+# Runs in a process of its own, which becomes a minder; prints one JSON object for each command. What it says it has
+# waited is how long it was ready to run and did not, or the machine was held up by its host: it can be late by as much.
 PROGRAM = """
 import json, os, sys, threading
 from tonnage.watch.job import Job
 from tonnage.watch.minder import CannotStartError, Minder
+def waited():
+    with open("/proc/self/schedstat") as own, open("/proc/stat") as machine:
+        return int(own.read().split()[1]) / 1e9 + int(machine.readline().split()[8]) / os.sysconf("SC_CLK_TCK")
 minder = Minder(set())
 if "poll" in sys.argv[2:]:
     minder.births.close()
     minder.births = None
 for command, limits in json.loads(sys.argv[1]):
+    before = waited()
     try:
         outcome = minder.mind(Job(command, limits=limits))
     except CannotStartError as error:
@@ -26,7 +31,7 @@ for command, limits in json.loads(sys.argv[1]):
     print(json.dumps({"used": outcome.used, "status": outcome.status, "why": outcome.stopped_because,
                       "method": outcome.memory_method, "lower": outcome.lower_bounds,
                       "exceeded": list(outcome.exceeded), "fds": len(os.listdir("/proc/self/fd")),
-                      "threads": threading.active_count()}))
+                      "threads": threading.active_count(), "waited": waited() - before}))
 """
 
 
@@ -43,8 +48,8 @@ def test_one_command_after_another_with_nothing_left_of_the_first(actor: str, tm
 
     first, stopped, third, missing, last = mind(
         [
-            (act("take 200 write f 50 fork { hold 0.1 } burn 0.3 wait exit 3"), {}),
-            (act("fork { hold 30 } take 100 hold 30"), {"memory": 50e6}),
+            (act("take 100 write f 50 fork { hold 0.1 } burn 0.3 wait exit 3"), {}),
+            (act("fork { hold 60 } take 100 hold 60"), {"memory": 50e6}),
             (act("take 30 hold 0.2"), {"memory": 50e6}),
             (["/no/such/program"], {}),
             (["/bin/true"], {}),
@@ -52,7 +57,7 @@ def test_one_command_after_another_with_nothing_left_of_the_first(actor: str, tm
         tmp_path,
     )
     assert first["status"] == 3 << 8
-    assert abs(first["used"]["memory"] / MB - 201) < 3
+    assert abs(first["used"]["memory"] / MB - 101) < 3
     assert first["used"]["total_processes"] == 2
     assert (stopped["why"], stopped["exceeded"]) == ("limit", ["memory"])
     assert third["why"] is None
@@ -77,7 +82,7 @@ def test_a_hundred_short_commands(tmp_path: Path) -> None:
 
 
 def test_without_fork_records_counts_are_lower_bounds(actor: str, tmp_path: Path) -> None:
-    two = "fork { take 60 hold 0.3 } fork { take 60 hold 0.3 } wait"
+    two = "fork { take 60 meet 2 hold 0.3 } fork { take 60 meet 2 hold 0.3 } wait"
     counted, tree = mind(
         [
             ([actor, "many", "300"], {}),
@@ -95,12 +100,22 @@ def test_without_fork_records_counts_are_lower_bounds(actor: str, tmp_path: Path
 def test_limits_hold_without_fork_records(actor: str, tmp_path: Path) -> None:
     grown, many = mind(
         [
-            ([actor, *["grow", "1000", "500", "hold", "9"]], {"memory": 300.0 * MB}),
-            ([actor, *("fork { hold 30 } " * 10 + "hold 30").split()], {"processes": 5}),
+            ([actor, *["take", "60", "grow", "1000", "500", "hold", "60"]], {"memory": 100.0 * MB}),
+            ([actor, *("fork { hold 60 } " * 10 + "hold 60").split()], {"processes": 5}),
         ],
         tmp_path,
         "poll",
     )
     assert grown["exceeded"] == ["memory"]
-    assert grown["used"]["memory"] < 310 * MB
+    assert grown["used"]["memory"] < 110 * MB
     assert many["exceeded"] == ["processes"]
+
+
+def test_time_limits_are_kept_precisely(actor: str, tmp_path: Path) -> None:
+    slept, burnt = mind(
+        [(["/bin/sleep", "60"], {"wall_time": 0.5}), ([actor, "burn", "60"], {"cpu_time": 0.5})], tmp_path
+    )
+    assert slept["exceeded"] == ["wall_time"]
+    assert 0.5 <= slept["used"]["wall_time"] < 0.6 + slept["waited"]
+    assert burnt["exceeded"] == ["cpu_time"]
+    assert 0.5 <= burnt["used"]["cpu_time"] < 0.6 + burnt["waited"]

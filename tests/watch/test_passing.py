@@ -8,25 +8,28 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from deadlines import HANGS
+from processes import commands_with, minder_and_command
 from tonnage.watch import Summary
+from tonnage.watch.proc import Process, children, read
+from waiting import until
 from watch.conftest import Watched
 
 Watch = Callable[..., Watched]
 
-# Notes every TERM, HUP, INT and USR1 in a file, ends after the first that is not USR1.
-LISTENER = """
+# Notes every TERM, HUP, INT and USR1 in a file, and ends a while after the first.
+LISTENER = f"""
 import os, signal, sys, time
 got = []
 for name in ("TERM", "HUP", "INT", "USR1"):
     signal.signal(getattr(signal, "SIG" + name), lambda number, frame: got.append(signal.Signals(number).name))
 open("ready", "w").close()
-end = time.monotonic() + 20
+end = time.monotonic() + {HANGS}
 while time.monotonic() < end and not got:
     time.sleep(0.01)
 time.sleep(0.3)
@@ -40,89 +43,81 @@ def start(monitor: list[str], folder: Path, command: list[str], *, new_group: bo
     return subprocess.Popen(full, cwd=folder, process_group=0 if new_group else None)
 
 
-def wait_for(path: Path) -> None:
-    end = time.monotonic() + 20
-    while not path.exists():
-        assert time.monotonic() < end, f"{path} did not appear"
-        time.sleep(0.01)
+def minder_of(process: "subprocess.Popen[bytes]") -> int:
+    """Return the minder, once it has started the command."""
+    return until(lambda: minder_and_command(process.pid))[0]
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT", "SIGUSR1"])
 @pytest.mark.parametrize("to", ["the monitor", "its process group"])
 def test_a_signal_reaches_the_command_once(name: str, to: str, monitor: list[str], tmp_path: Path) -> None:
     process = start(monitor, tmp_path, [sys.executable, "-c", LISTENER], new_group=True)
-    wait_for(tmp_path / "ready")
+    until((tmp_path / "ready").exists)
     number = signal.Signals[name]
     if to == "the monitor":
         os.kill(process.pid, number)
     else:
         os.killpg(process.pid, number)
-    assert process.wait(20) == 9
+    assert process.wait(HANGS) == 9
     assert (tmp_path / "got").read_text() == name
     assert Summary.read(tmp_path / "summary.json").exit_status == 9
 
 
 def test_a_signal_to_both_processes_of_the_monitor_is_not_lost(monitor: list[str], tmp_path: Path) -> None:
     """As ``pkill tonnage`` does: neither is told by the other, and the command was not meant."""
-    process = start(monitor, tmp_path, ["/bin/sleep", "30"], new_group=True)
-    minder = child_of(process.pid)
-    for pid in (minder, process.pid):
+    process = start(monitor, tmp_path, ["/bin/sleep", "400"], new_group=True)
+    for pid in (minder_of(process), process.pid):
         os.kill(pid, signal.SIGTERM)
-    assert process.wait(5) == -signal.SIGTERM
-
-
-def child_of(pid: int) -> int:
-    end = time.monotonic() + 10
-    while time.monotonic() < end:
-        found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        if found and Path(f"/proc/{found[0]}/task/{found[0]}/children").read_text().split():
-            return int(found[0])
-        time.sleep(0.01)
-    raise AssertionError("the command was not started")
+    assert process.wait(HANGS) == -signal.SIGTERM
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL])
 def test_a_command_that_dies_of_a_signal_takes_the_monitor_with_it(number: signal.Signals, watched: Watch) -> None:
-    result = watched(command=["/bin/sh", "-c", f"kill -{number:d} $$; sleep 5"])
+    result = watched(command=["/bin/sh", "-c", f"kill -{number:d} $$; sleep 60"])
     assert result.status == -number
     assert (result.summary.exit_type, result.summary.signal) == ("signal", number)
 
 
 def test_the_summary_exists_after_sigterm_to_the_monitor(monitor: list[str], tmp_path: Path) -> None:
-    process = start(monitor, tmp_path, ["/bin/sleep", "30"])
-    child_of(process.pid)
+    process = start(monitor, tmp_path, ["/bin/sleep", "400"])
+    minder_of(process)
     process.terminate()
-    assert process.wait(10) == -signal.SIGTERM
+    assert process.wait(HANGS) == -signal.SIGTERM
     summary = Summary.read(tmp_path / "summary.json")
     assert (summary.exit_type, summary.signal) == ("signal", signal.SIGTERM)
     assert summary.stopped_because is None
 
 
-def test_sigterm_ends_what_a_command_left_behind(monitor: list[str], actor: str, tmp_path: Path) -> None:
-    process = start(monitor, tmp_path, [actor, *["daemon", "{", "hold", "60", "}", "exit", "0"]])
-    time.sleep(0.5)
+def test_sigterm_ends_what_a_command_left_behind(monitor: list[str], tmp_path: Path) -> None:
+    mark = f"400.{os.getpid()}"
+    process = start(monitor, tmp_path, ["/bin/sh", "-c", f"setsid sleep {mark} & exit 0"])
+    left = running("sleep", mark)
+    minder = minder_of(process)
+    until(lambda: children(minder) == [left])
     process.terminate()
-    assert process.wait(10) == 0
+    assert process.wait(HANGS) == 0
 
 
 def test_sigchld_ignored_by_the_caller_does_no_harm(monitor: list[str], tmp_path: Path) -> None:
     code = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
     words = [*monitor, "--summary", str(tmp_path / "s.json"), "--", "/bin/sh", "-c", "exit 3"]
-    assert subprocess.run([sys.executable, "-c", code, *words], timeout=20, check=False).returncode == 3
+    assert subprocess.run([sys.executable, "-c", code, *words], timeout=HANGS, check=False).returncode == 3
 
 
 def test_an_alarm_that_the_caller_set_ends_the_command(monitor: list[str], tmp_path: Path) -> None:
     code = "import os, signal, sys; signal.alarm(1); os.execv(sys.argv[1], sys.argv[1:])"
-    words = [*monitor, "--summary", str(tmp_path / "s.json"), "--", "/bin/sleep", "30"]
-    assert subprocess.run([sys.executable, "-c", code, *words], timeout=20, check=False).returncode == -signal.SIGALRM
+    words = [*monitor, "--summary", str(tmp_path / "s.json"), "--", "/bin/sleep", "400"]
+    assert (
+        subprocess.run([sys.executable, "-c", code, *words], timeout=HANGS, check=False).returncode == -signal.SIGALRM
+    )
 
 
 def test_a_command_with_a_process_group_of_its_own_gets_signals_too(monitor: list[str], tmp_path: Path) -> None:
     # Not GNU timeout: that passes a signal on twice, to its child and to its group.
     process = start(monitor, tmp_path, [sys.executable, "-c", f"import os; os.setpgid(0, 0){LISTENER}"], new_group=True)
-    wait_for(tmp_path / "ready")
+    until((tmp_path / "ready").exists)
     os.killpg(process.pid, signal.SIGTERM)
-    process.wait(20)
+    process.wait(HANGS)
     assert (tmp_path / "got").read_text() == "SIGTERM"
 
 
@@ -131,8 +126,8 @@ def test_when_the_terminal_closes_the_command_gets_sighup(monitor: list[str], tm
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(tmp_path)
-        os.execv(monitor[0], [*monitor, "--summary", "s.json", "--", "/bin/sleep", "30"])
-    child_of(pid)
+        os.execv(monitor[0], [*monitor, "--summary", "s.json", "--", "/bin/sleep", "400"])
+    until(lambda: minder_and_command(pid))
     os.close(terminal)
     _, status = os.waitpid(pid, 0)
     assert os.WTERMSIG(status) == signal.SIGHUP
@@ -140,16 +135,16 @@ def test_when_the_terminal_closes_the_command_gets_sighup(monitor: list[str], tm
 
 
 def test_a_stopped_minder_is_continued(monitor: list[str], tmp_path: Path) -> None:
-    options = ["--limit", "wall_time=1s", "--summary", str(tmp_path / "s.json"), "--"]
-    process = subprocess.Popen([*monitor, *options, "/bin/sleep", "30"], stderr=subprocess.DEVNULL)
-    os.kill(child_of(process.pid), signal.SIGSTOP)
-    assert process.wait(10) == 124
+    options = ["--limit", "wall_time=0.5s", "--summary", str(tmp_path / "s.json"), "--"]
+    process = subprocess.Popen([*monitor, *options, "/bin/sleep", "400"], stderr=subprocess.DEVNULL)
+    os.kill(minder_of(process), signal.SIGSTOP)
+    assert process.wait(HANGS) == 124
 
 
 def test_a_group_signal_that_ends_the_command_does_not_reach_a_daemon(monitor: list[str], tmp_path: Path) -> None:
-    script = "setsid sh -c 'touch apart; sleep 1; touch survived' & while [ ! -e apart ]; do sleep 0.05; done; kill 0"
+    script = "setsid sh -c 'touch apart; sleep 0.4; touch survived' & while [ ! -e apart ]; do sleep 0.05; done; kill 0"
     process = start(monitor, tmp_path, ["/bin/sh", "-c", script], new_group=True)
-    assert process.wait(20) == -signal.SIGTERM
+    assert process.wait(HANGS) == -signal.SIGTERM
     assert (tmp_path / "survived").exists()
 
 
@@ -184,12 +179,15 @@ def test_streams_pass_through(monitor: list[str], tmp_path: Path) -> None:
 
 
 def test_a_pipe_closes_when_the_command_closes_it(monitor: list[str], tmp_path: Path) -> None:
-    command = [*monitor, "--summary", str(tmp_path / "s.json"), "--", "/bin/sh", "-c", "echo x; exec >&-; sleep 3"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+    script = "echo x; exec >&-; until [ -e go ]; do sleep 0.02; done"
+    command = [*monitor, "--summary", str(tmp_path / "s.json"), "--", "/bin/sh", "-c", script]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=tmp_path) as process:
         assert process.stdout is not None
-        begin = time.monotonic()
-        assert process.stdout.read() == b"x\n"
-        assert time.monotonic() - begin < 2
+        assert process.stdout.readline() == b"x\n"
+        assert select.select([process.stdout], [], [], HANGS)[0], "the pipe is open"
+        assert process.stdout.read() == b""
+        assert process.poll() is None
+        (tmp_path / "go").touch()
         assert process.wait() == 0
 
 
@@ -234,15 +232,17 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._terminal, text.encode())
 
-    def expect(self, text: str, seconds: float = 15) -> str:
+    def expect(self, text: str) -> str:
         """Read until a text appears; return all that came before and with it."""
-        end = time.monotonic() + seconds
-        while text not in self._seen:
-            assert time.monotonic() < end, f"{text!r} did not appear in {self._seen!r}"
-            if select.select([self._terminal], [], [], 0.1)[0]:
-                self._seen += os.read(self._terminal, 65536).decode(errors="replace")
+        until(lambda: self.shows(text))
         before, _, self._seen = self._seen.partition(text)
         return before + text
+
+    def shows(self, text: str) -> bool:
+        """Read what has come, and say whether a text is in it."""
+        if select.select([self._terminal], [], [], 0)[0]:
+            self._seen += os.read(self._terminal, 65536).decode(errors="replace")
+        return text in self._seen
 
     def close(self) -> None:
         os.close(self._terminal)
@@ -256,63 +256,91 @@ def terminal(monitor: list[str], tmp_path: Path) -> Iterator[Terminal]:
     terminal.close()
 
 
-def test_ctrl_c_ends_the_command_and_a_loop_around_it(terminal: Terminal) -> None:
-    terminal.type("for i in 1 2 3; do watch --summary s.json -- sleep 30; done; echo status $?\n")
-    time.sleep(0.7)
+@pytest.fixture
+def fifo(tmp_path: Path) -> Path:
+    """What a command can wait for, in one process and until the test lets it go on."""
+    os.mkfifo(tmp_path / "fifo")
+    return tmp_path / "fifo"
+
+
+def running(name: str, mark: object) -> int:
+    """Wait until a program with a mark among its arguments runs; return it."""
+    (pid,) = until(
+        lambda: [pid for pid in commands_with(str(mark)) if read(f"/proc/{pid}/comm") == f"{name}\n".encode()]
+    )
+    return pid
+
+
+def is_stopped(pid: int) -> bool:
+    process = Process.of(pid)
+    return process is not None and process.state == b"T"
+
+
+def test_ctrl_c_ends_the_command_and_a_loop_around_it(terminal: Terminal, fifo: Path) -> None:
+    terminal.type(f"for i in 1 2 3; do watch --summary s.json -- cat {fifo}; done; echo status $?\n")
+    running("cat", fifo)
     terminal.type("\x03")
-    terminal.expect("PROMPT", 5)
+    terminal.expect("PROMPT")
     terminal.type("echo status $?\n")
     terminal.expect("status 130")
 
 
-def test_ctrl_c_that_the_command_handles_is_its_own_affair(terminal: Terminal) -> None:
-    terminal.type("watch -- bash -c 'trap \"echo heard it\" INT; echo rea''dy; sleep 5; echo end'; echo status $?\n")
-    terminal.expect("ready")
-    time.sleep(0.2)
+def test_ctrl_c_that_the_command_handles_is_its_own_affair(terminal: Terminal, fifo: Path) -> None:
+    terminal.type(f"watch -- bash -c 'trap \"echo he''ard\" INT; cat {fifo}; echo end'; echo status $?\n")
+    running("cat", fifo)
     terminal.type("\x03")
-    terminal.expect("heard it")
-    terminal.expect("status 0", 5)
+    terminal.expect("heard")
+    terminal.expect("status 0")
 
 
-def test_ctrl_z_stops_the_command_and_fg_continues_it(terminal: Terminal) -> None:
-    terminal.type("watch --summary s.json -- sh -c 'echo rea''dy; sleep 1; echo fini''shed'\n")
-    terminal.expect("ready")
-    time.sleep(0.3)  # a shell that is just starting a program cannot be stopped, with or without us
+def test_ctrl_z_stops_the_command_and_fg_continues_it(terminal: Terminal, fifo: Path) -> None:
+    terminal.type(f"watch --summary s.json -- sh -c 'cat {fifo}; echo fini''shed'\n")
+    command = running("cat", fifo)  # a shell that is just starting a program cannot be stopped, with or without us
     terminal.type("\x1a")
-    terminal.expect("Stopped", 5)
-    time.sleep(1.2)
-    terminal.type("ps -o stat= -C sleep; echo lis''ted\n")
-    assert "T" in terminal.expect("listed")
+    terminal.expect("Stopped")
+    assert is_stopped(command)
     terminal.type("fg\n")
-    terminal.expect("finished", 5)
+    until(lambda: not is_stopped(command))
+    fifo.write_text("")
+    terminal.expect("finished")
     terminal.type("echo status $?\n")
     terminal.expect("status 0")
 
 
-def test_a_background_command_that_reads_the_terminal_stops_until_it_is_in_front(terminal: Terminal) -> None:
-    terminal.type("watch --summary s.json -- head -n 1 &\n")
-    time.sleep(0.5)
-    terminal.type("\n")
-    terminal.expect("Stopped", 5)
+def is_in_front(pid: int) -> bool:
+    """Whether a process is in the group that has the terminal."""
+    fields = (read(f"/proc/{pid}/stat") or b") 0 0 0 0 0 -1").rpartition(b")")[2].split()
+    return fields[2] == fields[5]
+
+
+def test_a_background_command_that_reads_the_terminal_stops_until_it_is_in_front(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    missing = f"{tmp_path}/missing"  # only a mark
+    terminal.type(f"watch --summary s.json -- head -n 1 - {missing} &\n")
+    command = running("head", missing)
+    until(lambda: is_stopped(command))
+    terminal.type("wait\n")  # for the monitor, which stops with the command
+    terminal.expect("Stopped")
     terminal.type("fg\n")
-    time.sleep(0.3)
+    until(lambda: is_in_front(command) and not is_stopped(command))
     terminal.type("typed\n")
     terminal.expect("typed")
-    terminal.expect("typed", 5)
+    terminal.expect("typed")
     terminal.expect("PROMPT")
 
 
-def test_an_interactive_program_works(terminal: Terminal) -> None:
+def test_an_interactive_program_works(terminal: Terminal, fifo: Path) -> None:
     terminal.type("watch --summary s.json -- bash --norc -i\n")
-    terminal.type("PS1='INNER '\n")
+    terminal.type("PS1='INN''ER '\n")
     terminal.expect("INNER ")
-    terminal.type("sleep 30\n")
-    time.sleep(0.4)
+    terminal.type(f"cat {fifo}\n")
+    running("cat", fifo)
     terminal.type("\x1a")
-    terminal.expect("Stopped", 5)
+    terminal.expect("Stopped")
     terminal.type("kill -9 %1; while kill -0 %1 2>/dev/null; do sleep 0.1; done; jobs; exit 7\n")
     terminal.type("echo status $?\n")
-    terminal.expect("status 7", 5)
+    terminal.expect("status 7")
 
 
 def test_the_live_line_is_shown_on_a_terminal_only(terminal: Terminal, monitor: list[str], actor: str) -> None:

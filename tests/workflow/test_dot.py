@@ -4,9 +4,9 @@ import json
 import subprocess
 from typing import TYPE_CHECKING
 
-from hypothesis import given, settings
+from hypothesis import given
 
-from strategies import workflows
+from strategies import examples, workflows
 from tonnage.workflow import Workflow
 from tonnage.workflow.dot import render
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from conftest import ToolFinder
 
 
-@settings(max_examples=15)
+@examples(10)
 @given(workflow=workflows())
 def test_graphviz_finds_every_task_and_dependency(tool: "ToolFinder", workflow: Workflow) -> None:
     dot = tool("dot", "graphviz")

@@ -5,10 +5,11 @@ from pathlib import Path
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from strategies import examples
 from tonnage.errors import InputError
 from tonnage.workflow.families import FAMILIES, Family
 from tonnage.workflow.families.profiles import PROFILES
@@ -103,7 +104,7 @@ class TestEveryFamily:
             assert all((tmp_path / name).exists() for name in task.outputs)
 
     @families
-    @settings(max_examples=40)
+    @examples(15)
     @given(data=st.data())
     def test_the_size_is_what_was_asked_for(self, family: Family, data: st.DataObject) -> None:
         wanted = data.draw(st.integers(max(family.least, 50), 3000))
@@ -136,7 +137,7 @@ def _layers(family: Family, tasks: int) -> dict[str, int]:
 
 class TestAirsn:
     @given(width=st.integers(1, 300), fringes_first=st.booleans())
-    @settings(max_examples=30)
+    @examples(30)
     def test_it_is_a_double_umbrella_with_fringes(self, width: int, fringes_first: bool) -> None:
         workflow = FAMILIES["airsn"].generate(width=width, fringes_first=fringes_first)
         graph = workflow.graph
@@ -317,7 +318,7 @@ class TestSdss:
 
 class TestRandomLayered:
     @given(tasks=st.integers(1, 400), data=st.data(), parents=st.floats(1, 5))
-    @settings(max_examples=40)
+    @examples(40)
     def test_every_task_waits_for_the_layer_above(self, tasks: int, data: st.DataObject, parents: float) -> None:
         layers = data.draw(st.integers(1, tasks))
         graph = FAMILIES["random-layered"].generate(tasks, layers=layers, parents=parents).graph

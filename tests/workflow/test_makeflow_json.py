@@ -147,17 +147,28 @@ _SHARED = '{"define": {"x0": ["a"], ' + ", ".join(f'"x{n}": [x{n - 1}, x{n - 1}]
             '{"define": {"L": ["f" for i in range(9999)]}, "rules": [{"command": "a", "inputs": L} for i in L]}',
             "files",
         ),
-        ('{"define": {"R": {"command": "a"}}, "rules": [R for i in range(3000000)]}', "3,000,000 rules"),
         (
             '{"environment": {"A":join(["x" for i in range(90000)])}, "rules": [{"command":"a"} for i in range(9999)]}',
             "exports more than",
         ),
     ],
 )
-def test_a_small_file_cannot_become_a_huge_workflow(text: str, message: str) -> None:
+@pytest.mark.parametrize(("files", "note"), [(200_000, 2**14), pytest.param(20_000_000, 2**24, marks=pytest.mark.long)])
+def test_a_small_file_cannot_become_a_huge_workflow(
+    monkeypatch: pytest.MonkeyPatch, text: str, message: str, files: int, note: int
+) -> None:
+    monkeypatch.setattr(makeflow_json, "_MOST_FILES", files)
+    monkeypatch.setattr(makeflow_json, "_LONGEST_NOTE", note)
     with pytest.raises(InputError) as caught:
         load(text)
     assert message in caught.value.message
+
+
+@pytest.mark.parametrize("most", [20_000, pytest.param(2_000_000, marks=pytest.mark.long)])
+def test_a_small_file_cannot_have_more_rules_than_are_read(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(makeflow_json, "_MOST_RULES", most)
+    with pytest.raises(InputError, match=f"holds {most + 1:,} rules"):
+        load(f'{{"define": {{"R": {{"command": "a"}}}}, "rules": [R for i in range({most + 1})]}}')
 
 
 _anything: st.SearchStrategy[object] = st.recursive(

@@ -18,7 +18,7 @@ from tonnage import __version__
 from tonnage.cli.options import printable
 from tonnage.errors import InputError, TonnageError
 
-__all__ = ["run", "tonnage"]
+__all__ = ["main", "tonnage"]
 
 # Each verb is the command of the same name in the module of the same name.
 VERBS = (
@@ -63,8 +63,11 @@ def tonnage(debug: bool) -> None:
     """
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command line and return its exit status; errors are printed for people."""
+def main(arguments: Sequence[str]) -> int:
+    """Run the command line and return its exit status; errors are printed for people.
+
+    It is not called run: the module of that verb would hide it.
+    """
     _prepare_streams()
     try:
         result = tonnage.main(list(arguments), prog_name="tonnage", standalone_mode=False)

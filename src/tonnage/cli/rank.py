@@ -119,13 +119,21 @@ def _check(path: Path, output: Path | None, *, in_place: bool, backup: bool, leg
 def _check_format(workflow: "Workflow", output: Path | None, *, in_place: bool, legacy: bool) -> None:
     """Refuse what only DAGMan files can do, and what needs such a file a second time."""
     if _is_dagman(workflow) and (in_place or _keeps_bytes(workflow, output)):
-        if workflow.source is not None and not workflow.source.path.is_file():
-            raise InputError("a DAGMan file is read twice, which a pipe cannot be", hint="give the name of a file")
+        if workflow.source is not None and not _can_be_read_again(workflow.source.path):
+            raise InputError(
+                "a DAGMan file is read twice, which standard input and pipes cannot be", hint="give the name of a file"
+            )
         return
     if in_place:
         raise InputError("only DAGMan files are changed in place", hint="give --output")
     if legacy:
         raise InputError("--legacy is for DAGMan files", hint="it takes a DAGMan file to a DAGMan file")
+
+
+def _can_be_read_again(path: Path) -> bool:
+    from tonnage.workflow.formats import STANDARD_INPUT
+
+    return path.is_file() and path != STANDARD_INPUT
 
 
 def _is_dagman(workflow: "Workflow") -> bool:

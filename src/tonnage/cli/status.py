@@ -1,5 +1,6 @@
 """``tonnage status``: how far a run is."""
 
+from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,9 @@ _SHOWN = 20
 def status(text: str, as_json: bool) -> None:
     """Say how far RUN is: its id, its folder, or last for the newest one here.
 
+    Tasks that a batch system has are queued until they are known to run; those that are ready or wait for others, and
+    have not been submitted, are waiting.
+
     \b
     Example: tonnage status
              tonnage status .tonnage/runs/analysis-20261116-140411 --json
@@ -42,21 +46,22 @@ def status(text: str, as_json: bool) -> None:
 
 def _print(found: "RunState") -> None:
     click.echo(f"{found.folder.id}: {_how(found)}")
+    running = found.in_flight.running if found.process is not None else []
     notes = [
         f"{found.done:,} of {counted(found.tasks, 'task')} done",
-        f"{len(found.running):,} running" if found.process is not None else "",
-        f"{len(found.failed) + len(found.refused):,} failed" if found.failed or found.refused else "",
+        *(_in_flight(found) if found.process is not None else []),
+        f"{found.failures:,} failed" if found.failures else "",
         counted(found.summary.attempts, "attempt"),
         f"{found.summary.retried:,} retried",
         f"{format_seconds(found.summary.seconds)} of work" if found.summary.seconds else "",
     ]
     click.echo("  " + ", ".join(note for note in notes if note))
-    if found.process is not None and found.running:
-        rows = [_cells(row, found.now) for row in found.running[:_SHOWN]]
+    if running:
+        rows = [_cells(row, found.now) for row in running[:_SHOWN]]
         header = ["running", "attempt", "since", "memory", "cores"]
         print_table(header, rows, right=header[1:])
-        if len(found.running) > _SHOWN:
-            click.echo(f"and {len(found.running) - _SHOWN:,} more")
+        if len(running) > _SHOWN:
+            click.echo(f"and {len(running) - _SHOWN:,} more")
     if found.batch_jobs:
         _print_batch_jobs(found)
     failures = list(_failures(found))
@@ -67,13 +72,25 @@ def _print(found: "RunState") -> None:
         click.echo(f"and {len(failures) - _SHOWN:,} more failed")
 
 
+def _in_flight(found: "RunState") -> list[str]:
+    queued, waiting = found.in_flight.queued_tasks, found.waiting
+    return [
+        f"{len(found.in_flight.running):,} running",
+        f"{queued:,} queued" if queued else "",
+        f"{waiting:,} waiting" if waiting else "",
+    ]
+
+
 def _print_batch_jobs(found: "RunState") -> None:
     """Print the batch jobs that have not ended, as far as is known, and else how many there were."""
     left = [job for job in found.batch_jobs if job.ended is None]
-    click.echo(f"  {counted(len(found.batch_jobs), 'batch job')}, {len(left):,} not ended as far as is known")
+    states = Counter(job.state for job in left)
+    where = f": {states['running']:,} running, {states['queued']:,} queued" if left else ""
+    click.echo(f"  {counted(len(found.batch_jobs), 'batch job')}, {len(left):,} not ended as far as is known{where}")
     rows = [
         [
             job.native or "not submitted yet",
+            job.state if job.native else "",
             f"{job.tasks:,}",
             f"{job.nodes:,}",
             "" if job.seconds is None else format_seconds(job.seconds),
@@ -83,8 +100,8 @@ def _print_batch_jobs(found: "RunState") -> None:
         for job in left[:_SHOWN]
     ]
     if rows:
-        header = ["batch job", "tasks", "nodes", "time limit", "submitted", "started"]
-        print_table(header, rows, right=header[1:])
+        header = ["batch job", "state", "tasks", "nodes", "time limit", "submitted", "started"]
+        print_table(header, rows, right=header[2:])
     if len(left) > _SHOWN:
         click.echo(f"and {len(left) - _SHOWN:,} more")
 
@@ -114,6 +131,7 @@ def _cells(row: "Row", now: float) -> list[str]:
 
 
 def _facts(found: "RunState") -> dict[str, object]:
+    known = found.process is not None
     return {
         "run": found.folder.id,
         "folder": str(found.folder.path),
@@ -122,17 +140,22 @@ def _facts(found: "RunState") -> dict[str, object]:
         "tasks": found.tasks,
         "done": found.done,
         "failed": list(_failures(found)),
-        "running": [
-            {
-                "task": row.task,
-                "attempt": row.number,
-                "started": row.started,
-                "allocated": {str(resource): amount for resource, amount in row.allocated.known()},
-            }
-            for row in (found.running if found.process is not None else [])
-        ],
+        "counts": {
+            "done": found.done,
+            "failed": found.failures,
+            "running": len(found.in_flight.running) if known else None,
+            "queued": found.in_flight.queued_tasks if known else None,
+            "waiting": found.waiting if known else None,
+        },
+        "running": [{**_attempt(row), "started": row.started} for row in (found.in_flight.running if known else [])],
+        "queued": [{**_attempt(row), "submitted": row.submitted} for row in (found.in_flight.queued if known else [])],
         "attempts": found.summary.attempts,
         "retried": found.summary.retried,
         "makespan_seconds": found.summary.seconds,
-        "batch_jobs": [asdict(job) for job in found.batch_jobs],
+        "batch_jobs": [{**asdict(job), "state": job.state} for job in found.batch_jobs],
     }
+
+
+def _attempt(row: "Row") -> dict[str, object]:
+    allocated = {str(resource): amount for resource, amount in row.allocated.known()}
+    return {"task": row.task, "attempt": row.number, "allocated": allocated}

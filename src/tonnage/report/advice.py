@@ -1,7 +1,7 @@
 """What to change: the few things that would save the most, each in a sentence."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,8 +9,10 @@ import numpy as np
 
 from tonnage.jobs import HOURS, History, Resource
 from tonnage.report.accounts import Sums
+from tonnage.report.columns import Columns
 from tonnage.report.paths import Chain
 from tonnage.report.retries import Reason
+from tonnage.report.subject import Subject
 from tonnage.report.told import counted, hours, ladder_text, name_of, percent
 from tonnage.size import Histogram, Sized, cost
 from tonnage.size.usage import Usage
@@ -19,6 +21,8 @@ from tonnage.units import format_seconds
 __all__ = ["Advice", "Saving", "advise", "savings"]
 
 _MOST = 4
+_FAILING = 2
+"""As many categories with failures have a sentence of their own."""
 _WORTH = 0.1
 """What saves a smaller part of what was given is not worth a sentence."""
 _LITTLE = 0.02
@@ -79,18 +83,43 @@ def savings(
 
 
 def advise(
+    subject: Subject,
+    columns: Columns,
     total: Sums,
     found: Mapping[tuple[str, Resource], Saving],
     why: Sequence[Reason],
     chain: Chain | None,
     makespan: float | None,
 ) -> list[Advice]:
-    """Return what to change, the most important first."""
-    advice = list(_sizes(total, found))
-    advice += _failures(why)
+    """Return what to change and what is not known, the most important first."""
+    advice = [*_sizes(total, found), *(_failures(why) or _given_up(subject.failures)), *_ends(why)]
     if chain is not None and makespan:
         advice.append(_chain(chain, makespan))
-    return advice or [Advice("", "Nothing stands out: sizes fit what tasks use, and none failed.", "good")]
+    advice += _unknown(columns, some=not advice)
+    return advice or [_all_is_well(subject, columns)]
+
+
+def _all_is_well(subject: Subject, columns: Columns) -> Advice:
+    if subject.state not in ("", "finished"):
+        return Advice("", f"The run is {subject.state}: tasks used about as much memory as they had so far.")
+    none = "none is known to have failed" if (columns.outcome == -1).any() else "none failed"
+    return Advice("", f"Nothing stands out: tasks used about as much memory as they had, and {none}.", "good")
+
+
+def _unknown(columns: Columns, *, some: bool) -> Iterator[Advice]:
+    """Yield what is not known of all attempts, or of `some`: then the others fit."""
+    ended, memory = ~columns.running, Resource.MEMORY
+    sought = {"used": (columns.used, ended & columns.done), "asked for": (columns.given, ended)}
+    dark = {verb: int((among & ~np.isfinite(known[memory])).sum()) for verb, (known, among) in sought.items()}
+    many = {verb: int(among.sum()) for verb, (_, among) in sought.items()}
+    wholly = [verb for verb in sought if dark[verb] and dark[verb] == many[verb]]
+    if wholly:
+        text = f"It is unknown how much memory tasks {' and '.join(wholly)}"
+        yield Advice("", f"{text}, so nothing can be said about how well sizes fit.")
+    elif some:
+        for verb in (verb for verb in sought if dark[verb]):
+            part = f"{dark[verb]:,} of {counted(many[verb], 'attempt')}"
+            yield Advice("", f"It is unknown how much memory some tasks {verb} ({part}). The sizes of the others fit.")
 
 
 def _sizes(total: Sums, found: Mapping[tuple[str, Resource], Saving]) -> list[Advice]:
@@ -126,10 +155,47 @@ def _failures(why: Sequence[Reason]) -> list[Advice]:
     for one in why:
         if one.why == "failed":
             failed[one.category] += one.attempts
-    return [
-        Advice(category, f"{counted(many, 'attempt')} failed: see what they printed before sizes are changed.", "bad")
-        for category, many in failed.most_common(2)
+    first, others = failed.most_common(_FAILING), failed.most_common()[_FAILING:]
+    advice = [
+        Advice(
+            category,
+            f"{counted(many, 'attempt')} failed: look at what {'it' if many == 1 else 'they'} printed "
+            "before you change sizes.",
+            "bad",
+        )
+        for category, many in first
     ]
+    if others:
+        attempts = counted(sum(many for _, many in others), "attempt")
+        advice.append(Advice("", f"{attempts} of {counted(len(others), 'other category')} failed, too.", "bad"))
+    return advice
+
+
+def _given_up(failures: Mapping[str, str]) -> list[Advice]:
+    """Say which tasks failed of which no attempt did: nothing was large enough for them, say."""
+    if not failures:
+        return []
+    task, why = next(iter(failures.items()))
+    return [Advice("", f"{counted(len(failures), 'task')} failed, such as {task}: {why}", "bad")]
+
+
+def _ends(why: Sequence[Reason]) -> list[Advice]:
+    """Say how other attempts ended that did not succeed."""
+    ends: Counter[str] = Counter()
+    for one in why:
+        if one.why != "failed":
+            ends[one.why] += one.attempts
+    if not ends:
+        return []
+    how = ", ".join(_end(end, many) for end, many in ends.most_common())
+    return [Advice("", f"{counted(ends.total(), 'attempt')} did not finish: {how}.")]
+
+
+def _end(why: str, many: int) -> str:
+    resource = why.removesuffix(" exhausted")
+    if resource == why:
+        return f"{many:,} {'was' if many == 1 else 'were'} {why}"
+    return f"{many:,} reached the time limit" if resource == "wall time" else f"{many:,} ran out of {resource}"
 
 
 def _chain(chain: Chain, makespan: float) -> Advice:

@@ -121,7 +121,7 @@ def report_on(subject: Subject, material: Material, plan: Plan) -> Report:
         reasons=why,
         climbs=climbs(material),
         chain=chain,
-        advice=advise(total, found, why, chain, makespan),
+        advice=advise(subject, material, total, found, why, chain, makespan),
         palette=Palette.of(order),
     )
 

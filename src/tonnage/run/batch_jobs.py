@@ -1,6 +1,7 @@
 """The batch jobs of a run, as its journal has them: written down before they are submitted."""
 
 from dataclasses import astuple, dataclass, fields
+from typing import Literal
 
 from tonnage.run.journal import Journal, Reader
 
@@ -34,6 +35,13 @@ class BatchJob:
     ended: float | None = None
     note: str | None = None
     """What became of it."""
+
+    @property
+    def state(self) -> Literal["queued", "running", "ended"]:
+        """Where it is, as far as is known; of an array, one element runs at least."""
+        if self.ended is not None:
+            return "ended"
+        return "queued" if self.started is None else "running"
 
 
 _COLUMNS = [field.name for field in fields(BatchJob)]

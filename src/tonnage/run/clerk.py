@@ -20,11 +20,13 @@ class Clerk:
     watcher: Watcher
     _shown: set[int] = field(default_factory=set)
 
-    def show(self, start: Start, since: float) -> None:
-        """Let the watcher know that an attempt runs."""
-        if start.attempt not in self._shown:
-            self._shown.add(start.attempt)
-            self.watcher.started(start, since)
+    def show(self, start: Start, since: float) -> bool:
+        """Let the watcher know that an attempt runs; whether that is news."""
+        if start.attempt in self._shown:
+            return False
+        self._shown.add(start.attempt)
+        self.watcher.started(start, since)
+        return True
 
     def settle(self, end: Ended) -> Settled:
         """Take in the end of an attempt."""

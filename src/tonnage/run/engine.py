@@ -265,7 +265,8 @@ class Engine:
             self._killed[task] += 1
             if self._killed[task] > _MOST_KILLED:
                 return self._give_up(task, f"it was killed {self._killed[task]} times")
-        return self._try_again(task, decisions, f"it was {end.outcome}, and is tried again with as much")
+        again = f"it was {end.outcome}, and is tried again with as much"
+        return self._try_again(task, decisions, "it is held until somebody releases it" if end.held else again)
 
     def _try_again(self, task: int, decisions: tuple[Decision, ...], reason: str) -> Settled:
         self._again[task] = decisions

@@ -64,6 +64,8 @@ class Ended:
     exhausted: Resource | None = None
     hopeless: bool = False
     """Whether another attempt would fail alike: there is no such program."""
+    held: bool = False
+    """Whether a batch system keeps it until somebody releases it."""
     killed: bool = False
     """Whether somebody killed it, and nobody knows who."""
     started: float | None = None

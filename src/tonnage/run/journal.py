@@ -264,6 +264,10 @@ class Journal(Reader):
         self._begin()
         self._execute_many(_INSERT_START, [self._start_row(start, now, submitted) for start in starts])
 
+    def runs(self, attempt: int, since: float) -> None:
+        """Note since when an attempt runs that was submitted: a moment later at least, whatever other clocks say."""
+        self.write("UPDATE attempts SET started = max(?, submitted + 0.001) WHERE id = ?", (since, attempt))
+
     def ended(self, end: Ended, settled: Settled) -> None:
         """Note the end of an attempt, and what becomes of its task."""
         note = "; ".join(part for part in (end.note, settled.reason) if part)

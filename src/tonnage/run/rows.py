@@ -45,6 +45,11 @@ class Row:
     facts: Mapping[str, object]
     """What a batch system measured beside our monitor, under its own names."""
 
+    @property
+    def seen_to_run(self) -> bool:
+        """Whether it is known when an attempt started that is a batch job of its own; before, it has no other start."""
+        return self.started != self.submitted
+
 
 _ROW = (
     *(

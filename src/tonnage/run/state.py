@@ -13,7 +13,21 @@ from tonnage.run.machines import Machine
 from tonnage.run.rows import Row
 from tonnage.run.summary import Summary, summarise
 
-__all__ = ["RunState", "facts_of", "state_of"]
+__all__ = ["QUEUED", "InFlight", "RunState", "facts_of", "in_flight", "state_of"]
+
+QUEUED = "queued"
+"""The fact of a run on a pool that says how many jobs wait there."""
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """What a run has begun and not ended, as far as is known; where nobody executes it, that is lost."""
+
+    running: list[Row]
+    queued: list[Row]
+    """Attempts that are batch jobs of their own, and have not been seen to run."""
+    queued_tasks: int
+    """All tasks that a batch system has and that do not run, also those without an attempt yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +41,7 @@ class RunState:
     now: float
     tasks: int
     done: int
-    running: list[Row]
-    """Attempts without an end; where nobody executes the run, they are lost."""
+    in_flight: InFlight
     failed: list[Row]
     """The last attempts of tasks that were given up."""
     refused: dict[str, str]
@@ -36,6 +49,17 @@ class RunState:
     summary: Summary
     batch_jobs: list[BatchJob]
     """On a cluster, what was submitted."""
+
+    @property
+    def failures(self) -> int:
+        """How many tasks were given up."""
+        return len(self.failed) + len(self.refused)
+
+    @property
+    def waiting(self) -> int:
+        """How many tasks are ready, or wait for others, and are not in any queue."""
+        begun = len(self.in_flight.running) + self.in_flight.queued_tasks
+        return max(0, self.tasks - self.done - self.failures - begun)
 
 
 def state_of(folder: RunFolder) -> RunState:
@@ -52,7 +76,7 @@ def state_of(folder: RunFolder) -> RunState:
             now=time.time(),
             tasks=tasks,
             done=done,
-            running=list(reader.running().values()),
+            in_flight=in_flight(reader),
             failed=reader.failed(),
             refused=reader.given_up(),
             summary=summarise(reader.rows(), machine_of(facts)),
@@ -60,6 +84,21 @@ def state_of(folder: RunFolder) -> RunState:
         )
     finally:
         reader.close()
+
+
+def in_flight(reader: Reader) -> InFlight:
+    """Return what runs, and what waits in the queue of a batch system."""
+    jobs = batch_jobs(reader)
+    alone = {job.id for job in jobs if not job.packed}
+    rows = list(reader.running().values())
+    queued = [row for row in rows if row.machine in alone and not row.seen_to_run]
+    waiting = {row.attempt for row in queued}
+    facts = reader.facts()
+    if facts.get("on") == "htcondor":
+        elsewhere = int(facts.get(QUEUED, 0))
+    else:
+        elsewhere = sum(job.tasks for job in jobs if job.packed and job.state == "queued")
+    return InFlight([row for row in rows if row.attempt not in waiting], queued, len(queued) + elsewhere)
 
 
 def facts_of(folder: RunFolder) -> dict[str, str]:

@@ -22,7 +22,7 @@ from tonnage.run.folders import RunFolder, runs_of
 from tonnage.run.journal import Reader
 from tonnage.run.machines import SHARED
 from tonnage.run.rows import Row
-from tonnage.run.state import facts_of, machine_of
+from tonnage.run.state import InFlight, facts_of, in_flight, machine_of
 from tonnage.run.summary import Account
 
 __all__ = ["MOST_ATTEMPTS", "RunLine", "archived_run", "find_here", "run_here", "runs_here", "state_here"]
@@ -79,10 +79,10 @@ def run_here(folder: RunFolder) -> dict[str, Any]:
         failures = reader.failures()
         failed = [(row.task, row.note) for row in reader.failed(_SHOWN)] + list(reader.given_up().items())
         columns = columns_of(reader, now if under_way else None)
-        running = list(reader.running().values()) if under_way else []
+        flight = in_flight(reader) if under_way else InFlight([], [], 0)
         by_category = {name: (many, well) for name, many, well in reader.tasks_by_category()}
     peaks = _peaks(columns)
-    running.sort(key=lambda row: row.started)
+    running = sorted(flight.running, key=lambda row: row.started)
     return {
         "id": folder.id,
         "workflow": facts.get("name", folder.id),
@@ -96,6 +96,7 @@ def run_here(folder: RunFolder) -> dict[str, Any]:
         "failed": [{"task": task, "note": note} for task, note in failed[:_SHOWN]],
         "running": [_running(row, peaks) for row in running[:_SHOWN]],
         "running_now": len(running),
+        "queued_now": flight.queued_tasks,
         "left_out": 0,
         **_sums(columns, machine, by_category),
     }
@@ -122,6 +123,7 @@ def archived_run(archive: Archive, id: str) -> dict[str, Any] | None:
         "failed": [],
         "running": [],
         "running_now": 0,
+        "queued_now": 0,
         "left_out": int(left_out),
         **_sums(material, {}, tasks),
     }

@@ -56,6 +56,8 @@ class Run(Answer):
     failed: list[dict[str, str]]
     running: list[dict[str, Any]]
     running_now: int
+    queued_now: int
+    """Tasks that a batch system has and that do not run."""
     left_out: int
     """1 where the archive has more attempts than were looked at."""
     attempts: int

@@ -143,6 +143,7 @@ class Memory:
         """Return the tree's memory, looked at closely: anonymous pages shared out, others once."""
         begin = process_time()
         figure = self._figure(sample.processes)
+        shared = _shared(sample)  # before the sums: what is mapped between the two then counts as a change
         after = {process: now for process in sample.processes if (now := Process.of(process.pid))}
         # One that has ended, or become another program, while we looked: what it had shared is others' now, and may
         # have been counted with both.
@@ -152,7 +153,7 @@ class Memory:
         # The sums after the look go with it: what was added meanwhile is in the figure.
         resident = sum(now.resident for now in after.values())
         faults = sample.faults + sum(now.faults - process.faults for process, now in after.items())
-        self._last = _Look(_who(sample), figure, resident, _shared(sample), faults)
+        self._last = _Look(_who(sample), figure, resident, shared, faults)
         # What was added while we looked may not be in the figure, so that the bound starts before the look.
         self._lowest, self._faults = sample.resident, sample.faults
         self._credit.spend(process_time() - begin)
@@ -166,23 +167,47 @@ class Memory:
 
     def _once(self, shares: "dict[Process, Share]") -> int:
         """Return the bytes of files and of shared memory that the tree has resident, each counted once."""
+        mappings, old, growing = self._mappings(shares)
+        doubtful = {
+            process
+            for group in mappings.values()
+            if not old.isdisjoint(process for process, _ in group)
+            and _resident(group, steady=True) > _resident(group, steady=False) + _LITTLE
+            for process, _ in group
+        }
+        if doubtful:
+            # Processes use different pages of a file, and parts that were read at different times do not fit together.
+            for process in doubtful:
+                del self._files[process.pid, process.started]
+            mappings, old, growing = self._mappings(shares)
+        return sum(
+            _resident(group, steady=not growing and old.isdisjoint(process for process, _ in group))
+            for group in mappings.values()
+        )
+
+    def _mappings(
+        self, shares: "dict[Process, Share]"
+    ) -> "tuple[dict[bytes, list[tuple[Process, Mapping]]], set[Process], bool]":
+        """Return who has mapped what of each file, whose mappings are known from an earlier look, and whether any grow.
+
+        Only of those whose sum has changed since the last look they are read again.
+        """
         known, self._files = self._files, {}
         alike: dict[object, list[Mapping]] = {}
-        mappings: dict[bytes, list[tuple[int, Mapping]]] = {}
-        steady = True
+        mappings: dict[bytes, list[tuple[Process, Mapping]]] = {}
+        old, growing = set(), False
         for process, found in shares.items():
             mark = (process.pid, process.started)
             size, mapped = known.get(mark, (-1, []))
-            if size != found.other:
-                size, mapped = found.other, _mapped(process, found, alike)
-                # While mappings grow, the parts of processes that are read one after the other do not fit together.
-                steady = steady and abs(sum(one.resident for one in mapped) - size) <= max(_LITTLE, size // 50)
+            if size == found.other:
+                old.add(process)
             else:
-                steady = False
+                size, mapped = found.other, _mapped(process, found, alike)
+                growing = growing or abs(sum(one.resident for one in mapped) - size) > max(_LITTLE, size // 50)
             self._files[mark] = (size, mapped)
             for one in mapped:
-                mappings.setdefault(one.file, []).append((process.pid, one))
-        return sum(_resident(group, steady) for group in mappings.values())
+                mappings.setdefault(one.file, []).append((process, one))
+        return mappings, old, growing
 
 
 def _mapped(process: Process, found: Share, alike: "dict[object, list[Mapping]]") -> "list[Mapping]":
@@ -195,21 +220,22 @@ def _mapped(process: Process, found: Share, alike: "dict[object, list[Mapping]]"
     return alike[kind]
 
 
-def _resident(mappings: "list[tuple[int, Mapping]]", steady: bool) -> int:
+def _resident(mappings: "list[tuple[Process, Mapping]]", steady: bool) -> int:
     """Return how much of one file is resident, given which process has mapped what.
 
     Parts that overlap are the same pages. Of such a range both the largest process's resident part and the sum of the
     proportional parts are below the truth: the first where processes use different pages, the second where processes
-    of others use them too. A process may have mapped it several times, so it is no more than its length.
+    of others use them too. The sum is right only while nothing changes (`steady`): parts of different moments do not
+    fit together. A process may have mapped it several times, so it is no more than its length.
     """
     total, end = 0, -1
-    start, largest, part = 0, dict[int, int](), 0
-    for pid, one in [*sorted(mappings, key=lambda entry: entry[1].start), (0, _NOWHERE)]:
+    start, largest, part = 0, dict[Process | None, int](), 0
+    for process, one in [*sorted(mappings, key=lambda entry: entry[1].start), (None, _NOWHERE)]:
         if one.start >= end:
             total += min(end - start, max(max(largest.values(), default=0), part if steady else 0))
             start, largest, part = one.start, {}, 0
         end = max(end, one.end)
-        largest[pid] = largest.get(pid, 0) + one.resident
+        largest[process] = largest.get(process, 0) + one.resident
         part += one.part
     return total
 

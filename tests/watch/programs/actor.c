@@ -2,7 +2,7 @@
 
    take MB          have so much more memory            free             give back all that was taken
    touch            write to all that was taken         grow MB MB/S     take so much, evenly, at this speed
-   hold SECONDS     do nothing                          burn SECONDS     keep a core busy
+   hold SECONDS     do nothing                          burn SECONDS     keep a core busy, for so long of its own time
    map FILE         map a file and read all of it       share MB         have memory that children share
    write FILE MB    write a file                        read FILE        read a file to its end
    open FILE MB     write a file and keep it open       unlink FILE      delete a file
@@ -11,7 +11,12 @@
    ignore-children  never wait for them                 many N           N children, one after the other, that do nothing
    exec ...         become another program              exit STATUS      end
    leave { ... }    let a second thread do it, and end the first
-   maps MB N        map the same memory N times         pages FILE A B   map a file, read the pages from A to B MB */
+   maps MB N        map the same memory N times         pages FILE A B   map a file, read the pages from A to B MB
+   meet N           wait until N processes have come this far
+
+   On a busy machine the monitor, which is our parent, may be kept waiting for a CPU, and cannot see what happens
+   meanwhile. So `hold` is longer by the time for which it was kept waiting, and `grow` and `touch` pause until it has
+   had its turn, as does `many`: whatever else runs, a test sees what the monitor does when it can work. */
 #define _GNU_SOURCE
 #include <err.h>
 #include <fcntl.h>
@@ -31,6 +36,9 @@
 static char *taken[4096];
 static size_t sizes[4096];
 static int count;
+static int *met; /* how many have come to `meet`; shared by all processes */
+static volatile int forked;
+static pid_t monitor;
 
 static double now(void) {
     struct timespec t;
@@ -38,9 +46,50 @@ static double now(void) {
     return t.tv_sec + t.tv_nsec * 1e-9;
 }
 
-static void hold(double seconds) {
+static void doze(double seconds) {
     struct timespec t = {(time_t)seconds, (long)((seconds - (time_t)seconds) * 1e9)};
     while (nanosleep(&t, &t)) {
+    }
+}
+
+/* The beginning of a file; nothing where there is none. */
+static const char *beginning(const char *path) {
+    static __thread char text[4096];
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = file < 0 ? 0 : read(file, text, sizeof text - 1);
+    if (file >= 0)
+        close(file);
+    text[length > 0 ? length : 0] = 0;
+    return text;
+}
+
+static const char *of_the_monitor(const char *name) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)monitor, name);
+    return beginning(path);
+}
+
+/* For how many seconds the monitor was ready to run and did not, and the machine itself was held up by its host. */
+static double kept_waiting(void) {
+    long long waited = 0, stolen = 0;
+    sscanf(of_the_monitor("schedstat"), "%*d %lld", &waited);
+    sscanf(beginning("/proc/stat"), "cpu %*d %*d %*d %*d %*d %*d %*d %lld", &stolen);
+    return waited * 1e-9 + (double)stolen / sysconf(_SC_CLK_TCK);
+}
+
+/* Whether the monitor works, or waits for a CPU to do so. */
+static int monitor_is_at_work(void) {
+    const char *name_ends = strrchr(of_the_monitor("stat"), ')');
+    return name_ends && name_ends[2] == 'R';
+}
+
+static void hold(double seconds) {
+    double end = now() + seconds - kept_waiting();
+    for (;;) {
+        double left = end + kept_waiting() - now();
+        if (left <= 0 && !monitor_is_at_work())
+            return;
+        doze(left > 0.001 ? left : 0.001);
     }
 }
 
@@ -57,24 +106,35 @@ static void take(size_t size, int flags) {
     sizes[count++] = size;
 }
 
+/* Write to memory, at this speed, while the monitor is not at work. */
+static void write_evenly(char *memory, size_t size, double rate) {
+    double due = 0, before = now();
+    for (size_t done = 0; done < size;) {
+        doze(0.0002);
+        double passed = now() - before;
+        before += passed;
+        if (monitor_is_at_work())
+            continue;
+        due += rate * (passed < 0.002 ? passed : 0.002); /* who was kept waiting does not make up for it */
+        size_t until = due < size ? (size_t)due : size;
+        memset(memory + done, 2, until - done);
+        done = until;
+    }
+}
+
 /* Pages of 4 KiB, a little at a time, as a program that reads and appends would. */
 static void grow(size_t size, double rate) {
     char *memory = allocate(size, MAP_PRIVATE);
     madvise(memory, size, MADV_NOHUGEPAGE);
-    double start = now();
-    for (size_t done = 0; done < size;) {
-        size_t due = (size_t)((now() - start) * rate);
-        if (due > size)
-            due = size;
-        if (due > done) {
-            memset(memory + done, 1, due - done);
-            done = due;
-        } else {
-            hold(0.0002);
-        }
-    }
+    write_evenly(memory, size, rate);
     taken[count] = memory;
     sizes[count++] = size;
+}
+
+static double cpu_time(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return t.tv_sec + t.tv_nsec * 1e-9;
 }
 
 static void map_file(const char *path) {
@@ -140,7 +200,8 @@ static void *fork_in_thread(void *words) {
         act(words);
         _exit(0);
     }
-    hold(3600);
+    forked = 1;
+    doze(3600);
     return NULL;
 }
 
@@ -166,7 +227,7 @@ static void act(char **words) {
             take(atol(*words++) * MB, MAP_SHARED);
         } else if (!strcmp(word, "touch")) {
             for (int i = 0; i < count; i++)
-                memset(taken[i], 2, sizes[i]);
+                write_evenly(taken[i], sizes[i], 1000.0 * MB);
         } else if (!strcmp(word, "grow")) {
             size_t size = atol(*words++) * MB;
             grow(size, atof(*words++) * MB);
@@ -178,7 +239,7 @@ static void act(char **words) {
         } else if (!strcmp(word, "hold")) {
             hold(atof(*words++));
         } else if (!strcmp(word, "burn")) {
-            for (double end = now() + atof(*words++); now() < end;) {
+            for (double end = cpu_time() + atof(*words++); cpu_time() < end;) {
             }
         } else if (!strcmp(word, "map")) {
             map_file(*words++);
@@ -208,7 +269,8 @@ static void act(char **words) {
         } else if (!strcmp(word, "thread")) {
             pthread_t thread;
             pthread_create(&thread, NULL, fork_in_thread, words + 1);
-            hold(0.05);
+            while (!forked)
+                doze(0.001);
             words = after(words);
         } else if (!strcmp(word, "leave")) {
             pthread_t thread;
@@ -224,10 +286,16 @@ static void act(char **words) {
         } else if (!strcmp(word, "wait")) {
             while (wait(NULL) > 0) {
             }
+        } else if (!strcmp(word, "meet")) {
+            int all = atoi(*words++);
+            for (__atomic_add_fetch(met, 1, __ATOMIC_SEQ_CST); __atomic_load_n(met, __ATOMIC_SEQ_CST) < all;)
+                doze(0.001);
         } else if (!strcmp(word, "ignore-children")) {
             signal(SIGCHLD, SIG_IGN);
         } else if (!strcmp(word, "many")) {
             for (int n = atoi(*words++); n > 0; n--) {
+                while (monitor_is_at_work()) /* what nobody reads for long, the kernel drops */
+                    doze(0.0002);
                 pid_t child = vfork();
                 if (child == 0)
                     _exit(0);
@@ -246,6 +314,8 @@ static void act(char **words) {
 
 int main(int count_of_words, char **words) {
     (void)count_of_words;
+    monitor = getppid();
+    met = (int *)allocate(sizeof *met, MAP_SHARED);
     act(words + 1);
     return 0;
 }

@@ -1,8 +1,9 @@
 """A workflow as HTCondor gets it: one DAG, one submit description for each category, and what its jobs bring along.
 
-A job that is evicted for memory or disk asks for the next rung of its ladder by itself. Where HTCondor does not know
-how, the monitor stops what takes too much, and DAGMan's number of the retry chooses the rung. Whether there is a reason
-to try a task again, a POST script says.
+The monitor stops a task that takes more memory than its job has. A POST script says whether that is a reason to try it
+again, and DAGMan's number of the retry chooses the next rung of its ladder. HTCondor's own ``retry_request_memory`` is
+not used: it climbs for some evictions only, and never for the monitor. Disk is limited by the pool alone: a job that is
+evicted for it asks for the next rung by itself where HTCondor knows how; elsewhere disk grows with memory.
 """
 
 import os
@@ -32,20 +33,22 @@ DAG, EVENTS = "workflow.dag", "events.log"
 MONITOR = 32 * 2**20
 """Bytes that a job asks for beside what its task is given: for what measures it."""
 GIVEN_UP_FOR = (6, 7, 8, 9, 12, 13, 14, 34)
-"""Codes of holds that no waiting mends: it cannot be started, a file is missing, or it needs more than there is."""
+"""Codes of holds that no waiting mends: it cannot be started, a file is missing, or it needs more than it has."""
 OURS = frozenset(
     ["executable", "arguments", "initialdir", "log", "output", "error", "submit_event_notes", "periodic_remove"]
     + [f"transfer_{one}" for one in ("executable", "input_files", "output_files", "output_remaps")]
 )
 """Submit commands without which nobody would know what becomes of a job: they are not the user's to set."""
 _OF_MACHINES = "HoldReasonCode == 21 && (HoldReasonSubCode == 102 || HoldReasonSubCode == 104)"
+_EVICTED_FOR = "({0}Usage > {0}Provisioned && Request{0} <= {0}Provisioned) =?= true"
+"""Whether a job that waits was evicted above what it had, and asks for no more: it would be evicted for ever."""
 _FINAL = 2
 """The exit status of the POST script after which DAGMan does not try again."""
 _TASK, _MONITOR, _POST = "task.sh", "monitor.pyz", "post.sh"
 _SUMMARY = "tonnage-summary.json"  # in the folder of a job that brings its files along
 _CHILDREN_PER_LINE = 1000
 _KEPT = ("PATH", "HOME", "LD_LIBRARY_PATH")  # of our environment, where files are shared
-_MORE = {Resource.MEMORY: "more_memory", Resource.DISK: "more_disk"}
+_LADDERS = (Resource.MEMORY, Resource.DISK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +85,8 @@ class Dag:
     retries: int = 0
     transfers: bool = False
     """Whether files travel with jobs, since machines share no file system."""
-    grows_by_itself: bool = True
-    """Whether HTCondor knows what to do with a job that had too little."""
+    grows_disk: bool = True
+    """Whether HTCondor itself gives more to a job that had too little disk."""
     throttles: Mapping[str, int] = field(default_factory=dict)
     """How many tasks of a category are in the queue at most."""
     commands: Sequence[str] = ()
@@ -95,7 +98,7 @@ class Dag:
     def terms(self) -> dict[str, object]:
         """What holds for all of its jobs, as values that JSON knows: on other terms it is another DAG."""
         return {
-            "grows_by_itself": self.grows_by_itself,
+            "grows_disk": self.grows_disk,
             "retries": self.retries,
             "transfers": self.transfers,
             "throttles": dict(self.throttles),
@@ -152,7 +155,7 @@ def _node_lines(dag: Dag, node: Node, descriptions: "_Descriptions") -> Iterator
     yield f"JOB {node.name} {description}"
     yield f"VARS {node.name} " + " ".join(f'{name}="{escaped(value)}"' for name, value in variables.items())
     yield f"PRIORITY {node.name} {node.order.priority}"
-    memory, disk = (_rungs(dag, node, resource) for resource in _MORE)
+    memory, disk = (_rungs(dag, node, resource) for resource in _LADDERS)
     most = max(memory, disk) - 1 + dag.retries
     if most:
         yield f"RETRY {node.name} {most} UNLESS-EXIT {_FINAL}"
@@ -164,7 +167,7 @@ def _node_lines(dag: Dag, node: Node, descriptions: "_Descriptions") -> Iterator
 
 def _rungs(dag: Dag, node: Node, resource: Resource) -> int:
     """Return with how many amounts of a resource DAGMan tries a node."""
-    if dag.grows_by_itself:
+    if resource is Resource.DISK and dag.grows_disk:
         return 1
     return max((len(one.ladder) - one.rung for one in node.order.decisions if one.resource is resource), default=1)
 
@@ -193,21 +196,19 @@ def _folder(dag: Dag, task: Task) -> Path:
 
 def _amounts(dag: Dag, node: Node) -> dict[str, str]:
     """Return what a job asks for, and what it asks for after it had too little."""
-    found = {}
+    found = {"rung": "$(RETRY)"}
     for one in node.order.decisions:
         rungs = [_asked(one.resource, amount) for amount in one.ladder[one.rung :]]
-        if one.resource not in _MORE:
+        if one.resource not in _LADDERS:
             found[str(one.resource)] = rungs[0]
-        elif dag.grows_by_itself:
-            found[str(one.resource)] = rungs[0]
+        elif one.resource is Resource.DISK and dag.grows_disk:
+            found["disk"] = rungs[0]
             if rungs[1:]:
-                found[_MORE[one.resource]] = ", ".join(rungs[1:])
+                found["more_disk"] = ", ".join(rungs[1:])
         else:
             # Failures count as retries, too: then the last rung is there a few times more than can be climbed.
-            tries = max(_rungs(dag, node, resource) for resource in _MORE) + dag.retries
+            tries = max(_rungs(dag, node, resource) for resource in _LADDERS) + dag.retries
             found[str(one.resource)] = ", ".join((rungs + rungs[-1:] * tries)[:tries])
-    if not dag.grows_by_itself:
-        found["rung"] = "$(RETRY)"
     return found
 
 
@@ -282,14 +283,13 @@ def _description(dag: Dag, category: str, variables: Sequence[str]) -> Iterator[
     yield f"# {' '.join(category.split())}: written by Tonnage {__version__}; values are in {DAG}"
     yield "universe = vanilla"
     yield f"executable = {dag.folder / _TASK}"
-    limited = 0 if dag.grows_by_itself else 1
     if dag.transfers:
-        yield f"arguments = \"'{_MONITOR}' '{_SUMMARY}' '$(place)' {limited} '$(command)' $(outputs)\""
+        yield f"arguments = \"'{_MONITOR}' '{_SUMMARY}' '$(place)' '$(command)' $(outputs)\""
         yield from _travelling(dag)
     else:
         summary, partial = dag.folder / "summaries", dag.folder / "partial"
         where = f"'{dag.folder / _MONITOR}' '{summary}/$(number).$(Cluster)' '{partial}/$(number).$(Cluster)'"
-        yield f"arguments = \"{where} {limited} '$(command)' $(outputs)\""
+        yield f"arguments = \"{where} '$(command)' $(outputs)\""
         yield "should_transfer_files = NO"
         yield "transfer_executable = False"
     yield "initialdir = $(folder)"
@@ -299,7 +299,8 @@ def _description(dag: Dag, category: str, variables: Sequence[str]) -> Iterator[
         yield f"{stream} = {dag.folder}/logs/$(number).$(Cluster).{ending}"
     yield from _requests(dag, variables)
     given_up = " || ".join(f"HoldReasonCode == {code}" for code in GIVEN_UP_FOR)
-    yield f"periodic_remove = JobStatus == 5 && ({given_up} || ({_OF_MACHINES}))"
+    evicted = " || ".join(_EVICTED_FOR.format(one) for one in ("Memory", "Disk"))
+    yield f"periodic_remove = (JobStatus == 5 && ({given_up} || ({_OF_MACHINES}))) || (JobStatus == 1 && ({evicted}))"
     yield from dag.commands
     yield "queue"
 
@@ -308,10 +309,9 @@ def _requests(dag: Dag, variables: Sequence[str]) -> Iterator[str]:
     names = {"cores": "request_cpus", "memory": "request_memory", "disk": "request_disk"}
     for name, setting in names.items():
         if name in variables:
-            chosen = name == "cores" or dag.grows_by_itself
-            yield f"{setting} = $({name})" if chosen else f"{setting} = $CHOICE(rung, {name})"
-    more = {"gpus": "request_gpus", "more_memory": "retry_request_memory", "more_disk": "retry_request_disk"}
-    for name, setting in more.items():
+            is_chosen = name == "memory" or (name == "disk" and not dag.grows_disk)
+            yield f"{setting} = $CHOICE(rung, {name})" if is_chosen else f"{setting} = $({name})"
+    for name, setting in {"gpus": "request_gpus", "more_disk": "retry_request_disk"}.items():
         if name in variables:
             yield f"{setting} = $({name})"
 

@@ -40,8 +40,8 @@ _MANNERS = Manners(
 )
 _VERSION = re.compile(r"\$CondorVersion: (\d+)\.(\d+)\.(\d+)")
 _CLUSTER = re.compile(r"submitted to cluster (\d+)")
-_GROWS_BY_ITSELF: Version = (25, 10, 1)
-"""Since when a job that is evicted for memory (25.2.1; lists of amounts with units: 25.6.1) or disk asks for more."""
+_GROWS_DISK: Version = (25, 10, 1)
+"""Since when a job that is evicted for disk asks for more by itself."""
 _OLDEST: Version = (9, 0, 0)
 _DAGMAN = "JobUniverse == 7"  # those run beside the schedd
 _PHASES = {1: Phase.WAITING, 2: Phase.RUNNING, 3: Phase.RUNNING, 5: Phase.WAITING, 6: Phase.RUNNING, 7: Phase.RUNNING}
@@ -73,9 +73,9 @@ class HTCondor:
         return version
 
     @staticmethod
-    def grows_by_itself(version: Version) -> bool:
-        """Whether jobs that had too little are tried with more by HTCondor itself."""
-        return version >= _GROWS_BY_ITSELF
+    def grows_disk(version: Version) -> bool:
+        """Whether jobs that had too little disk are tried with more by HTCondor itself."""
+        return version >= _GROWS_DISK
 
     def limits(self) -> Limits:
         """Return the machines of the pool."""

@@ -1,11 +1,11 @@
 #!/bin/sh
 # One task on a machine of the pool: measured where there is a Python for it, its outputs looked at. Written by Tonnage.
-#   task.sh MONITOR SUMMARY FOLDER LIMITED COMMAND [OUTPUT ...]
+#   task.sh MONITOR SUMMARY FOLDER COMMAND [OUTPUT ...]
 # FOLDER with a slash in front is where outputs go that a failure has left. Without one, files travel: it is the task's
-# own folder on this machine, with its inputs, and travels back with the outputs of a success and nothing else. With
-# LIMITED 1 the monitor stops what takes too much memory; with 0 that is left to the pool.
-monitor=$1 summary=$2 folder=$3 limited=$4 command=$5
-shift 5
+# own folder on this machine, with its inputs, and travels back with the outputs of a success and nothing else. The
+# monitor stops what takes more memory than the machine gave.
+monitor=$1 summary=$2 folder=$3 command=$4
+shift 4
 case $folder in /*) travels= ;; *) travels=1 ;; esac
 if [ "$travels" ]; then
     monitor=$PWD/$monitor summary=$PWD/$summary
@@ -18,7 +18,7 @@ memory=$(amount Memory)
 if [ -n "$memory" ] && [ "$memory" -gt 32 ]; then
     TONNAGE_MEMORY=$(((memory - 32) * 1048576)) # the rest is for the monitor
     export TONNAGE_MEMORY
-    [ "$limited" = 1 ] && limit=$TONNAGE_MEMORY
+    limit=$TONNAGE_MEMORY
 fi
 cores=$(amount Cpus)
 [ -n "$cores" ] && TONNAGE_CORES=$cores && export TONNAGE_CORES

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterable, Iterator
 from itertools import product
+from math import prod
 
 from tonnage.errors import TonnageError
 
@@ -24,9 +25,9 @@ def expanded(text: str) -> tuple[str, ...]:
         parts = re.split(r"\[([^\[\]]*)\]", item)
         # What stands between brackets is at the odd places.
         choices = [list(_numbers(part)) if place % 2 else [part] for place, part in enumerate(parts)]
-        names += ("".join(one) for one in product(*choices))
-        if len(names) > _MOST:
+        if len(names) + prod(map(len, choices)) > _MOST:
             raise TonnageError(f"a list of more than {_MOST} hosts: {text[:80]}")
+        names += ("".join(one) for one in product(*choices))
     return tuple(names)
 
 

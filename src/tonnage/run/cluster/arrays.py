@@ -222,7 +222,8 @@ class Arrays:
                 self._runs(attempt, look.started or time.time())
 
     def _runs(self, attempt: int, since: float) -> None:
-        self._desk.show(self._desk.engine.start_of(attempt), since)
+        if self._desk.show(self._desk.engine.start_of(attempt), since):
+            self._desk.journal.runs(attempt, since)
         array = self._of[attempt]
         if not array.runs:
             array.runs = True

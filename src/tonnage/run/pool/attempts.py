@@ -3,13 +3,13 @@
 An attempt's number follows from its place in the log: whoever reads the log again, after a crash, gets the same ones.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 from typing import TypeAlias
 
-from tonnage.jobs import Attempt, Decision, Outcome
+from tonnage.jobs import Attempt, Decision, Outcome, Resource
 from tonnage.logs.condor_event import Event, JobName
 from tonnage.logs.condor_events import Queue
 from tonnage.run.pool.nodes import Sent
@@ -17,7 +17,9 @@ from tonnage.size.learning import climbed
 
 __all__ = ["Attempts", "Began", "HeldUp", "News", "Over", "Removed"]
 
-_SUBMITTED, _STARTED, _ABORTED, _HELD = "000", "001", "009", "012"
+_SUBMITTED, _STARTED, _TERMINATED, _ABORTED, _HELD = "000", "001", "005", "009", "012"
+_OUR_OWN = "PeriodicRemove"
+"""What a removal that our own submit description asked for is said to be due to: what came before has said it all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class Over:
 
 @dataclass(frozen=True, slots=True)
 class HeldUp:
-    """A job does not go on before somebody releases it."""
+    """A job that did not run does not go on before somebody releases it."""
 
     sent: Sent
     code: int | None
@@ -79,16 +81,24 @@ class _Job:
 class Attempts:
     """Turns events into what happened to tasks."""
 
-    def __init__(self, sent: Mapping[str, Sent], first: int, zone: tzinfo, *, grows_by_itself: bool) -> None:
+    def __init__(self, sent: Mapping[str, Sent], first: int, zone: tzinfo, *, grows_disk: bool) -> None:
         """Prepare; attempts are numbered from `first` on."""
+        self.dagman = 0
+        """The number of DAGMan's own job: earlier jobs are of a DAGMan before it, and it does not count them."""
         self._sent = sent
         self._next = first
         self._zone = zone
-        self._grows_by_itself = grows_by_itself
+        self._grows_disk = grows_disk
         self._queue = Queue(zone)
         self._jobs: dict[JobName, _Job] = {}
         self._tries: Counter[str] = Counter()
-        self._submissions: Counter[str] = Counter()
+        self._submitted: defaultdict[str, list[int]] = defaultdict(list)
+        self._waiting: set[JobName] = set()
+
+    @property
+    def waiting(self) -> int:
+        """How many jobs are in the queue and do not run: they are idle, or held."""
+        return len(self._waiting)
 
     @property
     def running(self) -> int:
@@ -100,18 +110,19 @@ class Attempts:
         over = [entry for entry in self._queue.take(event) if isinstance(entry, Attempt)]
         job = self._jobs.get(event.job)
         if job is not None:
-            if event.kind not in (_SUBMITTED, _STARTED):
-                job.reason = event.reason() or job.reason
-            for pool in over:
-                yield from self._end(job, event, pool)
-            if event.kind == _HELD:
-                yield HeldUp(job.sent, event.codes()[0], event.reason())
-            elif event.kind == _ABORTED:
-                yield Removed(job.sent, event.reason())
+            yield from self._tell(job, event, over)
+        self._note_place(event, evicted=bool(over))
         if event.kind == _SUBMITTED:
             self._submit(event)
         elif event.kind == _STARTED and job is not None:
             yield self._begin(job, event)
+
+    def _note_place(self, event: Event, *, evicted: bool) -> None:
+        """Note whether a job waits after an event."""
+        if event.kind in (_STARTED, _TERMINATED, _ABORTED):
+            self._waiting.discard(event.job)
+        elif event.job in self._jobs and evicted:
+            self._waiting.add(event.job)
 
     def rest(self) -> Iterator[Over]:
         """Yield what has not ended when DAGMan has: nobody will tell."""
@@ -121,14 +132,30 @@ class Attempts:
                 yield Over(job.running, job.sent, name[0], lost, reason="DAGMan has ended, and its end is not known")
                 job.running = None
 
+    def _tell(self, job: _Job, event: Event, over: Sequence[Attempt]) -> Iterator[News]:
+        """Say what an event means for a job, and for attempts of it that are over."""
+        reason = event.reason()
+        is_ours = event.kind == _ABORTED and _OUR_OWN in reason
+        if event.kind not in (_SUBMITTED, _STARTED) and not is_ours:
+            job.reason = reason or job.reason
+        ends = [end for pool in over for end in self._end(job, event, pool)]
+        yield from ends
+        if event.kind == _HELD and not ends:
+            yield HeldUp(job.sent, event.codes()[0], reason)
+        elif event.kind == _ABORTED and not is_ours:
+            yield Removed(job.sent, reason)
+
     def _submit(self, event: Event) -> None:
         sent = self._sent.get(self._queue.node(event.job) or "")
         if sent is None:
             return  # nobody of ours
-        again = self._submissions[sent.node]
-        self._submissions[sent.node] += 1
-        decisions = sent.decisions if self._grows_by_itself else _raised(sent.decisions, again)
+        before = self._submitted[sent.node]
+        retry = sum(cluster > self.dagman for cluster in before)
+        before.append(event.job[0])
+        chosen = (Resource.MEMORY,) if self._grows_disk else (Resource.MEMORY, Resource.DISK)
+        decisions = _raised(sent.decisions, chosen, retry)
         self._jobs[event.job] = _Job(sent, decisions, event.moment(self._zone).known)
+        self._waiting.add(event.job)
 
     def _begin(self, job: _Job, event: Event) -> Began:
         self._tries[job.sent.node] += 1
@@ -144,12 +171,15 @@ class Attempts:
             return  # its start is not in the log
         held = event.codes()[0] if event.kind == _HELD else None
         yield Over(attempt, job.sent, event.job[0], pool, held, job.reason)
-        if pool.outcome is Outcome.EXHAUSTED and pool.exhausted and self._grows_by_itself:
-            job.decisions = climbed(job.decisions, pool.exhausted) or job.decisions
+        if pool.exhausted is Resource.DISK and self._grows_disk:
+            job.decisions = climbed(job.decisions, Resource.DISK) or job.decisions
 
 
-def _raised(decisions: tuple[Decision, ...], rungs: int) -> tuple[Decision, ...]:
-    """Return decisions some rungs up, each as far as its ladder goes."""
+def _raised(decisions: tuple[Decision, ...], chosen: Collection[Resource], rungs: int) -> tuple[Decision, ...]:
+    """Return decisions, those on chosen resources some rungs up, each as far as its ladder goes."""
     if not rungs:
         return decisions
-    return tuple(replace(one, rung=min(one.rung + rungs, len(one.ladder) - 1)) for one in decisions)
+    return tuple(
+        replace(one, rung=min(one.rung + rungs, len(one.ladder) - 1)) if one.resource in chosen else one
+        for one in decisions
+    )

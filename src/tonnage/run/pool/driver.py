@@ -22,6 +22,7 @@ from tonnage.run.pool.attempts import Began, HeldUp, News, Over, Removed
 from tonnage.run.pool.nodes import read_nodes, write_nodes
 from tonnage.run.pool.planning import Plan
 from tonnage.run.pool.submitted import Submitted, is_left
+from tonnage.run.state import QUEUED
 from tonnage.run.wishes import Wishes, heard
 from tonnage.run.worlds import Parts
 
@@ -32,7 +33,6 @@ _LOOK = 20.0, 120.0  # and between two questions to the schedd
 _SLOWER = 1.3
 _GRACE = 10.0  # seconds in which events of jobs show up after DAGMan has ended
 _RETRY = 5.0  # seconds until a schedd that did not answer is asked again
-_OUR_OWN = "PeriodicRemove"
 _NUMBERS = 1000  # of attempts for each task: evictions count
 
 
@@ -55,6 +55,8 @@ class Dagman:
         self._told_to = ""
         """What DAGMan was told: to halt, or to go."""
         self._said: set[str] = set()
+        self._queued = -1
+        """How many jobs wait in the queue, as the journal has it."""
 
     # Beginnings
 
@@ -200,6 +202,7 @@ class Dagman:
         news = list(now.news())
         for one in news:
             self._take(now, one)
+        self._note_queued(now.attempts.waiting)
         self._hear_pause = _HEAR[0] if news else min(_HEAR[1], self._hear_pause * _SLOWER)
         if ended:
             now.gone = time.monotonic()
@@ -207,6 +210,11 @@ class Dagman:
             self._close(now, "DAGMan has ended")
         self._parts.journal.commit()
         self._clerk.watcher.tick(self._engine)
+
+    def _note_queued(self, jobs: int) -> None:
+        if jobs != self._queued:
+            self._queued = jobs
+            self._parts.journal.note({QUEUED: str(jobs)})
 
     @staticmethod
     def _nothing_follows(now: Submitted, since: float) -> bool:
@@ -247,8 +255,7 @@ class Dagman:
             case HeldUp(sent=sent, reason=reason):
                 self._say_once(f"{sent.task} is held: {reason}")
             case Removed(sent=sent, reason=reason):
-                if _OUR_OWN not in reason:  # then its hold has said it all
-                    self._say_once(f"{sent.task} was removed: {reason}")
+                self._say_once(f"{sent.task} was removed: {reason}")
 
     def _unless_unattended(self, end: Ended) -> Ended:
         """Return an end; whoever stops a run and then begins it again wants all of it."""
@@ -278,6 +285,7 @@ class Dagman:
             if state == State.READY and not self._goes_on:
                 self._engine.cancel(task)
         self._jobs.ended(now.job.id, time.time(), note)
+        self._note_queued(0)
         self._parts.journal.commit()
         self._now = None
 

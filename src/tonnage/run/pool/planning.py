@@ -17,7 +17,7 @@ class Manner:
     """How tasks are submitted."""
 
     system: HTCondor
-    grows_by_itself: bool
+    grows_disk: bool
     most: int | None
     """How many jobs are in the queue at most."""
     throttles: dict[str, int]
@@ -49,7 +49,7 @@ class Plan:
             children=self._children(tasks),
             retries=self.retries,
             transfers=self.sandbox,
-            grows_by_itself=self.manner.grows_by_itself,
+            grows_disk=self.manner.grows_disk,
             throttles=self.manner.throttles,
             commands=self.manner.commands,
             most=self.manner.most,

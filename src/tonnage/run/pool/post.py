@@ -7,12 +7,13 @@ needs more is tried with all its sizes, one that failed as often as the user sai
 
 import mmap
 import sys
+from datetime import UTC
 from pathlib import Path
 
 from tonnage.batch.htcondor.dag import EVENTS
-from tonnage.jobs import Resource
-from tonnage.logs.condor import exhausted_by
+from tonnage.jobs import Attempt, Resource
 from tonnage.logs.condor_event import Event, events
+from tonnage.logs.condor_events import Queue
 from tonnage.logs.log import Log
 from tonnage.run.pool.verdicts import summary_in
 from tonnage.whole import private_opener
@@ -21,6 +22,7 @@ __all__ = ["main"]
 
 _DONE, _AGAIN, _GIVE_UP = 0, 1, 2
 _REMOVED, _NOT_FOUND = "-1002", "127"
+_KINDS = ("001", "004", "009", "012")
 
 
 def main(words: list[str]) -> int:
@@ -30,7 +32,7 @@ def main(words: list[str]) -> int:
         return _DONE
     folder, cluster = Path(place), int(job.partition(".")[0])
     rungs = {Resource.MEMORY: int(memory), Resource.DISK: int(disk)}
-    lacked = _held_for(folder, cluster) if returned == _REMOVED else _stopped_for(folder, number, cluster)
+    lacked = _removed_for(folder, cluster) if returned == _REMOVED else _stopped_for(folder, number, cluster)
     if lacked is not None:
         return _AGAIN if int(retry) + 1 < rungs.get(lacked, 1) else _GIVE_UP
     if returned in (_NOT_FOUND, _REMOVED):
@@ -44,16 +46,23 @@ def _stopped_for(folder: Path, number: str, cluster: int) -> Resource | None:
     return monitor.exhausted if monitor is not None else None
 
 
-def _held_for(folder: Path, cluster: int) -> Resource | None:
-    """Return of what a job took so much that the pool held it, before it was removed."""
+def _removed_for(folder: Path, cluster: int) -> Resource | None:
+    """Return of what a job took so much that the pool held or evicted it, before it was removed."""
+    queue = Queue(UTC)
+    last = [entry for event in _last_events(folder / EVENTS, cluster) for entry in queue.take(event)]
+    return next((one.exhausted for one in reversed(last) if isinstance(one, Attempt)), None)
+
+
+def _last_events(path: Path, cluster: int) -> list[Event]:
+    """Return the last start, eviction, hold and removal of a job, in their order: all logs together may be huge."""
     try:
-        with (folder / EVENTS).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as log:
-            begin = log.rfind(f"\n012 ({cluster:03}.".encode())
-            text = log[begin + 1 : log.find(b"\n...", begin) + 5] if begin >= 0 else b""
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as log:
+            begins = sorted(log.rfind(f"\n{kind} ({cluster:03}.".encode()) for kind in _KINDS)
+            found = [log[begin + 1 : log.find(b"\n...", begin) + 5] for begin in begins if begin >= 0]
     except (OSError, ValueError):  # there is none, or it is empty
-        return None
-    hold = next((one for one in events(Log.of(text.decode(errors="replace"))) if isinstance(one, Event)), None)
-    return exhausted_by(*hold.codes()) if hold is not None else None
+        return []
+    text = b"".join(found).decode(errors="replace")
+    return [one for one in events(Log.of(text)) if isinstance(one, Event)]
 
 
 def _failed(notes: Path, *, first: bool) -> int:

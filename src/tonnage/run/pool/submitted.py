@@ -46,8 +46,7 @@ class Submitted:
 
     def __post_init__(self) -> None:
         sent, terms = read_nodes(self.folder)
-        grows_by_itself = bool(terms.get("grows_by_itself", True))
-        self.attempts = Attempts(sent, self.job.first_attempt, zone(), grows_by_itself=grows_by_itself)
+        self.attempts = Attempts(sent, self.job.first_attempt, zone(), grows_disk=bool(terms.get("grows_disk", True)))
         self._events = EventFile(self.folder / EVENTS)
         self._own = EventFile(self._own_log, self._before() or 0)
 
@@ -90,6 +89,7 @@ class Submitted:
 
     def news(self) -> Iterator[News]:
         """Yield what has happened to tasks since the last call."""
+        self.attempts.dagman = int(self.number_in_log() or self.native or 0)
         for event in self._events.new():
             yield from self.attempts.take(event)
 
@@ -119,11 +119,11 @@ class Submitted:
 def is_left(dag: Dag) -> bool:
     """Whether a DAG is what DAGMan has left of the one in its folder, as its newest rescue DAG tells: it can go on.
 
-    It cannot where a task needs more than it was given there. Nor where the number of the retry chooses the rung:
-    DAGMan would begin to count anew. Nor where tasks ask for GPUs: how many they had there is not recorded.
+    It cannot where a task needs more than it was given there: DAGMan begins to count retries anew, with the first rung.
+    Nor where tasks ask for GPUs: how many they had there is not recorded.
     """
     rescues = [path for path in dag.folder.glob(f"{DAG}.rescue*") if _RESCUE.search(path.name)]
-    if not rescues or not dag.grows_by_itself or any(one.task.gpus for one in dag.orders):
+    if not rescues or any(one.task.gpus for one in dag.orders):
         return False
     sent, terms = read_nodes(dag.folder)
     with max(rescues).open(encoding="utf-8", errors="replace") as file:

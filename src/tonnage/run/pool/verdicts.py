@@ -40,6 +40,7 @@ def ended(over: Over, monitor: Attempt | None, outputs: Mapping[str, Path]) -> E
         used=_used(pool, monitor),
         exhausted=exhausted,
         hopeless=pool.exit_status == _NOT_FOUND,
+        held=outcome is Outcome.LOST and over.held is not None,
         started=pool.started,
         ended=pool.ended,
         exit_status=pool.exit_status,

@@ -56,7 +56,7 @@ class PoolWorld:
         self.machine = _largest(self._machines)
         self.manner = Manner(
             system=system,
-            grows_by_itself=self._grows_by_itself(system, dry),
+            grows_disk=self._grows_disk(system, dry),
             most=most,
             throttles=dict(throttles or {}),
             commands=tuple(commands),
@@ -73,9 +73,9 @@ class PoolWorld:
         return [_machine(node, amounts) for node in system.limits().nodes]
 
     @staticmethod
-    def _grows_by_itself(system: HTCondor, dry: bool) -> bool:
+    def _grows_disk(system: HTCondor, dry: bool) -> bool:
         try:
-            return system.grows_by_itself(system.version())
+            return system.grows_disk(system.version())
         except InputError:
             if dry:
                 return True  # whoever submits it elsewhere has a new one, we hope; the documentation says so

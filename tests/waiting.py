@@ -1,0 +1,20 @@
+"""Waiting until something is so, however long that takes on a busy machine."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from deadlines import HANGS
+
+__all__ = ["until"]
+
+_Found = TypeVar("_Found")
+
+
+def until(look: Callable[[], _Found | None]) -> _Found:
+    """Look again and again until something is found, and return it."""
+    deadline = time.monotonic() + HANGS
+    while not (found := look()):
+        assert time.monotonic() < deadline, "it does not happen"
+        time.sleep(0.01)
+    return found
