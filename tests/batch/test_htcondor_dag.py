@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deadlines import HANGS
 from htcondor import dag as htcondor_dag
 from htcondor.dag import read_dag
 from htcondor.description import environment, evaluated, expanded, words
@@ -292,7 +293,8 @@ def test_a_machine_without_a_fitting_python_runs_tasks_all_the_same(dag: Dag, tm
 def test_the_monitor_stops_what_takes_more_than_the_machine_gave(dag: Dag, tmp_path: Path) -> None:
     ad = tmp_path / "machine.ad"
     ad.write_text("Cpus = 3\nMemory = 132\nTotalMemory = 64000\n")
-    command = "echo $TONNAGE_MEMORY $TONNAGE_CORES; python3 -c 'bytearray(300 * 10**6); import time; time.sleep(9)'"
+    takes = f"python3 -c 'held = bytearray(300 * 10**6); import time; time.sleep({HANGS})'"
+    command = f"echo $TONNAGE_MEMORY $TONNAGE_CORES; {takes}"
     ended = run_task(dag, tmp_path, "summary", str(tmp_path / "p"), command, _CONDOR_MACHINE_AD=str(ad))
     assert ended.returncode == 124
     assert ended.stdout == f"{100 * MIB} 3\n"

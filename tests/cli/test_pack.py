@@ -1,24 +1,22 @@
 """``tonnage pack`` as its users call it."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from command_line import CommandLine, Said
+from command_line import Call, CommandLine, Said
 from pack.swf_logs import NODES, busy_jobs, busy_log, swf
 from tonnage.cli.pack import PACKER_NAMES
 from tonnage.pack import PACKERS
 from tonnage.workflow import write
 from tonnage.workflow.families import FAMILIES
 
-Run = Callable[..., Said]
 ROOT = Path(__file__).parents[2]
 TASKS = len(FAMILIES["epigenomics"].generate(60))
 
 
 @pytest.fixture
-def run(command_line: CommandLine, tmp_path: Path) -> Run:
+def run(command_line: CommandLine, tmp_path: Path) -> Call:
     write(FAMILIES["epigenomics"].generate(60), tmp_path / "w.json")
     busy_log(tmp_path)
 
@@ -32,7 +30,7 @@ def test_the_names_are_those_of_the_packers() -> None:
     assert tuple(PACKERS) == PACKER_NAMES
 
 
-def test_facts_of_the_plan_and_of_its_outcome(run: Run) -> None:
+def test_facts_of_the_plan_and_of_its_outcome(run: Call) -> None:
     facts = run("w.json", "--json").facts
     assert (facts["schema"], facts["strategy"]) == (1, "glume")
     assert facts["queue"]["nodes"] == NODES
@@ -49,7 +47,7 @@ def test_facts_of_the_plan_and_of_its_outcome(run: Run) -> None:
         assert job["estimated_wait_seconds"] >= 0
 
 
-def test_all_strategies_side_by_side_say_what_each_says_alone(run: Run) -> None:
+def test_all_strategies_side_by_side_say_what_each_says_alone(run: Call) -> None:
     facts = run("w.json", "--strategy", "all", "--at", "3d", "--json").facts
     assert tuple(one["strategy"] for one in facts["results"]) == PACKER_NAMES
     assert facts["at_seconds"] == 3 * 86_400
@@ -60,7 +58,7 @@ def test_all_strategies_side_by_side_say_what_each_says_alone(run: Run) -> None:
 
 
 @pytest.mark.parametrize("strategy", PACKER_NAMES)
-def test_a_table_and_a_chart_for_people(run: Run, strategy: str) -> None:
+def test_a_table_and_a_chart_for_people(run: Call, strategy: str) -> None:
     said = run("w.json", "--strategy", strategy, "--requests", "real").stdout
     assert f"{strategy} first submits" in said
     assert "in the middle of the log" in said
@@ -70,13 +68,13 @@ def test_a_table_and_a_chart_for_people(run: Run, strategy: str) -> None:
     assert all(len(line) <= 100 and "█" in line for line in chart if line.strip() and not line.startswith("("))
 
 
-def test_a_cap_on_jobs_in_the_system_is_kept(run: Run) -> None:
+def test_a_cap_on_jobs_in_the_system_is_kept(run: Call) -> None:
     jobs = run("w.json", "--strategy", "per-task", "--max-submitted", "3", "--json").facts["jobs"]
     for moment in {job["submitted_seconds"] for job in jobs}:
         assert sum(job["submitted_seconds"] <= moment < job["ended_seconds"] for job in jobs) <= 3
 
 
-def test_a_cap_on_running_jobs_takes_the_place_of_the_usual_one(run: Run) -> None:
+def test_a_cap_on_running_jobs_takes_the_place_of_the_usual_one(run: Call) -> None:
     words = ("w.json", "--strategy", "per-task", "--max-running", "2", "--json")
     jobs = run(*words).facts["jobs"]
     for moment in {job["started_seconds"] for job in jobs}:
@@ -90,7 +88,7 @@ def test_a_cap_on_running_jobs_takes_the_place_of_the_usual_one(run: Run) -> Non
     assert len(few) == len(jobs) == TASKS
 
 
-def test_a_date_is_a_moment_where_the_log_has_dates(run: Run, tmp_path: Path) -> None:
+def test_a_date_is_a_moment_where_the_log_has_dates(run: Call, tmp_path: Path) -> None:
     dated = run("w.json", "--at", "2001-09-12T00:00:00+00:00", "--json").facts
     assert dated["at_seconds"] == 1_000_252_800 - 1_000_000_000 - 5_000
     (tmp_path / "undated.swf").write_text(swf(busy_jobs(), start=None))
@@ -99,7 +97,7 @@ def test_a_date_is_a_moment_where_the_log_has_dates(run: Run, tmp_path: Path) ->
     assert "UTC" not in run("w.json", log="undated.swf").stdout
 
 
-def test_other_kinds_of_queues_and_orders(run: Run) -> None:
+def test_other_kinds_of_queues_and_orders(run: Call) -> None:
     for words in (
         ("--policy", "easy"),
         ("--contiguous",),
@@ -111,7 +109,7 @@ def test_other_kinds_of_queues_and_orders(run: Run) -> None:
         assert run("w.json", *words, "--json").facts["makespan_seconds"] > 0
 
 
-def test_what_is_left_out_of_a_log_is_said(run: Run, tmp_path: Path) -> None:
+def test_what_is_left_out_of_a_log_is_said(run: Call, tmp_path: Path) -> None:
     jobs = busy_jobs()
     (tmp_path / "odd.swf").write_text(swf([*jobs[1:], jobs[0], (400_000, NODES + 1, 10, 10), (400_000, 1, 0, 0)]))
     said = run("w.json", log="odd.swf").stdout
@@ -122,7 +120,7 @@ def test_what_is_left_out_of_a_log_is_said(run: Run, tmp_path: Path) -> None:
     assert facts["queue"]["left_out"] == {"no time": 1, "wider than the machine": 1}
 
 
-def test_a_workflow_without_run_times_is_refused_by_name(run: Run, tmp_path: Path) -> None:
+def test_a_workflow_without_run_times_is_refused_by_name(run: Call, tmp_path: Path) -> None:
     (tmp_path / "bare.dag").write_text("JOB a a.sub\nJOB b b.sub\nPARENT a CHILD b\n")
     refused = run("bare.dag", status=2).stderr
     assert refused.startswith("tonnage: bare.dag: ")
@@ -147,18 +145,18 @@ def test_a_workflow_without_run_times_is_refused_by_name(run: Run, tmp_path: Pat
         ("absent.dag",),
     ],
 )
-def test_a_wrong_call_is_refused(run: Run, words: tuple[str, ...]) -> None:
+def test_a_wrong_call_is_refused(run: Call, words: tuple[str, ...]) -> None:
     assert run(*words, status=2).stderr.startswith("tonnage: ")
 
 
 @pytest.mark.parametrize("text", ["", "hello\n", "; MaxProcs: 4\n", "1 2 3\n"])
-def test_what_is_no_log_is_refused(run: Run, tmp_path: Path, text: str) -> None:
+def test_what_is_no_log_is_refused(run: Call, tmp_path: Path, text: str) -> None:
     (tmp_path / "odd.swf").write_text(text)
     assert run("w.json", log="odd.swf", status=2).stderr.startswith("tonnage: ")
     run("w.json", log="absent.swf", status=2)
 
 
-def test_a_log_without_a_job_that_can_be_used_is_named_and_says_why(run: Run, tmp_path: Path) -> None:
+def test_a_log_without_a_job_that_can_be_used_is_named_and_says_why(run: Call, tmp_path: Path) -> None:
     (tmp_path / "wide.swf").write_text(swf([(0, NODES + 1, 10, 10), (5, NODES + 1, 10, 10)]))
     said = "tonnage: wide.swf: no job can be used (2 lines: wider than the machine)\n"
     assert run("w.json", log="wide.swf", status=2).stderr == said
@@ -167,18 +165,18 @@ def test_a_log_without_a_job_that_can_be_used_is_named_and_says_why(run: Run, tm
 
 
 @pytest.mark.parametrize("start", [10**18, 4 * 10**11])
-def test_a_date_that_no_calendar_has_is_not_printed(run: Run, tmp_path: Path, start: int) -> None:
+def test_a_date_that_no_calendar_has_is_not_printed(run: Call, tmp_path: Path, start: int) -> None:
     (tmp_path / "odd.swf").write_text(swf(busy_jobs(), start=start))
     assert "UTC" not in run("w.json", log="odd.swf").stdout
 
 
-def test_numbers_beyond_all_measure_do_no_harm(run: Run, tmp_path: Path) -> None:
+def test_numbers_beyond_all_measure_do_no_harm(run: Call, tmp_path: Path) -> None:
     run("w.json", "--max-running", "9" * 30, "--max-submitted", "9" * 30)
     (tmp_path / "huge.swf").write_text(swf(busy_jobs(), nodes=10**18))
     assert "10,000,000 nodes" in run("w.json", "--contiguous", log="huge.swf", status=2).stderr
 
 
-def test_the_documentation_shows_what_is_printed(run: Run, tmp_path: Path) -> None:
+def test_the_documentation_shows_what_is_printed(run: Call, tmp_path: Path) -> None:
     page = (ROOT / "docs" / "pack.md").read_text()
     write(FAMILIES["epigenomics"].generate(120), tmp_path / "epigenomics.json")
     log = str(ROOT / "examples" / "queue.swf")
@@ -191,7 +189,7 @@ def test_the_documentation_shows_what_is_printed(run: Run, tmp_path: Path) -> No
         assert f'"{name}": {facts[name]}' in page
 
 
-def test_a_real_workflow_on_a_real_queue(run: Run, data: Path) -> None:
+def test_a_real_workflow_on_a_real_queue(run: Call, data: Path) -> None:
     workflow = data / "workflows" / "glume" / "GENOME_50_1800000.dax"
     log = data / "queues" / "kth-sp2.swf.gz"
     facts = run(str(workflow), "--at", "20d", "--strategy", "all", "--json", log=str(log)).facts

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from command_line import CommandLine, Said
+from command_line import Call, CommandLine
 
 KEYS = {
     "source",
@@ -32,18 +32,17 @@ MB = 1e6
 
 Results = list[dict[str, Any]]
 Replay = Callable[..., Results]
-Run = Callable[..., Said]
 
 
 @pytest.fixture
-def run(command_line: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(command_line: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
     """Call ``tonnage replay size`` in the folder that `table` writes to."""
     monkeypatch.chdir(tmp_path)
     return partial(command_line, "replay", "size")
 
 
 @pytest.fixture
-def replay(run: Run) -> Replay:
+def replay(run: Call) -> Replay:
     def called(*words: object) -> Results:
         results: Results = run(*words, "--json").facts["results"]
         return results
@@ -162,7 +161,7 @@ def test_every_strategy_can_be_replayed_and_no_job_is_lost(replay: Replay) -> No
             assert one["decision_seconds"] >= 0
 
 
-def test_a_table_for_people_has_the_least_waste_first(run: Run) -> None:
+def test_a_table_for_people_has_the_least_waste_first(run: Call) -> None:
     said = run(table(SMALL), "--protocol", "tovar", "--strategies", "whole-machine,max-seen,doubling").stdout
     title, header, *rows = said.strip().splitlines()
     assert title == "jobs.csv: memory, 5 jobs by category"
@@ -171,7 +170,7 @@ def test_a_table_for_people_has_the_least_waste_first(run: Run) -> None:
     assert len(rows) == 3
 
 
-def test_a_wrong_call_says_what_is_wrong_with_it(run: Run) -> None:
+def test_a_wrong_call_says_what_is_wrong_with_it(run: Call) -> None:
     def refused(*words: str) -> str:
         return run(*words, status=2).stderr
 

@@ -4,20 +4,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from command_line import CommandLine, Said
+from command_line import Call, CommandLine
 from deadlines import HANGS
 from pack.swf_logs import busy_log
 from tonnage.cli.pack import PACKER_NAMES
 from tonnage.workflow import write
 from tonnage.workflow.families import FAMILIES
 
-Run = Callable[..., Said]
 QUEUE = ("--queue", "busy.swf")
 FEW = (*QUEUE, "--every", "12h", "--days", "3")
 
@@ -31,11 +29,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(command_line: CommandLine, folder: Path, one_core: None) -> Run:
+def run(command_line: CommandLine, folder: Path, one_core: None) -> Call:
     return partial(command_line, "replay", "pack")
 
 
-def test_all_strategies_on_two_workflows_under_two_caps(run: Run) -> None:
+def test_all_strategies_on_two_workflows_under_two_caps(run: Call) -> None:
     words = ("cybershake.json", "epigenomics.json", *FEW, "--max-submitted", "2", "--max-submitted", "16")
     facts = run(*words, "--json").facts
     rows = facts["results"]
@@ -53,7 +51,7 @@ def test_all_strategies_on_two_workflows_under_two_caps(run: Run) -> None:
         assert one["wins_any"] + one["losses_any"] <= one["workflows"] == 2
 
 
-def test_the_baseline_is_played_also_where_it_is_not_named(run: Run) -> None:
+def test_the_baseline_is_played_also_where_it_is_not_named(run: Call) -> None:
     words = ("cybershake.json", *FEW, "--strategies", "glume", "--baseline", "one-job")
     facts = run(*words, "--json").facts
     assert [one["strategy"] for one in facts["results"]] == ["glume", "one-job"]
@@ -65,14 +63,14 @@ def test_the_baseline_is_played_also_where_it_is_not_named(run: Run) -> None:
     assert "\\" not in said
 
 
-def test_moments_are_spread_over_the_log(run: Run) -> None:
+def test_moments_are_spread_over_the_log(run: Call) -> None:
     words = ("cybershake.json", *FEW, "--strategies", "glume,zhang", "--json")
     near, far = (run(*words, *more).facts["results"] for more in ((), ("--spread",)))
     assert [one["submissions"] for one in near] == [one["submissions"] for one in far]
     assert near != far
 
 
-def test_an_interrupted_replay_goes_on_where_it_was(run: Run, folder: Path) -> None:
+def test_an_interrupted_replay_goes_on_where_it_was(run: Call, folder: Path) -> None:
     words = ("cybershake.json", "epigenomics.json", *QUEUE, "--every", "8h", "--strategies", "per-task,glume", "--json")
     expected = run(*words).stdout
     done = folder / "done.jsonl"
@@ -109,13 +107,13 @@ def test_an_interrupted_replay_goes_on_where_it_was(run: Run, folder: Path) -> N
         ("absent.json", *FEW),
     ],
 )
-def test_a_wrong_call_is_refused(run: Run, words: tuple[str, ...], folder: Path) -> None:
+def test_a_wrong_call_is_refused(run: Call, words: tuple[str, ...], folder: Path) -> None:
     before = (folder / "busy.swf").read_bytes()
     assert run(*words, status=2).stderr.startswith("tonnage: ")
     assert (folder / "busy.swf").read_bytes() == before
 
 
-def test_glume_beats_zhang_on_a_real_queue(run: Run, data: Path) -> None:
+def test_glume_beats_zhang_on_a_real_queue(run: Call, data: Path) -> None:
     workflows = [str(data / "workflows" / "glume" / f"{name}_250_1800000.dax") for name in ("CYBERSHAKE", "MONTAGE")]
     log = str(data / "queues" / "kth-sp2.swf.gz")
     words = (*workflows, "--queue", log, "--every", "12h", "--strategies", "glume,zhang", "--json")

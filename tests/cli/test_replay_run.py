@@ -1,17 +1,15 @@
 """``tonnage replay run`` as its users call it."""
 
 import csv
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from command_line import CommandLine, Said
+from command_line import Call, CommandLine
 from tonnage.jobs import Amounts
 from tonnage.workflow import Task, Workflow, write
 
-Run = Callable[..., Said]
 MACHINES = ("--machines", "2x4c16GB")
 
 
@@ -27,11 +25,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(command_line: CommandLine, folder: Path) -> Run:
+def run(command_line: CommandLine, folder: Path) -> Call:
     return partial(command_line, "replay", "run")
 
 
-def test_a_table_and_a_chart(run: Run) -> None:
+def test_a_table_and_a_chart(run: Call) -> None:
     lines = run("jobs.csv", *MACHINES).stdout.splitlines()
     assert lines[0] == "200 jobs on 2 machines"
     assert " ".join(lines[1].split()) == "strategy makespan of the oracle cores wasted memory wasted attempts retries"
@@ -40,7 +38,7 @@ def test_a_table_and_a_chart(run: Run) -> None:
     assert [line.split()[0] for line in lines[9:]] == ["committed", "used"]
 
 
-def test_json_has_the_facts_of_the_table_and_more(run: Run) -> None:
+def test_json_has_the_facts_of_the_table_and_more(run: Call) -> None:
     facts = run("jobs.csv", *MACHINES, "--strategies", "auto,whole-machine", "--json").facts
     auto, whole = facts["results"]
     assert (facts["tasks"], facts["machines"]) == (200, 2)
@@ -61,14 +59,14 @@ def test_json_has_the_facts_of_the_table_and_more(run: Run) -> None:
     assert set(line["memory"]["first_allocation"]["large"]) <= {16e9, None}
 
 
-def test_a_workflow_keeps_its_order(run: Run) -> None:
+def test_a_workflow_keeps_its_order(run: Call) -> None:
     facts = run("chain.json", *MACHINES, "--strategies", "max-seen", "--rank", "fifo", "--json").facts
     assert facts["results"][0]["makespan_seconds"] == 50
     assert facts["oracle_makespan_seconds"] == 50
     assert "5 tasks on 2 machines" in run("chain.json", *MACHINES).stdout
 
 
-def test_the_timeline_is_a_table(run: Run, folder: Path) -> None:
+def test_the_timeline_is_a_table(run: Call, folder: Path) -> None:
     run("jobs.csv", *MACHINES, "--strategies", "auto", "--timeline", "over-time.csv")
     with (folder / "over-time.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -80,14 +78,14 @@ def test_the_timeline_is_a_table(run: Run, folder: Path) -> None:
     assert all(float(row["used"]) <= float(row["committed"]) * 1.000001 for row in rows)
 
 
-def test_results_do_not_depend_on_how_many_processes_work(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_do_not_depend_on_how_many_processes_work(run: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ("jobs.csv", *MACHINES, "--strategies", "auto,max-seen", "--json")
     alone = run(*words).facts
     monkeypatch.setattr("tonnage.cli.replay.run._FEW", 0)
     assert run(*words).facts == alone
 
 
-def test_by_none_all_jobs_are_one_category(run: Run) -> None:
+def test_by_none_all_jobs_are_one_category(run: Call) -> None:
     facts = run("jobs.csv", *MACHINES, "--by", "none", "--strategies", "auto", "--json").facts
     assert set(facts["results"][0]["timeline"]["memory"]["first_allocation"]) == {"all"}
 
@@ -109,11 +107,11 @@ def test_by_none_all_jobs_are_one_category(run: Run) -> None:
         (("nothing.csv", *MACHINES), "nothing.csv"),
     ],
 )
-def test_what_cannot_be_played_is_said(run: Run, words: tuple[str, ...], message: str) -> None:
+def test_what_cannot_be_played_is_said(run: Call, words: tuple[str, ...], message: str) -> None:
     assert message in run(*words, status=2).stderr
 
 
-def test_what_nobody_measured_is_said(run: Run, folder: Path) -> None:
+def test_what_nobody_measured_is_said(run: Call, folder: Path) -> None:
     (folder / "timed.csv").write_text("category,wall_time\na,5s\na,6s\n")
     done = run("timed.csv", *MACHINES)
     assert "memory is not known of any job" in done.stderr

@@ -3,7 +3,7 @@
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from command_line import CommandLine, Said
+from command_line import Call, CommandLine, Said
 
 KEYS = {
     "category",
@@ -32,9 +32,6 @@ KEYS = {
     "notes",
 }
 GB = 1e9
-
-
-Call = Callable[..., Said]
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from browsers import Browsers, Watched
 from tonnage.jobs import Decision, Resource
 from tonnage.report.figures import Figure, escaped_json, histogram
 
+pytestmark = pytest.mark.browser
 STATIC = files("tonnage.report") / "static"
 PLOTLY = files("plotly") / "package_data" / "plotly.min.js"
 
