@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import warm
+from deadlines import HANGS
+from processes import with_variable
 from tonnage.archive import Archive, Search, find
 from tonnage.jobs import Outcome, Resource
 from tonnage.run.folders import RunFolder, runs_of
@@ -70,11 +73,14 @@ class Place:
         return words
 
     def call(self, *arguments: object, **options: object) -> Said:
-        """Call Tonnage, and wait for its end."""
-        given: Any = {"cwd": self.folder, "env": self.environment, "timeout": 60, **options}
-        ended = subprocess.run(
-            self.words(*arguments), capture_output=True, text=True, errors="replace", check=False, **given
-        )
+        """Call Tonnage, and wait for its end; with options of `subprocess.run`, it is started by that."""
+        words = self.words(*arguments)
+        given: Any = {"cwd": self.folder, "env": self.environment, **options}
+        if given.keys() <= {"cwd", "env", "input"}:
+            ended = warm.call(words[len(TONNAGE) :], **given)
+        else:
+            given = {"timeout": HANGS, **given}
+            ended = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False, **given)
         assert "Traceback" not in ended.stderr, ended.stderr
         return Said(ended.returncode, ended.stdout, ended.stderr)
 
@@ -169,11 +175,4 @@ def kill(pid: int) -> None:
 
 def marked(token: str) -> list[int]:
     """Return the processes that belong to attempts of a run."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            if f"TONNAGE_ATTEMPT={token}:".encode() in (path / "environ").read_bytes():
-                found.append(int(path.name))
-        except OSError:
-            continue
-    return found
+    return with_variable(f"TONNAGE_ATTEMPT={token}:")
