@@ -33,7 +33,7 @@ from tonnage.logs import synthetic
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from archive.servers import Postgres  # they are not installed
-from serve.serving import TOKEN, Server
+from serve.serving import TOKEN, ServerProcess
 
 READERS = 32
 WRITERS = 16
@@ -193,7 +193,7 @@ def reading(kind: str, url: str, jobs: int, each: int, bare: Bare, folder: Path)
     plain = Load(bare.url, [Request("/")] * (READERS * each), READERS).go()
     print(f"  {'':26}{'median':>9} {'95 %':>9} {'a second':>9}   95 % to a bare endpoint's")
     print(f"  {'a bare FastAPI endpoint':26}{plain.middle:6.0f} ms {plain.late:6.0f} ms {_rate(plain):9.0f}")
-    with Server(url, folder=folder) as server:
+    with ServerProcess(url, folder=folder) as server:
         for name, paths in questions(url).items():
             Load(server.url, [Request(path) for path in paths], 1).go()  # what is looked up once is known
             wanted = [Request(paths[number % len(paths)]) for number in range(READERS * each)]
@@ -242,7 +242,7 @@ def posting(kind: str, url: str, posts: int, bare: Bare, folder: Path) -> None:
     """Print how long writers wait, and count what arrived."""
     wanted = summaries(posts)
     plain = Load(bare.url, [Request("/", one.body) for one in wanted], WRITERS).go()
-    with Server(url, folder=folder) as server:
+    with ServerProcess(url, folder=folder) as server:
         found = Load(server.url, wanted, WRITERS).go()
     expected = {json.loads(one.body or b"")["attempts"][0]["native_id"] for one in wanted}
     with Archive.open(url) as archive:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from archive.servers import postgres, url
 from browsers import artefacts, browsers, chromium
 from command_line import CommandLine
 from slurm_programs import slurm_programs
@@ -15,7 +16,18 @@ settings.register_profile("default", deadline=None, max_examples=20, suppress_he
 settings.register_profile("soak", parent=settings.get_profile("default"), max_examples=2000)
 settings.load_profile(os.environ.get("TONNAGE_HYPOTHESIS", "default"))
 
-__all__ = ["artefacts", "browsers", "chromium", "command_line", "data", "one_core", "slurm_programs", "tool"]
+__all__ = [
+    "artefacts",
+    "browsers",
+    "chromium",
+    "command_line",
+    "data",
+    "one_core",
+    "postgres",
+    "slurm_programs",
+    "tool",
+    "url",
+]
 
 _HERE = Path(__file__).resolve().parent
 

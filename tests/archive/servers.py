@@ -1,18 +1,22 @@
-"""A PostgreSQL server of the tests' own: on a socket in a folder of its own, started and stopped by them."""
+"""A PostgreSQL server of the tests' own: on a socket in a folder of its own, started and stopped by them.
+
+The fixtures `postgres` and `url` are known to all tests (tests/conftest.py).
+"""
 
 import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-__all__ = ["Postgres"]
+__all__ = ["Postgres", "postgres", "url"]
 
 
 class Postgres:
-    """One server; each test gets a new database."""
+    """One server; each test gets an empty place in it."""
 
     def __init__(self, *, durable: bool = False) -> None:
         """Start a server; one that is not durable does not wait for the disk."""
@@ -32,6 +36,7 @@ class Postgres:
     def start(self) -> None:
         options = f"-k {self._folder} -c listen_addresses='' -c fsync={'on' if self._durable else 'off'}"
         options += " -c max_connections=60"
+        options += "" if self._durable else " -c full_page_writes=off"
         log = str(self._folder / "log")
         self._run("pg_ctl", "-D", str(self._data), "-l", log, "-o", options, "-w", "start")
 
@@ -40,11 +45,22 @@ class Postgres:
 
     def new_database(self) -> str:
         """Return the URL of an empty database."""
+        name = self._new("DATABASE")
+        return f"postgresql://tester@/{name}?host={self._folder}"
+
+    def new_schema(self) -> str:
+        """Return a URL that is as good as that of an empty database, and made in no time."""
+        name = self._new("SCHEMA")
+        return f"postgresql://tester@/postgres?host={self._folder}&options=-csearch_path%3D{name}"
+
+    def _new(self, what: str) -> str:
+        import psycopg
+
         self._count += 1
         name = f"test{self._count}"
-        command = f"CREATE DATABASE {name} TEMPLATE template0"
-        self._run("psql", "-h", str(self._folder), "-U", "tester", "-d", "postgres", "-q", "-c", command)
-        return f"postgresql://tester@/{name}?host={self._folder}"
+        with psycopg.connect(f"host={self._folder} user=tester dbname=postgres", autocommit=True) as connection:
+            connection.execute(f"CREATE {what} {name}")
+        return name
 
     def close(self) -> None:
         self.stop("immediate")
@@ -66,3 +82,20 @@ def _programs() -> Path:
     if os.environ.get("TONNAGE_CI"):
         pytest.fail(message)
     pytest.skip(message)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A server for all tests of this process."""
+    server = Postgres()
+    yield server
+    server.close()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of an archive that does not exist yet."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/archive.db"
+    server: Postgres = request.getfixturevalue("postgres")
+    return server.new_schema()

@@ -6,6 +6,7 @@ import pytest
 from sqlalchemy import text
 
 from archive.conftest import Store
+from deadlines import HANGS
 from tonnage.archive import Archive, Search, find, forget
 from tonnage.archive.engine import connect
 from tonnage.archive.patience import shared, within
@@ -42,7 +43,7 @@ def test_a_connection_of_many_keeps_little_in_memory(archive: Archive) -> None:
 
 def test_the_state_of_an_archive_changes_with_what_is_stored(archive: Archive, store: Store) -> None:
     def changed(before: tuple[object, ...]) -> tuple[object, ...]:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + HANGS
         while archive.state() == before and time.monotonic() < deadline:
             time.sleep(0.02)
         assert archive.state() != before

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from archive.attempts import attempts
 from archive.conftest import Store
-from tonnage.archive import EVERYTHING, Archive, Search, find, forget, histories, peaks_by_task, stats
+from tonnage.archive import EVERYTHING, Archive, Search, find, forget, histories, peaks_by_task, reading, stats
 from tonnage.archive.stats import Waste
 from tonnage.jobs import Amounts, Attempt, Outcome, Resource
 
@@ -19,7 +19,7 @@ def same(left: float, right: float | None) -> bool:
     return math.isnan(left) if right is None else left == right
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(made=st.lists(attempts, max_size=8))
 def test_a_history_holds_what_each_attempt_used(archive: Archive, store: Store, made: list[Attempt]) -> None:
     marker = archive.count()  # what examples before this one stored is somebody else's
@@ -83,8 +83,11 @@ def test_the_newest_are_those_that_were_stored_last(archive: Archive, store: Sto
     assert len(histories(archive, newest=9)["a"]) == 3
 
 
-def test_no_attempt_is_lost_between_two_batches(archive: Archive, store: Store) -> None:
-    count = 60_003
+def test_no_attempt_is_lost_between_two_batches(
+    archive: Archive, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "_LARGE_BATCH", 100)
+    count = 203
     store([Attempt(row=f"{n}", category=f"{n % 3}", used=Amounts.of(memory=n)) for n in range(count)])
     found = histories(archive, resources=[Resource.MEMORY])
     peaks = np.concatenate([history.used[Resource.MEMORY] for history in found.values()])

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from deadlines import HANGS
 from tonnage.archive import record
 from tonnage.archive.recall import Wanted
-from tonnage.archive.remote import Server, contact
+from tonnage.archive.remote import Server, contact, posting
 from tonnage.archive.remote.posting import MOST
 from tonnage.archive.remote.reading import past_of
 from tonnage.archive.remote.spool import Sent, Spool
@@ -66,7 +67,7 @@ def other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Other]:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     monkeypatch.setenv("TONNAGE_TOKEN", "a-token-for-this-test")
     with Other() as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=[0.01])
         thread.start()
         yield server
         server.shutdown()
@@ -125,7 +126,8 @@ def test_what_is_no_acknowledgement_leaves_everything_waiting(other: Other, answ
     assert spool.send(0.0) == Sent(stored=3)
 
 
-def test_a_server_that_is_busy_is_tried_again_when_it_says(other: Other) -> None:
+def test_a_server_that_is_busy_is_tried_again_when_it_says(other: Other, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(posting, "_PAUSES", (0.01,))
     answers = iter([said(503, error="too many wait"), said(429, error="too much"), stores])
 
     def answer(body: Any) -> Answer:
@@ -133,7 +135,7 @@ def test_a_server_that_is_busy_is_tried_again_when_it_says(other: Other) -> None
 
     other.answer = answer
     spool = spooled(other, 1, 2)
-    assert spool.send(10.0) == Sent(stored=2)
+    assert spool.send(HANGS) == Sent(stored=2)
     assert len(other.asked) == 3
 
 
@@ -189,7 +191,7 @@ def test_a_past_that_breaks_off_is_an_error_not_a_shorter_past(other: Other) -> 
     line = json.dumps({"native_id": "test:1", "category": "align"}).encode() + b"\n"
     other.answer = lambda body: (200, {"Content-Length": str(len(line) + 10)}, line)
     with pytest.raises(TonnageError, match="broke off"):
-        list(past_of(Server.of(other.url), Wanted(workflow="w"), seconds=10))
+        list(past_of(Server.of(other.url), Wanted(workflow="w"), seconds=HANGS))
 
 
 @pytest.mark.parametrize(

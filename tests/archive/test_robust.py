@@ -8,31 +8,47 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from archive.servers import Postgres
-from tonnage.archive import Archive, check, find
+from command_line import Said
+from deadlines import HANGS
+from tonnage.archive import Archive, check, find, histories, import_source
+from tonnage.archive.engine import explained
 from tonnage.errors import InputError
-from tonnage.jobs import Attempt
+from tonnage.jobs import Amounts, Attempt
 from tonnage.logs import synthetic
+from tonnage.logs.sources import Source
+from warm import Warm, context
 
-KILLS = max(6, int(os.environ.get("TONNAGE_SOAK", "0")) // 10)
+KILLS = max(3, int(os.environ.get("TONNAGE_SOAK", "0")) // 10)
 TONNAGE = [sys.executable, "-m", "tonnage"]
+# An import of few rows is one of many batches where these are small.
+SMALL = {f"tonnage.archive.importing.{name}": 50 for name in ("_FIRST_BATCH", "_LARGEST_BATCH", "_READ_AT_ONCE")}
+
+
+def made(folder: Path, rows: int) -> Path:
+    """Write a log in which some rows are equal."""
+    lines = synthetic.render(synthetic.generate("trimodal", rows)).splitlines(keepends=True)
+    (folder / "jobs.csv").write_text("".join(lines + lines[1:30]))
+    return folder / "jobs.csv"
 
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log of two batches, in which some rows are equal."""
-    file = tmp_path_factory.mktemp("log") / "jobs.csv"
-    lines = synthetic.render(synthetic.generate("trimodal", 24_000)).splitlines(keepends=True)
-    file.write_text("".join(lines + lines[1:500]))
-    return file
+    """A log of thirty batches, if they are small."""
+    return made(tmp_path_factory.mktemp("log"), 1_500)
 
 
-def importing(log: Path, url: str, *options: str) -> "subprocess.Popen[str]":
-    command = [*TONNAGE, "archive", "import", str(log), "--archive", url, *options]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def importing(log: Path, url: str, *options: str) -> Warm:
+    return Warm("archive", "import", log, "--archive", url, *options, constants=SMALL)
+
+
+def imported(log: Path, url: str, *options: str) -> Said:
+    with importing(log, url, *options) as process:
+        return process.said()
 
 
 def contents(url: str) -> list[Attempt]:
@@ -41,123 +57,151 @@ def contents(url: str) -> list[Attempt]:
         return list(find(archive))
 
 
+def stored(url: str) -> int:
+    """Return how many attempts an archive holds, which may not be there yet."""
+    try:
+        with Archive.open(url) as archive:
+            return archive.count()
+    except InputError:
+        return 0
+
+
+def begin_to_store(process: Warm, url: str) -> None:
+    """Wait until an import has stored something, or is at its end."""
+    before, deadline = stored(url), time.monotonic() + HANGS
+    while process.poll() is None and stored(url) == before:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
 @pytest.fixture(scope="module")
-def clean(log: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Attempt], float]:
-    """What one undisturbed import gives, and how long it takes."""
+def clean(log: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Attempt]:
+    """What one undisturbed import gives."""
     url = f"sqlite:///{tmp_path_factory.mktemp('clean')}/archive.db"
-    begin = time.monotonic()
-    assert importing(log, url).wait() == 0
-    return contents(url), time.monotonic() - begin
+    assert imported(log, url).status == 0
+    return contents(url)
+
+
+def kill_again_and_again(log: Path, url: str) -> None:
+    """Kill an import in its midst, and do it once more to its end."""
+    chance, killed = random.Random(4), 0
+    for _ in range(KILLS):
+        with importing(log, url) as process:
+            begin_to_store(process, url)
+            time.sleep(chance.uniform(0, 0.03))
+            killed += process.poll() is None
+    assert killed
+    assert imported(log, url).status == 0
 
 
 def test_an_import_that_is_killed_again_and_again_loses_and_doubles_nothing(
-    url: str, log: Path, clean: tuple[list[Attempt], float]
+    url: str, log: Path, clean: list[Attempt]
 ) -> None:
-    expected, seconds = clean
-    chance = random.Random(4)
-    killed = 0
-    for _ in range(KILLS):
-        process = importing(log, url)
-        time.sleep(chance.uniform(0.1, seconds))
-        process.send_signal(signal.SIGKILL)
-        killed += process.wait() == -signal.SIGKILL
-        process.communicate()
-    assert killed >= KILLS // 3
-    assert importing(log, url).wait() == 0
-    assert contents(url) == expected
+    kill_again_and_again(log, url)
+    assert contents(url) == clean
 
 
-def test_an_import_that_is_interrupted_says_so_and_goes_on_later(
-    url: str, log: Path, clean: tuple[list[Attempt], float]
+@pytest.mark.long
+def test_a_long_import_that_is_killed_again_and_again_loses_and_doubles_nothing(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected, seconds = clean
-    process = importing(log, url)
-    time.sleep(0.6 * seconds)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate()
-    if process.returncode != -signal.SIGINT:  # Python itself was interrupted: a shell sees 130
-        assert process.returncode in (0, 130)
-        assert "Traceback" not in said
-        assert process.returncode == 0 or not said or "the same call goes on" in said
-    assert importing(log, url).wait() == 0
-    assert contents(url) == expected
+    monkeypatch.setattr("archive.test_robust.SMALL", {})
+    log, other = made(tmp_path, 24_000), f"sqlite:///{tmp_path}/clean.db"
+    kill_again_and_again(log, url)
+    assert imported(log, other).status == 0
+    assert contents(url) == contents(other)
 
 
-WRITER = """
-import sys
-from tonnage.archive import Archive, import_source
-from tonnage.logs.sources import Source
-from tonnage.jobs import Amounts, Attempt
-url, name = sys.argv[1:]
-with Archive.open(url, create=True) as archive:
-    for part in range(12):
-        own = [Attempt(row=f"{name} {part} {n}", category=name, run=f"run {part}", task=f"task {n}",
-                       used=Amounts.of(memory=n), fields={"part": str(part)}) for n in range(50)]
-        shared = [Attempt(native_id=f"shared {part} {n}", category="shared", run="shared") for n in range(50)]
-        import_source(archive, Source(name, f"{name} {part}", "csv", iter(own)))
-        import_source(archive, Source("shared", "shared", "csv", iter(shared)))
-"""
-READER = """
-import sys
-from tonnage.archive import Archive, histories
-seen = -1
-with Archive.open(sys.argv[1]) as archive:
-    while seen < 9 * 12 * 50:
-        sizes = {name: len(history) for name, history in histories(archive).items()}
-        assert all(size % 50 == 0 for size in sizes.values()), sizes  # a batch is there, or it is not
-        assert sum(sizes.values()) >= seen
-        seen = sum(sizes.values())
-"""
+def test_an_import_that_is_interrupted_says_so_and_goes_on_later(url: str, log: Path, clean: list[Attempt]) -> None:
+    with importing(log, url) as process:
+        begin_to_store(process, url)
+        process.send_signal(signal.SIGINT)
+        said = process.said()
+    assert said.status in (0, 130)
+    assert said.status == 0 or not said.stderr or "the same call goes on" in said.stderr
+    assert imported(log, url).status == 0
+    assert contents(url) == clean
 
 
-def _not_there(url: str) -> bool:
-    try:
-        Archive.open(url).close()
-    except InputError:
-        return True
-    return False
+def test_ctrl_c_is_ctrl_c_even_if_the_driver_fails_to_clean_up_after_it(archive: Archive) -> None:
+    driver: Any = archive.engine.dialect.loaded_dbapi
+    with pytest.raises(KeyboardInterrupt), explained(archive.engine):
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise driver.ProgrammingError("can't change 'autocommit' now: connection in transaction status ACTIVE")
 
 
-def test_eight_writers_and_two_readers_at_once(url: str) -> None:
-    with_script = [sys.executable, "-c"]
-    writers = [subprocess.Popen([*with_script, WRITER, url, f"writer {number}"]) for number in range(8)]
-    time.sleep(1)  # who comes first, makes the archive
-    while _not_there(url):
-        time.sleep(0.1)
-    readers = [subprocess.Popen([*with_script, READER, url]) for _ in range(2)]
-    assert [process.wait(120) for process in writers] == [0] * 8
-    assert [process.wait(60) for process in readers] == [0] * 2
+def write_parts(url: str, name: str, parts: int) -> None:
+    with Archive.open(url, create=True) as archive:
+        for part in range(parts):
+            own = [
+                Attempt(
+                    row=f"{name} {part} {number}",
+                    category=name,
+                    run=f"run {part}",
+                    task=f"task {number}",
+                    used=Amounts.of(memory=number),
+                    fields={"part": str(part)},
+                )
+                for number in range(50)
+            ]
+            shared = [
+                Attempt(native_id=f"shared {part} {number}", category="shared", run="shared") for number in range(50)
+            ]
+            import_source(archive, Source(name, f"{name} {part}", "csv", iter(own)))
+            import_source(archive, Source("shared", "shared", "csv", iter(shared)))
+
+
+def read_until(url: str, count: int) -> None:
+    seen = -1
     with Archive.open(url) as archive:
-        assert archive.count() == 8 * 12 * 50 + 12 * 50
+        while seen < count:
+            sizes = {name: len(history) for name, history in histories(archive).items()}
+            assert all(size % 50 == 0 for size in sizes.values()), sizes  # a batch is there, or it is not
+            assert sum(sizes.values()) >= seen
+            seen = sum(sizes.values())
+
+
+@pytest.mark.parametrize(("writers", "parts"), [(4, 4), pytest.param(8, 12, marks=pytest.mark.long)])
+def test_writers_and_readers_at_once(url: str, writers: int, parts: int) -> None:
+    total = (writers + 1) * parts * 50
+    processes = [context.Process(target=write_parts, args=(url, f"writer {n}", parts)) for n in range(writers)]
+    for process in processes:
+        process.start()
+    deadline = time.monotonic() + HANGS
+    while not stored(url):  # who comes first, makes the archive
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    readers = [context.Process(target=read_until, args=(url, total)) for _ in range(2)]
+    for process in readers:
+        process.start()
+    for process in (*processes, *readers):
+        process.join(HANGS)
+        assert process.exitcode == 0
+    with Archive.open(url) as archive:
+        assert archive.count() == total
         assert check(archive) == []
 
 
-def test_an_import_survives_a_restart_of_the_server(
-    server: Postgres, log: Path, clean: tuple[list[Attempt], float]
-) -> None:
-    expected, seconds = clean
-    url = server.new_database()
-    for part in (0.4, 0.7):
-        process = importing(log, url)
-        time.sleep(part * seconds)
-        server.stop("immediate")
-        time.sleep(0.5)
-        server.start()
-        _, said = process.communicate()
-        assert process.returncode in (0, 1), said
-        assert "Traceback" not in said
-        if process.returncode:
-            assert "tonnage: postgresql" in said
-    assert importing(log, url).wait() == 0
-    assert contents(url) == expected
+def test_an_import_survives_a_restart_of_the_server(postgres: Postgres, log: Path, clean: list[Attempt]) -> None:
+    url = postgres.new_schema()
+    with importing(log, url) as process:
+        begin_to_store(process, url)
+        postgres.stop("immediate")
+        postgres.start()
+        said = process.said()
+    assert said.status in (0, 1), said.stderr
+    if said.status:
+        assert "tonnage: postgresql" in said.stderr
+    assert imported(log, url).status == 0
+    assert contents(url) == clean
 
 
 def test_a_server_that_is_not_there_is_an_error_in_words(tmp_path: Path, log: Path) -> None:
-    process = importing(log, f"postgresql://me@/jobs?host={tmp_path}")
-    _, said = process.communicate()
-    assert process.returncode == 1
-    assert "is the server running" in said
-    assert "Traceback" not in said
+    said = imported(log, f"postgresql://me@/jobs?host={tmp_path}")
+    assert said.status == 1
+    assert "is the server running" in said.stderr
 
 
 @pytest.fixture
@@ -166,7 +210,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("only root can mount a small disk")
     place = tmp_path / "disk"
     place.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(place)], check=False)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)], check=False)
     if mounted.returncode:
         pytest.skip("no file system can be mounted here")
     yield place
@@ -174,22 +218,19 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk_is_an_error_and_leaves_the_archive_intact(
-    small_disk: Path, log: Path, clean: tuple[list[Attempt], float]
+    small_disk: Path, log: Path, clean: list[Attempt]
 ) -> None:
     url = f"sqlite:///{small_disk}/archive.db"
     small = small_disk.parent / "small.csv"
-    small.write_text("".join(log.read_text().splitlines(keepends=True)[:2001]))
-    assert importing(small, url, "--label", "jobs").wait() == 0
-    process = importing(log, url)
-    _, said = process.communicate()
-    assert process.returncode == 1
-    assert "full" in said
-    assert "Traceback" not in said
-    found = contents(url)
-    assert len(found) >= 2000
+    small.write_text("".join(log.read_text().splitlines(keepends=True)[:201]))
+    assert imported(small, url, "--label", "jobs").status == 0
+    said = imported(log, url)
+    assert said.status == 1
+    assert "full" in said.stderr
+    assert len(contents(url)) >= 200
     subprocess.run(["mount", "-o", "remount,size=100m", str(small_disk)], check=True)
-    assert importing(log, url).wait() == 0
-    assert contents(url) == clean[0]
+    assert imported(log, url).status == 0
+    assert contents(url) == clean
 
 
 def test_a_read_only_archive_can_be_read_and_not_written(tmp_path: Path, log: Path) -> None:
@@ -201,7 +242,7 @@ def test_a_read_only_archive_can_be_read_and_not_written(tmp_path: Path, log: Pa
         url = f"sqlite:///{folder}/archive.db"
         small = folder / "jobs.csv"
         small.write_text("category,memory\na,1\n")
-        assert importing(small, url).wait() == 0
+        assert imported(small, url).status == 0
         (folder / "archive.db").chmod(0o644)  # an archive is private unless its owner shares it
         other_user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *TONNAGE, "archive"]
         options = {"cwd": "/", "capture_output": True, "text": True}

@@ -24,7 +24,7 @@ def plain(attempt: Attempt) -> Attempt:
     return replace(attempt, row="", identity=None)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(made=st.lists(attempts, max_size=6))
 def test_what_is_stored_is_found_again_as_it_was(archive: Archive, store: Store, made: list[Attempt]) -> None:
     before = archive.count()

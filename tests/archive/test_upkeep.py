@@ -4,8 +4,6 @@ import csv
 import json
 import shutil
 import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +12,7 @@ import pytest
 from sqlalchemy import inspect, text
 
 from archive.conftest import Store
+from deadlines import HANGS
 from tonnage.archive import (
     EVERYTHING,
     Archive,
@@ -27,6 +26,7 @@ from tonnage.archive import (
     record,
 )
 from tonnage.archive import migrate as migrations
+from tonnage.archive import store as store_module
 from tonnage.archive.engine import connect, make_engine, write
 from tonnage.archive.migrate import bring_up_to_date, migrate
 from tonnage.archive.schema import METADATA, VERSION
@@ -37,6 +37,7 @@ from tonnage.logs import table
 from tonnage.logs.conditions import Condition
 from tonnage.logs.log import Hints, Log
 from tonnage.logs.sources import Source
+from warm import context
 
 
 def jobs(count: int) -> list[Attempt]:
@@ -158,7 +159,7 @@ def test_the_migrations_lead_to_the_tables_of_today(url: str, tmp_path: Path, re
     if url.startswith("sqlite"):
         other = f"sqlite:///{tmp_path}/migrated.db"
     else:
-        other = request.getfixturevalue("server").new_database()
+        other = request.getfixturevalue("postgres").new_schema()
     engine = make_engine(archive_url(other))
     with write(engine, migrating=True) as connection:
         migrate(connection)
@@ -168,17 +169,16 @@ def test_the_migrations_lead_to_the_tables_of_today(url: str, tmp_path: Path, re
         assert archive.version() == VERSION
 
 
-UPGRADE = """
-import sys
-from pathlib import Path
-from tonnage.archive import Archive, find, migrate, store
-migrate._STEPS = Path(sys.argv[2])
-migrate.VERSION = store.VERSION = "9000"
-with Archive.open(sys.argv[1]) as archive:
-    assert archive.version() == "9000"
-    assert archive.count() == 30
-    assert all(attempt.fields for attempt in find(archive))
-"""
+def open_as_a_later_version(file: str, steps: str) -> None:
+    """In a process of its own: be of a version that needs one more step."""
+    with pytest.MonkeyPatch.context() as later:
+        later.setattr(migrations, "_STEPS", Path(steps))
+        for module in (migrations, store_module):
+            later.setattr(module, "VERSION", "9000")
+        with Archive.open(file) as archive:
+            assert archive.version() == "9000"
+            assert archive.count() == 30
+            assert all(attempt.fields for attempt in find(archive))
 
 
 def test_an_older_file_is_upgraded_once_after_a_backup_by_whoever_opens_it_first(tmp_path: Path) -> None:
@@ -193,9 +193,12 @@ def test_an_older_file_is_upgraded_once_after_a_backup_by_whoever_opens_it_first
         'def upgrade():\n    with op.batch_alter_table("attempts", recreate="always") as table:\n'
         '        table.add_column(sa.Column("energy", sa.Float))\n'
     )
-    command = [sys.executable, "-c", UPGRADE, str(file), str(folder)]
-    openers = [subprocess.Popen(command) for _ in range(3)]
-    assert [opener.wait(60) for opener in openers] == [0, 0, 0]
+    openers = [context.Process(target=open_as_a_later_version, args=(str(file), str(folder))) for _ in range(3)]
+    for opener in openers:
+        opener.start()
+    for opener in openers:
+        opener.join(HANGS)
+        assert opener.exitcode == 0
     assert [path.name for path in sorted(tmp_path.glob("old.db.backup*"))] == [f"old.db.backup-{VERSION}"]
     with sqlite3.connect(tmp_path / f"old.db.backup-{VERSION}") as backup:
         assert backup.execute("SELECT count(*) FROM attempts").fetchone() == (30,)

@@ -127,7 +127,10 @@ def test_the_dags_of_real_workflows_are_those_workflows(data: Path, tmp_path: Pa
     assert seen > least
 
 
-texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=30)
+# HTCondor has no way to write its own word for a dollar, which hypothesis finds in our source.
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=30).filter(
+    lambda text: "$(DOLLAR)" not in text.upper()
+)
 
 
 @given(st.lists(texts.filter(str.strip), min_size=1, max_size=4), st.lists(texts, max_size=3, unique=True))

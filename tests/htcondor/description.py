@@ -21,15 +21,20 @@ def expanded(text: str, variables: Sequence[Variable], cluster: int) -> dict[str
     """Return the commands of a description, all macros expanded, under lower-case names."""
     before = [one for one in variables if not one.appended]
     # A line cannot hold every value: the lines are there for conditions, and the values are set below.
-    lines = [f"{one.name} = {one.value.rstrip(chr(92)).strip()}\n" for one in before]
+    lines = [f"{one.name} = {_on_a_line(one.value)}\n" for one in before]
     description = htcondor2.Submit("".join(lines) + text + "\n")  # it takes no line without an end
     for one in before:
-        if description.get(one.name) == one.value.rstrip("\\").strip():  # the description has no other
+        if description.get(one.name) == _on_a_line(one.value):  # the description has no other
             description[one.name] = one.value
     macros = {"Cluster": str(cluster), "ClusterId": str(cluster), "Process": "0", "ProcId": "0"}
     for name, value in [*macros.items(), *((one.name, one.value) for one in variables if one.appended)]:
         description[name] = value
     return {name.lower(): description.expand(name) for name in description if description.get(name)}
+
+
+def _on_a_line(value: str) -> str:
+    """Return a value without what a line cannot end in: blanks, and backslashes that would continue it."""
+    return value.strip().rstrip("\\ \t").strip()
 
 
 def words(value: str) -> list[str]:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from deadlines import HANGS
+from processes import with_variable
 from run.helping import marked
 from tonnage.jobs import Amounts, Outcome, Resource
 from tonnage.run.cluster.errands import write_orders
@@ -54,7 +56,7 @@ class Errands:
     def call(self, *arguments: str, **environment: str) -> str:
         """Carry out an order that can be answered; return what was said."""
         with self.begin(*arguments, **environment) as errand:
-            said = errand.communicate(timeout=30)[1]
+            said = errand.communicate(timeout=HANGS)[1]
             assert errand.returncode == 0, said
         return said
 
@@ -120,7 +122,7 @@ class BatchJob:
 
     def finish(self, carrier: "subprocess.Popen[str]", status: int = 0) -> None:
         try:
-            said = carrier.communicate(timeout=40)[0]
+            said = carrier.communicate(timeout=HANGS)[0]
         except BaseException:
             carrier.kill()
             raise
@@ -171,7 +173,8 @@ class BatchJob:
         assert marked(self.token) == []
 
 
-def wait_until(true: Callable[[], object], seconds: float = 20) -> None:
+def wait_until(true: Callable[[], object], seconds: float = HANGS) -> None:
+    """Wait until something is true; who waits for a cluster may have a time of his own."""
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline
@@ -179,11 +182,5 @@ def wait_until(true: Callable[[], object], seconds: float = 20) -> None:
 
 
 def running(mark: str) -> list[int]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            if f"MARK={mark}".encode() in (path / "environ").read_bytes().split(b"\0"):
-                found.append(int(path.name))
-        except OSError:
-            continue
-    return found
+    """Return the processes whose variable MARK is this."""
+    return with_variable(f"MARK={mark}\0")

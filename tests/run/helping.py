@@ -1,6 +1,5 @@
 """What tests of runs share: the command line in a folder of its own, and what its journal must say."""
 
-import json
 import os
 import signal
 import sqlite3
@@ -9,10 +8,12 @@ import sys
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from command_line import Said
+from deadlines import HANGS
+from processes import with_variable
 from tonnage.archive import Archive, Search, find
 from tonnage.jobs import Outcome, Resource
 from tonnage.run.folders import RunFolder, runs_of
@@ -20,23 +21,10 @@ from tonnage.run.journal import Reader
 from tonnage.run.rows import Row
 from tonnage.workflow import read
 from tonnage.workflow.model import Workflow
+from warm import Warm
 
 MACHINE = "cores=4,memory=1GB,disk=1GB"
 TONNAGE = [sys.executable, "-m", "tonnage"]
-
-
-@dataclass(frozen=True)
-class Said:
-    """What came of one call of the command line."""
-
-    status: int
-    stdout: str
-    stderr: str
-
-    @property
-    def facts(self) -> dict[str, object]:
-        facts: dict[str, object] = json.loads(self.stdout)
-        return facts
 
 
 class Begun(subprocess.Popen[str]):
@@ -70,11 +58,14 @@ class Place:
         return words
 
     def call(self, *arguments: object, **options: object) -> Said:
-        """Call Tonnage, and wait for its end."""
-        given: Any = {"cwd": self.folder, "env": self.environment, "timeout": 60, **options}
-        ended = subprocess.run(
-            self.words(*arguments), capture_output=True, text=True, errors="replace", check=False, **given
-        )
+        """Call Tonnage, and wait for its end; with options of `subprocess.run`, it is started by that."""
+        words = self.words(*arguments)
+        given: Any = {"cwd": self.folder, "env": self.environment, **options}
+        if given.keys() <= {"cwd", "env"}:
+            with Warm(*words[len(TONNAGE) :], folder=given["cwd"], variables=given["env"]) as process:
+                return process.said()
+        given = {"timeout": HANGS, **given}
+        ended = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False, **given)
         assert "Traceback" not in ended.stderr, ended.stderr
         return Said(ended.returncode, ended.stdout, ended.stderr)
 
@@ -176,11 +167,4 @@ def kill(pid: int) -> None:
 
 def marked(token: str) -> list[int]:
     """Return the processes that belong to attempts of a run."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            if f"TONNAGE_ATTEMPT={token}:".encode() in (path / "environ").read_bytes():
-                found.append(int(path.name))
-        except OSError:
-            continue
-    return found
+    return with_variable(f"TONNAGE_ATTEMPT={token}:")

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from run.batching import MACHINES, BatchJob, wait_until
+from run.batching import MACHINES, BatchJob
 from run.helping import kill, marked
 from tonnage.jobs import Amounts, Outcome
 from tonnage.run.events import Carried, Rules, State
@@ -21,9 +21,10 @@ from tonnage.run.inside.ledger import (
     MachineLost,
     TaskRefused,
 )
-from tonnage.watch.proc import children
+from tonnage.watch.proc import children, read
+from waiting import until
 
-TAKE = f"{sys.executable} -c 'import time; x = b\"a\" * {{bytes}}; time.sleep({{seconds}})'"
+FOREVER = "until [ -e go ]; do sleep 0.02; done"
 
 
 @pytest.fixture
@@ -32,13 +33,10 @@ def job(tmp_path: Path) -> BatchJob:
 
 
 def agent_of(carrier: "subprocess.Popen[str]", node: str) -> int:
-    """Return the agent of a node."""
-    wait_until(lambda: len(children(carrier.pid)) >= 1)
-    return next(
-        pid
-        for pid in children(carrier.pid)
-        if f"\0{node}\0".encode() in Path("/proc", str(pid), "cmdline").read_bytes()
-    )
+    """Return the agent of a node, once it is there; agents of others may end meanwhile."""
+    word = f"\0{node}\0".encode()
+    agents = until(lambda: [pid for pid in children(carrier.pid) if word in (read(f"/proc/{pid}/cmdline") or b"")])
+    return agents[0]
 
 
 def test_tasks_of_many_sizes(job: BatchJob) -> None:
@@ -47,7 +45,7 @@ def test_tasks_of_many_sizes(job: BatchJob) -> None:
         after = random.sample(range(max(0, number - 10), number), min(number, random.choice([0, 0, 1, 2])))
         asked = Amounts.of(cores=random.choice([1, 1, 2, 4]), memory=random.choice([5e7, 4e8, 9e8]), disk=1e6)
         files = "".join(f"cat {parent}.out && " for parent in after)
-        job.add(f"{number}", f"{files}sleep 0.05 && echo {number} > {number}.out", *after, request=asked)
+        job.add(f"{number}", f"{files}sleep 0.02 && echo {number} > {number}.out", *after, request=asked)
     job.go()
     job.check()
     assert job.bye() == "nothing is left to do"
@@ -58,9 +56,15 @@ def test_tasks_of_many_sizes(job: BatchJob) -> None:
 
 
 def test_more_memory_is_given_where_it_is_short(job: BatchJob) -> None:
-    job.add("large", TAKE.format(bytes=150_000_000, seconds=1), request=Amounts.of(cores=1, memory=60e6))
+    program = "import os, time\nx = bytearray(150_000_000)\nwhile not os.path.exists('go'): time.sleep(0.02)\n"
+    (job.folder / "take.py").write_text(program)
+    job.add("large", f"{sys.executable} -IS take.py", request=Amounts.of(cores=1, memory=60e6))
     job.add("small", "true")
-    job.go()
+    job.write()
+    with job.begin() as carrier:
+        until(lambda: len(job.outcomes("large")) == 2)
+        (job.folder / "go").touch()
+        job.finish(carrier)
     assert job.outcomes("large") == [Outcome.EXHAUSTED, Outcome.EXHAUSTED, Outcome.DONE]
     assert job.outcomes("small") == [Outcome.DONE]
     job.check()
@@ -100,7 +104,7 @@ def test_sandboxes(job: BatchJob) -> None:
 
 def test_one_batch_job_waits_for_another(job: BatchJob) -> None:
     other = BatchJob(job.folder, 2, ["n1"])
-    job.add("a", "sleep 1; echo a > a", outputs=("a",))
+    job.add("a", "sleep 0.3; echo a > a", outputs=("a",))
     job.add("b", "sleep 0.1; echo b > b", outputs=("b",))
     both = other.add("both", "cat a b > c", inputs=("a", "b"))
     after = other.add("after", "cat c", both)
@@ -108,7 +112,7 @@ def test_one_batch_job_waits_for_another(job: BatchJob) -> None:
     other.write(awaited={both: ((1, "a"), (1, "b")), after: ((1, "b"),)})
     job.write()
     with other.begin() as waiting:
-        wait_until(lambda: other.done() == {"alone": 1})
+        until(lambda: other.done() == {"alone": 1})
         with job.begin() as carrier:
             job.finish(carrier)
         other.finish(waiting)
@@ -134,7 +138,7 @@ def test_what_cannot_come_any_more_is_not_waited_for(job: BatchJob) -> None:
     job.add("first", "true")
     job.write(awaited={0: ((2, "a"),)})
     with job.begin() as carrier:
-        wait_until(lambda: len(children(carrier.pid)) >= 3)
+        until(lambda: len(children(carrier.pid)) >= 3)
         (job.path.parent / "2").mkdir()
         ledger = Ledger(job.path.parent / "2" / LEDGER, (), ())
         ledger.bye("it is gone", 5.0)
@@ -157,18 +161,22 @@ def test_nothing_more_starts_after_a_failure_where_that_is_the_rule(job: BatchJo
     job.add("second", "true", first)
     job.nodes = ["n2"]
     for number in range(6):
-        job.add(f"{number}", "sleep 0.3")
-    job.go(rules=Rules(fail_fast=True))
-    assert len(job.done()) < 6
+        job.add(f"{number}", FOREVER)
+    job.write(rules=Rules(fail_fast=True))
+    with job.begin() as carrier:
+        until(lambda: job.outcomes("first"))
+        (job.folder / "go").touch()
+        job.finish(carrier)
+    assert len(job.done()) == 1
     assert job.bye() == "a task failed, after which nothing more was to start"
 
 
 def test_a_batch_job_that_is_ended(job: BatchJob) -> None:
     for number in range(12):
-        job.add(f"{number}", "sleep 50; true", outputs=("x",) if number == 0 else ())
+        job.add(f"{number}", "sleep 400; true", outputs=("x",) if number == 0 else ())
     job.write()
     with job.begin() as carrier:
-        wait_until(lambda: len(marked(job.token)) >= 10)
+        until(lambda: len(marked(job.token)) >= 10)
         carrier.send_signal(signal.SIGTERM)
         job.finish(carrier, 1)
     assert job.bye() == "the batch job was ended"
@@ -178,12 +186,14 @@ def test_a_batch_job_that_is_ended(job: BatchJob) -> None:
 
 
 def test_a_killed_agent_takes_its_node_with_it(job: BatchJob) -> None:
-    for number in range(30):
-        job.add(f"{number}", "sleep 0.5")
+    for number in range(20):
+        job.add(f"{number}", FOREVER)
     job.write()
     with job.begin() as carrier:
-        wait_until(lambda: len(marked(job.token)) >= 3)
+        until(lambda: {entry.node for entry in job.entries() if isinstance(entry, AttemptStarted)} == set(MACHINES))
         kill(agent_of(carrier, "n1"))
+        until(lambda: any(isinstance(entry, MachineLost) for entry in job.entries()))
+        (job.folder / "go").touch()
         job.finish(carrier)
     (lost,) = (entry for entry in job.entries() if isinstance(entry, MachineLost))
     assert lost.node == "n1"
@@ -194,13 +204,15 @@ def test_a_killed_agent_takes_its_node_with_it(job: BatchJob) -> None:
 
 def test_what_has_no_room_on_the_nodes_that_are_left_is_left(job: BatchJob) -> None:
     job.nodes = ["n1", "n2"]
-    job.add("small", "sleep 1")
+    job.add("small", FOREVER)
     for number in range(3):
-        job.add(f"{number}", "sleep 50", category="large", request=Amounts.of(cores=1, memory=1.5e9))
+        job.add(f"{number}", "sleep 400", category="large", request=Amounts.of(cores=1, memory=1.5e9))
     job.write()
     with job.begin() as carrier:
-        wait_until(lambda: len(marked(job.token)) >= 2)
+        until(lambda: len([entry for entry in job.entries() if isinstance(entry, AttemptStarted)]) == 2)
         kill(agent_of(carrier, "n2"))
+        until(lambda: any(isinstance(entry, MachineLost) for entry in job.entries()))
+        (job.folder / "go").touch()
         job.finish(carrier)
     assert job.done() == {"small": 1}
     assert job.bye() == "no node is left that has room for the rest"
@@ -208,35 +220,37 @@ def test_what_has_no_room_on_the_nodes_that_are_left_is_left(job: BatchJob) -> N
 
 def test_all_agents_are_lost(job: BatchJob) -> None:
     for number in range(20):
-        job.add(f"{number}", "sleep 50")
+        job.add(f"{number}", "sleep 400")
     job.write()
     with job.begin() as carrier:
-        wait_until(lambda: len(marked(job.token)) >= 10)
+        until(lambda: len(marked(job.token)) >= 10)
         for node in job.nodes:
             kill(agent_of(carrier, node))
         job.finish(carrier, 1)
     assert job.bye() == "all nodes were lost"
-    wait_until(lambda: not marked(job.token))
+    until(lambda: not marked(job.token))
 
 
 def test_a_killed_carrier_is_started_again(job: BatchJob) -> None:
     """By a cluster that lost a node: what was done is not done again, and numbers of attempts go on behind."""
-    for number in range(30):
-        job.add(f"{number}", f"sleep 0.4; echo {number} >> {number}.out", outputs=(f"{number}.out",))
     job.add("failing", "exit 1")
+    for number in range(20):
+        first = FOREVER if number >= 5 else "true"
+        job.add(f"{number}", f"{first}; echo {number} >> {number}.out", outputs=(f"{number}.out",))
     job.write()
     with job.begin() as carrier:
-        wait_until(lambda: len(job.done()) >= 8)
+        until(lambda: len(job.done()) == 5 and job.outcomes("failing"))
         kill(carrier.pid)
-    wait_until(lambda: not marked(job.token))
+    until(lambda: not marked(job.token))
     before = job.done()
     last = max(entry.start.attempt for entry in job.entries() if isinstance(entry, AttemptStarted))
     with (job.path / LEDGER).open("ab") as file:
-        file.write(b'{"event": "started", "task": "29", "no')
+        file.write(b'{"event": "started", "task": "19", "no')
+    (job.folder / "go").touch()
     with job.begin() as carrier:
         job.finish(carrier)
-    assert job.done() == Counter(f"{number}" for number in range(30))
-    assert all((job.folder / f"{number}.out").read_text() == f"{number}\n" for number in range(30))
+    assert job.done() == Counter(f"{number}" for number in range(20))
+    assert all((job.folder / f"{number}.out").read_text() == f"{number}\n" for number in range(20))
     began = [entry for entry in job.entries() if isinstance(entry, AttemptStarted)]
     again = [entry for entry in began if entry.start.attempt > last]
     assert not {entry.task for entry in again} & before.keys()

@@ -5,17 +5,18 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from run.batching import Errands, running, wait_until
+from deadlines import HANGS
+from run.batching import Errands, running
 from tonnage.run.minders import words_of
 from tonnage.watch.proc import children
 from tonnage.watch.record import parse
+from waiting import until
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def test_each_element_has_its_order(run: Errands) -> None:
 
 
 def test_limits_are_kept(run: Errands) -> None:
-    script = f"exec {sys.executable} -c 'import time; x = b\"a\" * 200_000_000; time.sleep(30)'"
+    script = f"exec {sys.executable} -c 'import time; x = b\"a\" * 200_000_000; time.sleep(400)'"
     run.add(script, limits={"memory": 100e6})
     run.call()
     answer = run.words()
@@ -59,11 +60,11 @@ def test_limits_are_kept(run: Errands) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_batch_job_that_is_ended(run: Errands, number: int) -> None:
     mark = f"{run.path}"
-    run.add("trap '' TERM INT HUP; (sleep 50 & sleep 50)", environment={"MARK": mark})
+    run.add("trap '' TERM INT HUP; (sleep 400 & sleep 400)", environment={"MARK": mark})
     with run.begin() as errand:
-        wait_until(lambda: len(running(mark)) >= 3)
+        until(lambda: len(running(mark)) >= 3)
         errand.send_signal(number)
-        assert errand.wait(20) == 0
+        assert errand.wait(HANGS) == 0
     assert running(mark) == []
     assert run.words().stopped_because == "terminated"
     assert not run.words().lost
@@ -71,14 +72,13 @@ def test_a_batch_job_that_is_ended(run: Errands, number: int) -> None:
 
 def test_the_command_may_hear_of_the_end_first(run: Errands) -> None:
     mark = f"{run.path}"
-    run.add("exec sleep 50", environment={"MARK": mark})
+    run.add("exec sleep 400", environment={"MARK": mark})
     with run.begin() as errand:
-        wait_until(lambda: running(mark))
+        until(lambda: running(mark))
         (command,) = running(mark)
         os.kill(command, signal.SIGTERM)
-        time.sleep(0.02)
-        errand.terminate()
-        assert errand.wait(20) == 0
+        errand.terminate()  # a moment later
+        assert errand.wait(HANGS) == 0
     assert run.words().stopped_because == "terminated"
 
 
@@ -108,14 +108,14 @@ def test_what_cannot_be_started_is_answered(run: Errands) -> None:
 @pytest.mark.parametrize("whom", ["guard", "minder"])
 def test_a_killed_monitor_takes_the_command_with_it(run: Errands, whom: str) -> None:
     mark = f"{run.path}"
-    run.add("sleep 50 & sleep 50", environment={"MARK": mark})
+    run.add("sleep 400 & sleep 400", environment={"MARK": mark})
     with run.begin() as errand:
-        wait_until(lambda: len(running(mark)) >= 2)
+        until(lambda: len(running(mark)) >= 2)
         (minder,) = children(errand.pid)
         os.kill(errand.pid if whom == "guard" else minder, signal.SIGKILL)
-        assert errand.wait(20) == (0 if whom == "minder" else -signal.SIGKILL)
-        wait_until(lambda: not running(mark))
-    wait_until(lambda: words_of(run.path, 100))
+        assert errand.wait(HANGS) == (0 if whom == "minder" else -signal.SIGKILL)
+        until(lambda: not running(mark))
+    until(lambda: words_of(run.path, 100))
     assert run.words().lost
 
 
@@ -134,7 +134,7 @@ def test_what_is_damaged_is_said(run: Errands, damage: str, message: str) -> Non
     run.add("touch ran")
     subprocess.run(["/bin/sh", "-c", damage], cwd=run.path, check=True)
     with run.begin() as errand:
-        said = errand.communicate(timeout=30)[1]
+        said = errand.communicate(timeout=HANGS)[1]
     assert errand.returncode == 1
     assert message in said
     assert "Traceback" not in said
@@ -144,7 +144,7 @@ def test_what_is_damaged_is_said(run: Errands, damage: str, message: str) -> Non
 def test_an_answer_that_cannot_be_written_is_said(run: Errands) -> None:
     run.add("rm -r words; touch words")
     with run.begin() as errand:
-        said = errand.communicate(timeout=30)[1]
+        said = errand.communicate(timeout=HANGS)[1]
     assert errand.returncode == 1
     assert "the answer cannot be written" in said
     assert "Traceback" not in said

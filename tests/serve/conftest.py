@@ -1,29 +1,19 @@
 """Servers over archives on both databases."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from archive.servers import Postgres
+import warm
 from serve.filled import fill
 from serve.serving import Server
+from tonnage.serve import work
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    server = Postgres()
-    yield server
-    server.close()
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of an archive that does not exist yet."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/archive.db"
-    server: Postgres = request.getfixturevalue("postgres")
-    return server.new_database()
+@pytest.fixture(autouse=True)
+def work_begins_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let servers in this process fork those that do their work, not start a new Python each time."""
+    monkeypatch.setattr(work, "get_context", lambda _: warm.context)
 
 
 @pytest.fixture(scope="module")
@@ -35,14 +25,14 @@ def empty_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def served(empty_server: Server) -> Server:
-    """A server over an empty archive in a file; nobody has logged in yet."""
+    """A server over an archive in a file that was empty at first; nobody has logged in yet."""
     empty_server.stranger.cookies.clear()
     return empty_server
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server over an archive in a file with some hundred jobs."""
+    """A server over an archive in a file with some hundred jobs; tests only read from it."""
     folder = tmp_path_factory.mktemp("filled")
     fill(f"sqlite:///{folder}/filled.db")
     with Server(f"sqlite:///{folder}/filled.db", folder=folder) as server:

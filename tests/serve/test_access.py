@@ -4,21 +4,25 @@ import asyncio
 import os
 import pty
 import re
+import signal
 import socket
 import stat
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
+import httpx
 import pytest
 
+from deadlines import HANGS
 from serve.serving import TOKEN, Server
 from tonnage.archive.token import find_token, make_token
 from tonnage.errors import InputError
 from tonnage.serve.server import listen
-from tonnage.serve.settings import Settings
+from tonnage.serve.settings import Limits, Settings
+from warm import Warm
 
 MIB = 2**20
 
@@ -31,19 +35,30 @@ def test_the_server_says_who_it_is_on_both_databases(url: str, tmp_path: Path) -
         assert answer.json()["archive"] == url.partition(":")[0]
 
 
-def test_ctrl_c_ends_the_server_as_it_ends_other_verbs(tmp_path: Path) -> None:
-    with Server(str(tmp_path / "a.db"), folder=tmp_path) as server:
-        server.client.get("/api/health")
-        assert server.interrupt() == 130
-        assert "Traceback" not in server.log.read_text()
+def test_the_command_line_starts_a_server_with_its_options_and_ctrl_c_ends_it(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(TOKEN)
+    words = [sys.executable, "-m", "tonnage", "serve", "--archive", str(tmp_path / "a.db"), "--port", "0", "--public"]
+    words += ["--token-file", str(tmp_path / "token"), "--allow-host", "Jobs.example.org", "--runs", str(tmp_path)]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, env=environment, cwd=tmp_path) as server:
+        assert server.stdout is not None
+        greeting = server.stdout.readline() + server.stdout.readline()
+        url = greeting.partition(" at ")[2].partition(" ")[0]
+        assert httpx.get(f"{url}api/runs", headers={"Host": "jobs.example.org"}, timeout=HANGS).status_code == 200
+        server.send_signal(signal.SIGINT)
+        said, complained = server.communicate(timeout=HANGS)
+    assert server.returncode == 130
+    assert "the token is required for writes; it is in" in greeting
+    assert TOKEN not in greeting + said + complained  # which may be a log
+    assert "Traceback" not in complained
 
 
 def test_a_port_that_is_taken_is_a_clear_error(served: Server, tmp_path: Path) -> None:
-    port = served.url.rpartition(":")[2]
-    command = [sys.executable, "-m", "tonnage", "serve", "--archive", str(tmp_path / "other.db"), "--port", port]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 2
-    assert "in use" in done.stderr
+    with Warm("serve", "--archive", tmp_path / "other.db", "--port", served.port) as other:
+        said = other.said()
+    assert said.status == 2
+    assert "in use" in said.stderr
     assert not (tmp_path / "other.db").exists()
 
 
@@ -96,7 +111,7 @@ def test_only_its_own_names_reach_the_server(served: Server, host: str, status: 
 
 
 def test_more_names_can_be_allowed(tmp_path: Path) -> None:
-    with Server(str(tmp_path / "a.db"), "--allow-host", "Jobs.example.org", folder=tmp_path) as server:
+    with Server(str(tmp_path / "a.db"), folder=tmp_path, hosts=frozenset({"jobs.example.org"})) as server:
         assert server.client.get("/api/health", headers={"Host": "jobs.example.org"}).status_code == 200
         assert server.client.get("/api/health", headers={"Host": "example.org"}).status_code == 421
 
@@ -173,7 +188,7 @@ def test_a_run_at_its_start_and_a_comparison_need_the_token(served: Server) -> N
 
 
 def test_a_public_server_shows_everything_to_anyone_and_takes_nothing_without_the_token(tmp_path: Path) -> None:
-    with Server(str(tmp_path / "a.db"), "--public", folder=tmp_path) as server:
+    with Server(str(tmp_path / "a.db"), folder=tmp_path, public=True) as server:
         for path in PATHS:
             assert server.stranger.get(path).status_code == (404 if path.endswith("/x") else 200)
         assert server.stranger.post("/api/past", json={"workflow": "w"}).status_code == 200
@@ -185,8 +200,7 @@ def test_a_public_server_shows_everything_to_anyone_and_takes_nothing_without_th
     assert needing == ["/api/attempts", "/api/replays", "/api/uploads", "/api/work/{id}"]
 
 
-def test_a_terminal_is_shown_a_link_that_logs_in_and_a_log_is_not(served: Server, tmp_path: Path) -> None:
-    assert TOKEN not in served.log.read_text()
+def test_a_terminal_is_shown_a_link_that_logs_in(tmp_path: Path) -> None:
     (tmp_path / "token").write_text(TOKEN)
     ours, theirs = pty.openpty()
     words = ["serve", "--archive", str(tmp_path / "a.db"), "--port", "0", "--token-file", str(tmp_path / "token")]
@@ -220,15 +234,16 @@ def test_a_body_that_is_too_long_is_refused_however_it_comes(served: Server) -> 
 )
 def test_what_is_no_request_is_answered_with_400(served: Server, request_line: bytes) -> None:
     with connected(served) as client:
-        client.sendall(request_line)
-        client.shutdown(socket.SHUT_WR)
+        with suppress(OSError):  # the server may have seen enough, and be gone
+            client.sendall(request_line)
+            client.shutdown(socket.SHUT_WR)
         assert b" 400 " in client.recv(1000).split(b"\r\n")[0]
     assert served.client.get("/api/health").status_code == 200
 
 
 def connected(server: Server) -> socket.socket:
     host, _, port = server.url.removeprefix("http://").partition(":")
-    return socket.create_connection((host, int(port)), timeout=30)
+    return socket.create_connection((host, int(port)), timeout=HANGS)
 
 
 def test_names_are_matched_without_regard_to_capitals() -> None:
@@ -260,10 +275,12 @@ def test_what_is_no_token_is_an_error(tmp_path: Path, text: str) -> None:
         make_token(file)
 
 
-def test_a_client_that_sends_its_body_drop_by_drop_does_not_keep_others_waiting(served: Server) -> None:
-    with connected(served) as slow:
+def test_a_client_that_sends_its_body_drop_by_drop_does_not_keep_others_waiting(tmp_path: Path) -> None:
+    limits = Limits(body_seconds=HANGS)
+    with Server(str(tmp_path / "a.db"), folder=tmp_path, limits=limits) as server, connected(server) as slow:
         slow.sendall(b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n")
         slow.sendall(b"Content-Type: application/x-www-form-urlencoded\r\n\r\nt")
-        start = time.monotonic()
-        assert served.client.get("/api/health").status_code == 200
-        assert time.monotonic() - start < 5
+        assert server.client.get("/api/health").status_code == 200
+        slow.settimeout(0)
+        with pytest.raises(BlockingIOError):  # others were not answered after it
+            slow.recv(1)

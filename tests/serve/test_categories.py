@@ -1,13 +1,11 @@
 """The categories of an archive: what `archive stats` says, and never older than what is stored."""
 
-import json
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from deadlines import HANGS
 from serve.filled import HOSTILE, fill, jobs
 from serve.serving import Server
 from tonnage.archive import Archive, import_source, stats
@@ -15,14 +13,15 @@ from tonnage.jobs import Attempt
 from tonnage.logs.sources import Source
 from tonnage.serve import overview
 from tonnage.serve.overview import Overview
+from warm import Warm
 
 
 def test_categories_are_those_of_the_command_line(url: str, tmp_path: Path) -> None:
     fill(url)
     with Server(url, folder=tmp_path) as server:
         answer = server.client.get("/api/categories").json()
-    command = [sys.executable, "-m", "tonnage", "archive", "stats", "--archive", url, "--json"]
-    printed = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    with Warm("archive", "stats", "--archive", url, "--json") as call:
+        printed = call.said().facts
     assert answer["categories"] == printed["categories"]
     assert (answer["jobs"], answer["total"]) == (303, 4)
 
@@ -70,14 +69,14 @@ def test_a_large_archive_is_counted_elsewhere_and_shown_as_it_was_meanwhile(
         counting = Overview(archive)
         try:
             assert counting.begun() is None
-            first = counting.now(60)
+            first = counting.now(HANGS)
             assert list(first.categories) == [one.facts() for one in stats(archive)]
             assert first.jobs == len(list(jobs()))
             import_source(archive, Source("more", "more", "csv", iter([Attempt(row="1", category="fresh")])))
-            assert counting.now(60) is first  # nobody waits for the second count
-            deadline = time.monotonic() + 60
-            while counting.now(60) is first and time.monotonic() < deadline:
+            assert counting.now(HANGS) is first  # nobody waits for the second count
+            deadline = time.monotonic() + HANGS
+            while counting.now(HANGS) is first and time.monotonic() < deadline:
                 time.sleep(0.05)
-            assert counting.now(60).jobs == first.jobs + 1
+            assert counting.now(HANGS).jobs == first.jobs + 1
         finally:
             counting.close()

@@ -3,22 +3,18 @@
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
+from command_line import CommandLine
 from serve.serving import TOKEN, Server
 
 _PAGE = Path(__file__).resolve().parents[2] / "docs" / "serve.md"
 _BLOCK = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
-def test_every_call_of_the_page_works(tmp_path: Path) -> None:
-    tonnage = [sys.executable, "-m", "tonnage"]
-    for words in (
-        ["generate", "jobs", "--peaks", "trimodal", "--jobs", "3000", "-o", "jobs.csv"],
-        ["archive", "import", "jobs.csv", "--archive", "example.db"],
-    ):
-        subprocess.run([*tonnage, *words], cwd=tmp_path, check=True, capture_output=True)
+def test_every_call_of_the_page_works(command_line: CommandLine, tmp_path: Path) -> None:
+    command_line("generate", "jobs", "--peaks", "trimodal", "--jobs", "3000", "-o", "jobs.csv")
+    command_line("archive", "import", "jobs.csv", "--archive", "example.db")
     blocks = _BLOCK.findall(_PAGE.read_text())
     calls = re.split(r"\n(?=curl )", "\n".join(block.strip() for block in blocks))
     assert len(calls) >= 9

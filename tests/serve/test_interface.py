@@ -45,5 +45,5 @@ def test_every_answer_is_as_described_and_none_is_a_mistake_of_the_server(tmp_pa
 
 def test_answers_to_strangers_are_as_described(tmp_path: Path) -> None:
     effort = LONG or ("--phases", "fuzzing", "--max-examples", "3", "--seed", "1")
-    with Server(str(tmp_path / "a.db"), "--public", folder=tmp_path) as server:
+    with Server(str(tmp_path / "a.db"), folder=tmp_path, public=True) as server:
         explored(server, tmp_path, *effort)

@@ -6,6 +6,7 @@ from threading import Event
 
 import pytest
 
+from deadlines import HANGS
 from tonnage.serve import kept
 from tonnage.serve.kept import Kept
 
@@ -14,13 +15,13 @@ def test_many_who_ask_at_the_same_time_get_one_answer_that_was_found_once() -> N
     numbers, found, go = count(1), Kept(), Event()
 
     def find() -> int:
-        go.wait(10)
+        go.wait(HANGS)
         return next(numbers)
 
     with ThreadPoolExecutor(8) as pool:
         answers = [pool.submit(found.get, "run", None, find) for _ in range(8)]
         go.set()
-        assert {one.result(10) for one in answers} == {1}
+        assert {one.result(HANGS) for one in answers} == {1}
 
 
 def test_what_has_not_changed_is_not_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:

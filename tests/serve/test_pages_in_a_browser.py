@@ -10,6 +10,7 @@ from browsers import Browsers, Watched
 from serve.filled import HOSTILE
 from serve.serving import TOKEN, Server
 
+pytestmark = pytest.mark.browser
 PAGES = {
     "categories": "/",
     "category": "/category?name=align&machine=memory=64GB",
@@ -242,7 +243,7 @@ def test_hostile_names_stay_texts(browsers: Browsers, filled: Server, path: str)
     page = watched.page
     for one in page.locator("#jobs summary").all():
         one.click()
-    page.wait_for_timeout(100)
+    page.evaluate("new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)))")  # what would run, ran
     assert page.title() != "hacked"
     assert page.locator("main img, main script:not([type])").count() == 0
     if path in ("/", "/search"):

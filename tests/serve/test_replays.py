@@ -1,34 +1,33 @@
 """Strategies side by side on stored jobs: the same figures as on the command line."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 from serve.serving import Server
 from serve.test_uploads import ended, send
+from tonnage.logs import synthetic
+from warm import Warm
 
 
-def jobs(tmp_path: Path) -> bytes:
-    """Return a log of a few hundred jobs of two kinds."""
-    path = tmp_path / "jobs.csv"
-    command = [sys.executable, "-m", "tonnage", "generate", "jobs", "--peaks", "bimodal", "-o", str(path)]
-    subprocess.run(command, check=True, capture_output=True)
-    return path.read_bytes()
+def printed(*words: object) -> str:
+    """Return what the command line prints."""
+    with Warm(*words) as call:
+        said = call.said()
+    assert said.status == 0, said.stderr
+    return said.stdout
 
 
 def test_a_comparison_says_what_the_command_line_says(tmp_path: Path) -> None:
     with Server(f"sqlite:///{tmp_path}/archive.db", folder=tmp_path) as server:
-        ended(server, send(server, "jobs.csv", jobs(tmp_path)))
+        ended(server, send(server, "jobs.csv", synthetic.render(synthetic.generate("bimodal", 300)).encode()))
         wanted = {"strategies": ["max-seen", "min-waste", "whole-machine"], "machine": "memory=64GB"}
         work = ended(server, server.client.post("/api/replays", json=wanted))
     assert work["state"] == "done", work
-    command = [sys.executable, "-m", "tonnage", "replay", "size", f"{tmp_path}/archive.db", "--machine", "memory=64GB"]
-    command += ["--strategies", "max-seen,min-waste,whole-machine", "--json"]
-    printed = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    words = ["--machine", "memory=64GB", "--strategies", "max-seen,min-waste,whole-machine", "--json"]
+    said = json.loads(printed("replay", "size", tmp_path / "archive.db", *words))
     keys = ("strategy", "jobs", "waste_gbh", "throughput", "retries_fraction", "allocations")
     assert [[one[key] for key in keys] for one in work["result"]["results"]] == [
-        [one[key] for key in keys] for one in printed["results"]
+        [one[key] for key in keys] for one in said["results"]
     ]
     assert (work["done"], work["total"]) == (4, 4)
 

@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from browsers import Browsers
+from deadlines import HANGS
 from report.journals import GB, Try, many, write_run
 from run.helping import Place
 from serve.serving import Server
@@ -32,20 +33,21 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 @pytest.fixture(scope="module")
 def server(place: Place) -> Iterator[Server]:
     folder = place.folder.parent
-    with Server(f"sqlite:///{folder}/served.db", "--runs", str(place.folder), folder=folder) as server:
+    with Server(f"sqlite:///{folder}/served.db", folder=folder, runs=(place.folder,)) as server:
         yield server
 
 
 def until(true: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 40
+    deadline = time.monotonic() + HANGS
     while time.monotonic() < deadline:
         with suppress(TonnageError):
             if true():
                 return
-        time.sleep(0.05)
+        time.sleep(0.01)
     pytest.fail("it does not happen")
 
 
+@pytest.mark.browser
 def test_the_page_of_a_run_keeps_up_with_it_until_it_ends(
     server: Server, place: Place, browsers: Browsers, artefacts: Path
 ) -> None:
@@ -83,12 +85,13 @@ def test_the_page_of_a_run_keeps_up_with_it_until_it_ends(
         asked = len(watched.requests)
         page.wait_for_timeout(2500)
         assert len(watched.requests) == asked  # and asks no more
-        going.communicate(timeout=60)
+        going.communicate(timeout=HANGS)
     facts = server.client.get("/api/run", params={"id": id}).json()
     assert (facts["state"], facts["done"], facts["failures"]) == ("not finished", 3, 1)
     assert facts["failed"][0]["task"] == "bad"
 
 
+@pytest.mark.browser
 def test_the_report_of_a_run_is_downloaded_and_opens_without_a_network(
     server: Server, place: Place, browsers: Browsers, tmp_path: Path
 ) -> None:
@@ -128,26 +131,39 @@ def attempts(run: str) -> list[Attempt]:
     ]
 
 
-def test_a_run_that_only_the_archive_knows_has_a_page_and_a_report(server: Server, browsers: Browsers) -> None:
-    run = f"elsewhere {EVIL}"
+ELSEWHERE = f"elsewhere {EVIL}"
+
+
+@pytest.fixture(scope="module")
+def elsewhere(server: Server) -> str:
+    """A run that only the archive knows."""
     with Archive.open(server.archive) as archive:
-        import_source(archive, Source("made", "made", "tonnage", iter(attempts(run))))
+        import_source(archive, Source("made", "made", "tonnage", iter(attempts(ELSEWHERE))))
+    return ELSEWHERE
+
+
+def test_a_run_that_only_the_archive_knows_has_a_report(server: Server, elsewhere: str) -> None:
+    run = elsewhere
     facts = server.client.get("/api/run", params={"id": run}).json()
     assert (facts["tasks"], facts["done"], facts["attempts"], facts["again"]) == (2, 2, 3, 1)
     assert facts["resources"]["memory"]["waste_fraction"] == pytest.approx(1 - 20 / 60)
-    watched = browsers.page()
-    server.let_in(watched)
-    watched.page.goto(f"{server.url}/runs")
-    watched.page.get_by_label("A run in the archive").fill(run)
-    watched.page.keyboard.press("Enter")
-    watched.page.get_by_text("in the archive").wait_for()
-    assert watched.page.locator("h1").text_content() == run
-    assert watched.page.locator("main img").count() == 0
     answer = server.client.get("/api/report", params={"id": run})
     assert answer.status_code == 200
     assert answer.headers["content-disposition"] == 'attachment; filename="elsewhere-img-src-x-onerror-alert-1.html"'
     assert "&lt;img src=x" in answer.text
     assert "<img" not in answer.text.split("<script")[0]
+
+
+@pytest.mark.browser
+def test_a_run_that_only_the_archive_knows_has_a_page(server: Server, elsewhere: str, browsers: Browsers) -> None:
+    watched = browsers.page()
+    server.let_in(watched)
+    watched.page.goto(f"{server.url}/runs")
+    watched.page.get_by_label("A run in the archive").fill(elsewhere)
+    watched.page.keyboard.press("Enter")
+    watched.page.get_by_text("in the archive").wait_for()
+    assert watched.page.locator("h1").text_content() == elsewhere
+    assert watched.page.locator("main img").count() == 0
 
 
 @pytest.mark.parametrize("id", ["nothing", "../../etc/passwd", "..", "/etc", EVIL, "a\0b", "last"])
@@ -187,6 +203,7 @@ def test_runs_are_listed_the_newest_first(server: Server, place: Place) -> None:
     assert {one["id"] for one in found} >= {run.id for run in place.runs()}
 
 
+@pytest.mark.browser
 def test_a_phone_shows_the_page_of_a_run_without_scrolling_sideways(
     server: Server, place: Place, browsers: Browsers, artefacts: Path
 ) -> None:

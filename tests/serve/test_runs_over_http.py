@@ -1,10 +1,12 @@
 """Runs whose archive is on a server: they learn from it, tell it what they measured, and never wait for it."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from deadlines import HANGS
 from serve.serving import TOKEN, Server
 from serve.users import WORKFLOW, User, stored
 from tonnage.archive import Archive, Search, import_source
@@ -17,9 +19,16 @@ from tonnage.run.executor import Executor
 UNKNOWN = "nothing is known"
 
 
-def restarted(server: Server, folder: Path, *options: str) -> Server:
+def until(true: Callable[[], object]) -> None:
+    deadline = time.monotonic() + HANGS
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def restarted(server: Server, folder: Path) -> Server:
     """Return a server at the address of one that is gone."""
-    return Server(server.archive, *options, "--port", server.url.rpartition(":")[2], folder=folder)
+    return Server(server.archive, port=server.port, folder=folder)
 
 
 def test_a_run_is_sized_by_what_somebody_else_measured_elsewhere(url: str, tmp_path: Path) -> None:
@@ -47,9 +56,14 @@ def test_a_preview_asks_the_server_and_tells_it_nothing(tmp_path: Path) -> None:
 def test_what_a_run_measured_while_the_server_went_away_is_sent_later(tmp_path: Path) -> None:
     with Server(str(tmp_path / "a.db"), folder=tmp_path) as server:
         ada = User(tmp_path / "ada", server.url)
-        killing = f"kill -9 {server.process.pid} && echo done > out9"
-        ada.write("w.makeflow", f"{WORKFLOW}out9:\n\t{killing}\n")
-        said = ada.run()
+        waiting = "touch begun; until [ -e gone ]; do sleep 0.02; done; touch out9"
+        (ada.folder / "w.makeflow").write_text(f"{WORKFLOW}out9:\n\t{waiting}\n")
+        with ada.begin("run", "w.makeflow") as going:
+            until((ada.folder / "begun").exists)
+            server.close()
+            (ada.folder / "gone").touch()
+            said = going.said()
+        assert said.status == 0, said.stderr
         assert "nobody is there; attempts that wait for it" in said.stderr
         assert f"tonnage archive send --archive {server.url}" in said.stderr
         assert len(ada.waiting()) == 1
@@ -101,7 +115,7 @@ def test_a_run_without_the_token_is_told_why_learns_nothing_and_loses_nothing(
 
 
 def test_a_run_without_the_token_learns_from_a_public_server_and_keeps_what_it_measured(tmp_path: Path) -> None:
-    with Server(str(tmp_path / "a.db"), "--public", folder=tmp_path) as server:
+    with Server(str(tmp_path / "a.db"), folder=tmp_path, public=True) as server:
         User(tmp_path / "ada", server.url).run()
         eve = User(tmp_path / "eve", server.url, None)
         said = eve.run()
@@ -203,7 +217,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def test_every_verb_reads_jobs_over_a_server(filled: Server, tmp_path: Path) -> None:
     ada = User(tmp_path / "ada", filled.url)
-    assert len(ada.call("archive", "query", "--json", "--limit", "7").facts["attempts"]) == 7  # type: ignore[arg-type]
+    assert len(ada.call("archive", "query", "--json", "--limit", "7").facts["attempts"]) == 7
     assert ada.call("archive", "export", "-o", "jobs.csv").status == 0
     assert len((ada.folder / "jobs.csv").read_text().splitlines()) == 31
     here, there = (ada.call("size", "--json", url) for url in (filled.archive, filled.url))

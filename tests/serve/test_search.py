@@ -2,13 +2,12 @@
 
 import csv
 import io
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from command_line import Said
 from serve.filled import HOSTILE, fill, jobs
 from serve.serving import TOKEN, Server
 from tonnage.archive import Archive, Search, find
@@ -16,6 +15,7 @@ from tonnage.archive.filters import search_of
 from tonnage.archive.remote import Server as Remote
 from tonnage.archive.remote import find_there
 from tonnage.jobs import Outcome
+from warm import Warm
 
 QUERIES: list[tuple[dict[str, str], int]] = [
     ({}, 303),
@@ -84,9 +84,9 @@ def test_pages_one_behind_the_other_are_the_whole(filled: Server, sort: str | No
 
 def test_csv_is_that_of_the_command_line(filled: Server) -> None:
     answer = filled.client.get("/api/attempts.csv", params={"category": "merge", "sort": "memory"})
-    command = [sys.executable, "-m", "tonnage", "archive", "query", "--archive", filled.archive, "--csv"]
-    command += ["--category", "merge", "--sort", "memory"]
-    assert answer.text == subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    words = ["--archive", filled.archive, "--csv", "--category", "merge", "--sort", "memory"]
+    with Warm("archive", "query", *words) as call:
+        assert call.said() == Said(0, answer.text, "")
     assert len(list(csv.DictReader(io.StringIO(answer.text)))) == 100
 
 

@@ -1,8 +1,6 @@
 """Sizes over HTTP: the same decisions, in the same words, as `tonnage size`."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,11 +8,14 @@ import pytest
 from serve.filled import HOSTILE, fill
 from serve.serving import Server
 from tonnage.size.export import EXPORTERS
+from warm import Warm
 
 
 def printed(server: Server, *options: str) -> str:
-    command = [sys.executable, "-m", "tonnage", "size", server.archive.removeprefix("sqlite:///"), *options]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    with Warm("size", server.archive.removeprefix("sqlite:///"), *options) as call:
+        said = call.said()
+    assert said.status == 0, said.stderr
+    return said.stdout
 
 
 @pytest.mark.parametrize("format", EXPORTERS)

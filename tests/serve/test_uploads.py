@@ -1,5 +1,6 @@
 """Logs that are sent to the server: stored once, whatever they are, and nothing without the token."""
 
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from deadlines import HANGS
 from serve.serving import Server
 from tonnage.archive import Archive, find
 
@@ -22,12 +24,12 @@ def send(server: Server, name: str, data: bytes, **fields: str) -> httpx.Respons
 
 def ended(server: Server, answer: httpx.Response) -> dict[str, Any]:
     assert answer.status_code == 202, answer.text
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANGS
     while time.monotonic() < deadline:
         work: dict[str, Any] = server.client.get(f"/api/work/{answer.json()['id']}").json()
         if work["state"] not in ("waiting", "working"):
             return work
-        time.sleep(0.05)
+        time.sleep(0.01)
     raise AssertionError(work)
 
 
@@ -85,12 +87,12 @@ def test_nothing_is_stored_without_the_token(served: Server) -> None:
 
 
 def test_nothing_is_left_of_an_upload_in_the_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     (tmp_path / "tmp").mkdir()
     with Server(f"sqlite:///{tmp_path}/archive.db", folder=tmp_path) as server:
         ended(server, send(server, "jobs.csv", _JOBS.encode()))
         ended(server, send(server, "jobs.csv", b"\0\0"))
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + HANGS
         while list((tmp_path / "tmp").glob("tonnage-upload-*")) and time.monotonic() < deadline:
-            time.sleep(0.05)
+            time.sleep(0.01)
         assert not list((tmp_path / "tmp").glob("tonnage-upload-*"))

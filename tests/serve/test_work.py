@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from deadlines import HANGS
 from tonnage.errors import InputError
 from tonnage.serve.work import Piece, State, Tell, TooMuchError, Workshop
 
-_PATIENCE = 60.0
+
+@pytest.fixture(autouse=True)
+def work_begins_at_once() -> None:
+    """Work begins as it does outside of tests."""
 
 
 def add(tell: Tell, *numbers: int) -> Mapping[str, object]:
@@ -44,7 +48,7 @@ def workshop() -> Iterator[Workshop]:
 
 
 def eventually(found: Callable[[], Piece | None], state: State) -> Piece:
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + HANGS
     while time.monotonic() < deadline:
         piece = found()
         assert piece is not None

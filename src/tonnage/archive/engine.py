@@ -126,7 +126,8 @@ def write(engine: Engine, *, migrating: bool = False) -> Iterator[Connection]:
 def explained(engine: Engine) -> Iterator[None]:
     """Say in the user's words what is wrong with the database."""
     try:
-        yield
+        with _interrupts():
+            yield
     except DBAPIError as error:
         raise _in_words(error, engine) from error
     except (OverflowError, UnicodeError) as error:
@@ -135,6 +136,20 @@ def explained(engine: Engine) -> Iterator[None]:
         # The bulk inserts of bulk.py speak to the driver itself.
         if isinstance(error, _driver(engine).Error):
             raise _in_words(error, engine) from error
+        raise
+
+
+@contextmanager
+def _interrupts() -> Iterator[None]:
+    """Let Ctrl-C be Ctrl-C, even where the driver then fails to clean up a statement in its midst."""
+    try:
+        yield
+    except Exception as error:
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, KeyboardInterrupt):
+                raise cause from None
+            cause = cause.__context__
         raise
 
 

@@ -74,8 +74,8 @@ class Local:
         while waiting or self._engine.running:
             news = self._minders.wait(_TICK if self._engine.running else None)
             waiting = more()
+            self._obey()  # before anything starts that a signal has come for
             self._step(watcher, news)
-            self._obey()
         watcher.tick(self._engine)
 
     def _step(self, watcher: Watcher, news: "list[Answer | Seen]") -> None:

@@ -183,7 +183,8 @@ class Minders:
     """A pool of processes, each of which runs one order at a time and measures it; it grows as orders come.
 
     A minder keeps its last answer until it gets the next order, and writes it down where the engine dies before: see
-    `last_words`. So what `wait` has returned must be safe before `start` is called again.
+    `last_words`. Any minder that has answered may get the next order, so everything that `wait` has returned must be
+    safe before `start` is called: not only the first of several answers.
     """
 
     def __init__(self, folder: Path, held: Sequence[int] = ()) -> None:
@@ -215,7 +216,7 @@ class Minders:
         return len(self._running)
 
     def start(self, orders: Iterable[Order]) -> None:
-        """Give each order to a minder that has nothing to do."""
+        """Give each order to a minder that has nothing to do; all answers that `wait` has returned must be safe."""
         for order in orders:
             message = frame(order.message())
             minder = self._idle.pop() if self._idle else self._new_minder()

@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 
 import uvicorn
+from fastapi import FastAPI
 
 from tonnage.archive import Archive
 from tonnage.errors import InputError
@@ -14,7 +15,7 @@ from tonnage.serve.app import make_app
 from tonnage.serve.punctual import Punctual
 from tonnage.serve.settings import Settings
 
-__all__ = ["listen", "serve"]
+__all__ = ["listen", "make_server", "serve"]
 
 _GRACE = 3
 _MOST_CONNECTIONS = 500
@@ -30,25 +31,31 @@ def serve(settings: Settings, ready: Callable[[str, Archive], None], *, verbose:
         logging.basicConfig(
             level=logging.INFO if verbose else logging.WARNING, format="%(asctime)s %(levelname)s %(message)s"
         )
-        config = uvicorn.Config(
-            app,
-            http=Punctual,
-            h11_max_incomplete_event_size=_LONGEST_HEAD,
-            access_log=verbose,
-            log_config=None,
-            server_header=False,
-            proxy_headers=False,  # nobody says on behalf of whom they ask
-            lifespan="off",
-            ws="none",
-            limit_concurrency=_MOST_CONNECTIONS,
-            timeout_graceful_shutdown=_GRACE,
-        )
+        server = make_server(app, verbose=verbose)
         app.state.site.overview.begun()  # a large archive is counted before anybody asks
         ready(_address(settings.host, port), archive)
         try:
-            uvicorn.Server(config).run(sockets=[listening])
+            server.run(sockets=[listening])
         finally:
             app.state.site.close()
+
+
+def make_server(app: FastAPI, *, http: type[Punctual] = Punctual, verbose: bool = False) -> uvicorn.Server:
+    """Return what speaks HTTP for an application."""
+    config = uvicorn.Config(
+        app,
+        http=http,
+        h11_max_incomplete_event_size=_LONGEST_HEAD,
+        access_log=verbose,
+        log_config=None,
+        server_header=False,
+        proxy_headers=False,  # nobody says on behalf of whom they ask
+        lifespan="off",
+        ws="none",
+        limit_concurrency=_MOST_CONNECTIONS,
+        timeout_graceful_shutdown=_GRACE,
+    )
+    return uvicorn.Server(config)
 
 
 def listen(settings: Settings) -> socket.socket:

@@ -1,0 +1,128 @@
+"""The command line in a process of its own that starts at once: forked by a server that has loaded everything.
+
+It can be killed, interrupted and waited for as any other process; a new Python would need half a second of CPU first.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Self
+
+from command_line import Said
+from deadlines import HANGS
+from tonnage.cli import main
+
+__all__ = ["Warm", "context"]
+
+context = get_context("forkserver")
+# Not our own modules, which the server does not find.
+context.set_forkserver_preload(
+    [
+        *("pytest", "alembic.command", "psycopg", "sqlalchemy.dialects.postgresql.psycopg"),
+        *(f"tonnage.cli.{verb}" for verb in ("archive.imports", "archive.send", "run", "serve", "size")),
+        *(f"tonnage.{room}" for room in ("archive.remote", "logs.formats", "run.running", "serve.server", "size")),
+    ]
+)
+
+
+class Warm:
+    """``tonnage`` with some words; it is gone at the end of its `with` statement whatever happens."""
+
+    def __init__(
+        self,
+        *words: object,
+        folder: Path | None = None,
+        variables: Mapping[str, str] | None = None,
+        constants: Mapping[str, float] | None = None,
+        log: Path | None = None,
+    ) -> None:
+        """Begin it in a folder, with these environment variables and no others, by default the test's own.
+
+        `constants` are those of modules that are other ones there, such as how long it is patient. What it prints goes
+        to `log`, if that is given.
+        """
+        self._folder = TemporaryDirectory(prefix="tonnage-warm-")
+        self._out, self._err = (log or Path(self._folder.name, name) for name in ("out", "err"))
+        arguments = [str(word) for word in words]
+        place = str(folder or Path.cwd())
+        self._process = context.Process(
+            target=_call,
+            args=(
+                arguments,
+                place,
+                dict(variables or os.environ),
+                dict(constants or {}),
+                str(self._out),
+                str(self._err),
+            ),
+        )
+        self._process.start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid or 0
+
+    def poll(self) -> int | None:
+        """Return the exit status, or None while it goes on; it is negative after a signal."""
+        return self._process.exitcode
+
+    def send_signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self.wait()
+
+    def wait(self) -> int:
+        """Wait for its end, and return the exit status."""
+        self._process.join(HANGS)
+        status = self._process.exitcode
+        assert status is not None, "it hangs"
+        return status
+
+    def said(self) -> Said:
+        """Wait for its end, and return what it said."""
+        status = self.wait()
+        out, err = (path.read_text(errors="replace") for path in (self._out, self._err))
+        assert "Traceback" not in err, err
+        return Said(status, out, err)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.poll() is None:
+            self.kill()
+        self._folder.cleanup()
+
+
+def _call(
+    words: list[str], folder: str, variables: dict[str, str], constants: dict[str, float], out: str, err: str
+) -> None:
+    """Be the process."""
+    for name, value in constants.items():
+        module, _, constant = name.rpartition(".")
+        assert hasattr(import_module(module), constant), name
+        setattr(import_module(module), constant, value)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(variables)
+    for number, path in ((1, out), (2, err)):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 (open until the process ends)
+    sys.stdout, sys.stderr = (open(number, "w", encoding="utf-8", closefd=False) for number in (1, 2))  # noqa: SIM115
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    status = main(words)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
