@@ -411,7 +411,7 @@ def packed(tasks: int, nodes: int) -> None:
     ideal = seconds * -(-tasks // slots)
     with cluster(nodes) as slurm:
         archive = slurm.folder / "archive.db"
-        tonnage(slurm, f"{command}\n" * 4, "some.txt", archive)
+        tonnage(slurm, f"{command}\n" * 4, "tasks.txt", archive)
         call(slurm, f"{command}\n" * tasks, "tasks.txt", archive, "--pack", "one-job", "--dry-run")  # compiles packers
         found = {
             "tonnage run --pack one-job": tonnage(
