@@ -4,11 +4,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from deadlines import HANGS
+from watch.conftest import NOBODY
 
+ROOT = os.getuid() == 0
 MONITOR = [sys.executable, "-m", "tonnage", "watch"]
 
 
@@ -79,6 +82,19 @@ def test_a_command_that_cannot_be_run(command: list[str], status: int, tmp_path:
     assert [path.name for path in tmp_path.iterdir()] == ["plain"]
 
 
+def test_a_command_is_not_found_though_a_folder_of_the_path_is_closed(open_monitor: list[str], place: Path) -> None:
+    closed = place / "closed"
+    closed.mkdir()
+    closed.chmod(0o700 if ROOT else 0)
+    other: dict[str, Any] = {"user": NOBODY, "group": NOBODY} if ROOT else {}
+    environment = {**os.environ, "PATH": f"{closed}:{os.environ['PATH']}"}
+    command = [*open_monitor, "watch", "--", "no-such-command-here"]
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment, cwd="/", check=False, **other)
+    closed.chmod(0o700)
+    assert ended.stderr == "tonnage: no-such-command-here: command not found\n"
+    assert ended.returncode == 127
+
+
 def test_a_program_that_the_kernel_refuses(tmp_path: Path) -> None:
     program = tmp_path / "program"
     program.write_bytes(b"#!/no/such/interpreter\n")
@@ -142,11 +158,11 @@ def test_a_summary_goes_through_a_process_substitution(tmp_path: Path) -> None:
     assert '"exit_status": 0' in ended.stdout, ended.stderr
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+@pytest.mark.skipif(not ROOT, reason="only root can become another user")
 def test_where_no_second_process_can_be_started_that_is_said(open_monitor: list[str]) -> None:
     script = 'ulimit -u 1; exec "$@"'
     command = ["/bin/bash", "-c", script, "sh", *open_monitor, "watch", "--", "/bin/true"]
-    ended = subprocess.run(command, capture_output=True, text=True, user=65534, group=65534, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, user=NOBODY, group=NOBODY, check=False)
     assert ended.returncode == 125
     assert ended.stderr.startswith("tonnage: the monitor cannot be started")
 

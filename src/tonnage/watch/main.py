@@ -2,7 +2,7 @@
 
 import os
 import sys
-from errno import EACCES, ENOENT, ENOTDIR
+from errno import ENOENT, ENOTDIR
 from time import time
 
 from tonnage.errors import TonnageError
@@ -113,18 +113,18 @@ class _CannotRunError(TonnageError):
 
 def find_program(name: str) -> str:
     """Return the path of the program that a shell would run under this name."""
-    folders = [""] if "/" in name else os.get_exec_path()
-    problem: OSError | None = None
-    for folder in folders:
-        path = os.path.join(folder or ".", name) if "/" not in name else name
-        try:
-            if os.path.isdir(path) or not os.access(path, os.X_OK):
-                os.stat(path)
-                raise PermissionError(EACCES, "is a folder" if os.path.isdir(path) else "is not executable")
+    paths = [name] if "/" in name else [os.path.join(folder or ".", name) for folder in os.get_exec_path()]
+    problem = None
+    for path in paths:
+        if os.access(path, os.X_OK) and not os.path.isdir(path):
             return path
+        try:
+            os.stat(path)
+            problem = "is a folder" if os.path.isdir(path) else "is not executable"
         except OSError as error:
-            if error.errno not in {ENOENT, ENOTDIR}:
-                problem = error
+            # A folder of the path that is closed to us is like one that is not there.
+            if path == name and error.errno not in {ENOENT, ENOTDIR}:
+                problem = error.strerror
     if problem is not None:
-        raise _CannotRunError(f"{name}: {problem.strerror}", _CANNOT_RUN)
+        raise _CannotRunError(f"{name}: {problem}", _CANNOT_RUN)
     raise _CannotRunError(f"{name or '(an empty word)'}: command not found", _NOT_FOUND)
