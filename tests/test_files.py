@@ -11,7 +11,7 @@ import pytest
 
 from tonnage import files
 from tonnage.errors import InputError
-from tonnage.files import Document, write_whole
+from tonnage.files import Document, is_stream, write_whole
 
 
 def test_gzip_is_recognised_by_content(tmp_path: Path) -> None:
@@ -157,3 +157,13 @@ def test_standard_output_is_written_to_and_not_replaced(tmp_path: Path, redirect
         assert (tmp_path / "out").read_text() == "before\ntext"
     else:
         assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "before\ntext"
+
+
+@pytest.mark.parametrize("name", ["/dev/stdin", "/dev/stdout", "/dev/fd/63", "/proc/self/fd/0"])
+def test_what_another_program_reads_or_writes_is_a_stream(name: str) -> None:
+    assert is_stream(Path(name))
+
+
+@pytest.mark.parametrize("name", ["w.dag", "/data/w.dag", "/dev/shm/me/w.dag", "/developers/w.dag"])
+def test_a_file_is_no_stream_though_it_is_kept_in_memory(name: str) -> None:
+    assert not is_stream(Path(name))

@@ -19,6 +19,7 @@ __all__ = [
     "Document",
     "Pieces",
     "is_file",
+    "is_stream",
     "refuse_other_encodings",
     "stem",
     "without_gz",
@@ -142,6 +143,14 @@ def is_file(path: Path) -> bool:
         return path.is_file()
     except OSError:
         return False
+
+
+def is_stream(path: Path) -> bool:
+    """Whether a path names a stream, such as ``/dev/stdin`` or that of ``<(command)``, and no file that stays."""
+    path = path.absolute()
+    if path.is_relative_to("/dev/shm"):  # noqa: S108 (files in memory, which many use for scratch data)
+        return False
+    return path.is_relative_to("/dev") or path.is_relative_to("/proc")
 
 
 def refuse_other_encodings(path: Path, data: bytes) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from random import Random
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory, mkdtemp
 
 import pytest
 
@@ -131,6 +131,17 @@ def test_a_workflow_from_standard_input_runs_in_the_current_folder(place: Place)
     assert "goes on: 1 of 2 tasks done" in said.stderr
     assert place.call("run", "-", input="touch another\n").status == 0
     assert len(place.runs()) == 2
+
+
+def test_a_workflow_in_shared_memory_is_a_file_as_any_other() -> None:
+    if not os.access("/dev/shm", os.W_OK):
+        pytest.skip("no /dev/shm in which to write")
+    with TemporaryDirectory(dir="/dev/shm") as folder:
+        place = Place(Path(folder, "w"))
+        place.folder.mkdir()
+        place.write("scratch.txt", "touch here\n")
+        assert place.call("run", "scratch.txt").status == 0
+        assert [run.id.partition("-")[0] for run in place.runs()] == ["scratch"]
 
 
 def test_odd_names_are_no_trouble(place: Place, tmp_path: Path) -> None:

@@ -135,8 +135,8 @@ def test_measure_only_reports_and_lets_go_on(watched: Watch, actor: str) -> None
 
 
 def beyond_its_limit(trap: str) -> list[str]:
-    """Return a script that exceeds a limit of three processes once its trap is set."""
-    return ["/bin/sh", "-c", f"trap {trap} TERM; for i in 1 2 3 4; do sleep 60 & done; wait; sleep 60"]
+    """Return a script that exceeds a limit of three processes when it has set its trap, with the last it starts."""
+    return ["/bin/sh", "-c", f"trap {trap} TERM; for i in 1 2 3; do sleep 60 & done; wait; sleep 60"]
 
 
 def test_grace_lets_a_command_clean_up(watched: Watch, workdir: Path) -> None:

@@ -124,9 +124,9 @@ def _jobs_command() -> click.Command:
     from tonnage.logs import synthetic
 
     def write_log(output: Path, peaks: str, jobs: int, categories: int | None, spread: float, seed: int) -> None:
-        from tonnage.files import without_gz, write_whole
+        from tonnage.files import is_stream, without_gz, write_whole
 
-        if Path(without_gz(output)).suffix.lower() != ".csv" and not output.is_relative_to("/dev"):
+        if Path(without_gz(output)).suffix.lower() != ".csv" and not is_stream(output):
             raise InputError(f"a job log is a table; expected the ending .csv, not {output}")
         log = synthetic.generate(peaks, jobs, categories=categories, seed=seed, spread=spread)
         write_whole(output, synthetic.render(log), mode=0o666)

@@ -102,9 +102,10 @@ def rank(
 
 def _check(path: Path, output: Path | None, *, in_place: bool, backup: bool, legacy: bool) -> None:
     """Refuse options that do not go together, before anything is read."""
+    from tonnage.files import is_stream
     from tonnage.workflow.formats import format_of
 
-    if output is not None and output.suffix.lower() != ".csv" and not output.is_relative_to("/dev"):
+    if output is not None and output.suffix.lower() != ".csv" and not is_stream(output):
         format_of(output)
     if output is not None and output.resolve() == path.resolve():
         raise InputError("is the workflow itself", path=output, hint="DAGMan files are changed with --in-place")
@@ -142,11 +143,11 @@ def _is_dagman(workflow: "Workflow") -> bool:
 
 def _keeps_bytes(workflow: "Workflow", output: Path | None) -> bool:
     """Whether the output is the input with other priorities, and not the same workflow written anew."""
-    from tonnage.files import without_gz
+    from tonnage.files import is_stream, without_gz
 
     if output is None or not _is_dagman(workflow):
         return False
-    return without_gz(output).lower().endswith(".dag") or output.is_relative_to("/dev")
+    return without_gz(output).lower().endswith(".dag") or is_stream(output)
 
 
 def _written(

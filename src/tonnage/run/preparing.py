@@ -9,6 +9,7 @@ from tonnage.archive import Archive
 from tonnage.batch.htcondor import HTCondor
 from tonnage.batch.scheduler import Scheduler
 from tonnage.errors import InputError
+from tonnage.files import is_stream
 from tonnage.jobs import Decision, Resource
 from tonnage.run.events import Carried, Rules
 from tonnage.run.files import Files
@@ -197,5 +198,4 @@ def path_of(workflow: Workflow) -> Path:
 
 def is_piped(workflow: Workflow) -> bool:
     """Whether a workflow comes from standard input, or from another program: ``<(make-workflow)``."""
-    path = workflow.source.path.absolute() if workflow.source else Path()
-    return path.is_relative_to("/dev") or path.is_relative_to("/proc")
+    return workflow.source is not None and is_stream(workflow.source.path)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from tonnage.errors import InputError
-from tonnage.files import is_file, stem, without_gz
+from tonnage.files import is_file, is_stream, stem, without_gz
 from tonnage.workflow.dagman.parts import JOBS, Node, folder_within
 from tonnage.workflow.dagman.patch import Patch, Patches
 from tonnage.workflow.dagman.priorities import replace_word
@@ -118,8 +118,7 @@ class Copies:
                 raise InputError("belongs to the workflow itself", path=place, hint="choose another --output")
         if len(self._data) == 1:
             return
-        is_stream = self._output.is_relative_to("/dev") or (self._output.exists() and not is_file(self._output))
-        if is_stream:
+        if is_stream(self._output) or (self._output.exists() and not is_file(self._output)):
             message = "must be a file: splices, included or submit files are copied into a folder beside it"
             raise InputError(message, path=self._output)
         if self._folder.exists() and not is_file(self._folder / _MARK):
