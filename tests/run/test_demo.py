@@ -1,6 +1,5 @@
 """The survey that ``make demo`` runs, in small: real processes, run twice, the second time with what was learnt."""
 
-import json
 import os
 import subprocess
 import sys
@@ -10,32 +9,29 @@ from typing import Any
 import pytest
 
 from tonnage.workflow import read
+from warm import Warm
 
 SURVEY = Path(__file__).resolve().parents[2] / "examples" / "survey" / "survey.py"
 
 
-def call(*words: str, folder: Path) -> str:
-    environment = {**os.environ, "TONNAGE_ARCHIVE": str(folder / "archive.db")}
-    command = [sys.executable, *words]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def survey(folder: Path, fields: int) -> Path:
     """Write a survey of some fields of the sky, of 25 tasks each, and a report."""
-    call(str(SURVEY), str(folder), "--fields", str(fields), "--speed", "8", folder=folder.parent)
+    words = [sys.executable, str(SURVEY), str(folder), "--fields", str(fields), "--speed", "8"]
+    subprocess.run(words, check=True, capture_output=True)
     return folder / "survey.mf"
+
+
+def run(folder: Path) -> dict[str, Any]:
+    words = ("run", "survey.mf", "--machine", "cores=8,memory=1GB", "-q", "--json")
+    variables = {**os.environ, "TONNAGE_ARCHIVE": str(folder / "archive.db")}
+    with Warm(*words, folder=folder, variables=variables) as process:
+        return process.said().facts
 
 
 @pytest.mark.parametrize("fields", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_second_run_wastes_less_and_retries_no_more(tmp_path: Path, fields: int) -> None:
     workflow = read(survey(tmp_path, fields))
-    machine = "cores=8,memory=1GB"
-    first, second = (
-        json.loads(call("-m", "tonnage", "run", "survey.mf", "--machine", machine, "-q", "--json", folder=tmp_path))
-        for _ in range(2)
-    )
+    first, second = run(tmp_path), run(tmp_path)
     for result in (first, second):
         assert result["tasks"] == result["done"] == len(workflow) == 25 * fields + 1
     assert all((tmp_path / name).stat().st_size for task in workflow.tasks for name in task.outputs)

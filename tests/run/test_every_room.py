@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from command_line import NEED_A_PROCESS, CommandLine
+from warm import Warm
 
 WORK = Path(__file__).resolve().parents[2] / "examples" / "survey" / "work.py"
 MACHINE = ("--machine", "cores=4,memory=2GB,disk=1GB")
@@ -49,16 +49,10 @@ def call(command_line: CommandLine, tmp_path: Path) -> Call:
     def called(*words: str) -> str:
         if words[0] not in NEED_A_PROCESS:
             return command_line(*words).stdout
-        done = subprocess.run(
-            [sys.executable, "-m", "tonnage", *words],
-            cwd=tmp_path,
-            env={**os.environ, **command_line.variables},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        with Warm(*words, folder=tmp_path, variables={**os.environ, **command_line.variables}) as process:
+            said = process.said()
+        assert said.status == 0, said.stderr
+        return said.stdout
 
     return called
 
