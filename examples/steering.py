@@ -69,12 +69,13 @@ def tell(futures: list) -> None:
     """Print what the tasks of a category were given, and how much of it they did not use."""
     attempts = [attempt for future in futures for attempt in future.attempts]
     first, last = futures[0].attempts[0], futures[-1].attempts[0]
-    given = sum(one.allocated.memory * one.used.wall_time for one in attempts)
-    used = sum(future.usage.memory * future.usage.wall_time for future in futures)
+    measured = [future for future in futures if future.usage.memory]  # on a busy machine, not every short one is
+    given = sum(one.allocated.memory * one.used.wall_time for future in measured for one in future.attempts)
+    used = sum(future.usage.memory * future.usage.wall_time for future in measured)
     print(
         f"{futures[0].category}: given {first.allocated.memory / MB:.0f} MB of memory at first, "
         f"{last.allocated.memory / MB:.0f} MB at the end; {len(futures)} tasks, {len(attempts)} attempts, "
-        f"{1 - used / given:.0%} wasted"
+        f"{1 - used / given if given else 0:.0%} wasted"
     )
     memory = next(one for one in last.decisions if one.resource == "memory")
     print(f"  because: {memory.reason}")
