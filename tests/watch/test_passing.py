@@ -135,10 +135,10 @@ def test_when_the_terminal_closes_the_command_gets_sighup(monitor: list[str], tm
 
 
 def test_a_stopped_minder_is_continued(monitor: list[str], tmp_path: Path) -> None:
-    options = ["--limit", "wall_time=0.5s", "--summary", str(tmp_path / "s.json"), "--"]
-    process = subprocess.Popen([*monitor, *options, "/bin/sleep", "400"], stderr=subprocess.DEVNULL)
+    process = start(monitor, tmp_path, ["/bin/sh", "-c", "until [ -e go ]; do sleep 0.02; done; exit 3"])
     os.kill(minder_of(process), signal.SIGSTOP)
-    assert process.wait(HANGS) == 124
+    (tmp_path / "go").touch()
+    assert process.wait(HANGS) == 3
 
 
 def test_a_group_signal_that_ends_the_command_does_not_reach_a_daemon(monitor: list[str], tmp_path: Path) -> None:
