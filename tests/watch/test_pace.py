@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.watch.pace import Pace, time_to_reach
+from tonnage.watch.pace import Pace, time_to_reach, usual_cost
 
 COSTS = st.floats(0, 0.1)
 
@@ -50,3 +50,16 @@ def test_looks_close_in_on_a_limit_within_a_millisecond_of_growth(rate: float) -
     while size <= limit:
         size += rate * min(0.025, time_to_reach(limit - size, rate, 0.0001))
     assert size - limit <= rate * 0.001 + 1
+
+
+def test_one_expensive_look_postpones_the_next_only_a_little() -> None:
+    usual = usual_cost(0.0, 0.0005)
+    assert usual == 0.0005
+    assert Pace(0.05).pause(usual_cost(usual, 0.02)) <= 0.06
+
+
+def test_looks_that_stay_expensive_soon_count_in_full() -> None:
+    cost = 0.0005
+    for _ in range(12):
+        cost = usual_cost(cost, 0.02)
+    assert cost > 0.019

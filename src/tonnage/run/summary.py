@@ -64,7 +64,8 @@ def summarise(rows: Iterable[Row], machine: Machine) -> Summary:
         attempts += 1
         outcomes[row.outcome] += 1
         spans.append((row.started if row.submitted is None else row.submitted, row.ended))
-        seconds = max(0.0, row.ended - row.started)
+        # HTCondor's log has whole seconds, in which a short task takes no time; the monitor knows better.
+        seconds = max(0.0, row.ended - row.started, row.used.wall_time or 0.0)
         if row.number > 1:
             again.add(row.task)
         if row.outcome is Outcome.DONE:

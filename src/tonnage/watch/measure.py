@@ -9,7 +9,7 @@ from tonnage.watch.job import Job
 from tonnage.watch.limits import Exceeded
 from tonnage.watch.memory import Memory
 from tonnage.watch.own import Own
-from tonnage.watch.pace import Pace, time_to_reach
+from tonnage.watch.pace import Pace, time_to_reach, usual_cost
 from tonnage.watch.proc import Process, io_bytes, read, swapped
 from tonnage.watch.tree import Sample, Tree
 
@@ -90,8 +90,7 @@ class Measurement:
         return max(self._looked + self._pause(before, sample), monotonic() + _CLOSEST)
 
     def _count_cost(self, begin: float) -> None:
-        cost = process_time() - begin
-        self._cost = 0.5 * (self._cost + cost) if self._cost else cost
+        self._cost = usual_cost(self._cost, process_time() - begin)
 
     def row(self) -> "dict[str, float | None]":
         """Return the latest sample: one row of a time series; None is not known."""

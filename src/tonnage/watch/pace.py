@@ -2,12 +2,13 @@
 
 from time import monotonic
 
-__all__ = ["Credit", "Pace"]
+__all__ = ["Credit", "Pace", "time_to_reach", "usual_cost"]
 
 _SOONEST = 0.010
 _AFTER_BIRTH = 0.050  # in a storm of short processes; a first one after some calm is looked at at once
 _BACK_OFF = 1.25
 _PRICE = 60  # a look may cost a sixtieth of the time until the next
+_OUTLIER = 3  # times the usual cost: one look counts no more than that
 _GUARDED = 0.025  # with a limit, the longest pause
 _CLOSEST = 0.001
 _SUDDEN = 200e6  # bytes a second: what a calm program may begin to take at any moment
@@ -36,6 +37,15 @@ class Pace:
         """Return the seconds until the next look, after one that took `cost` seconds."""
         pause = min(self._pause, _GUARDED) if guarded else self._pause
         return max(pause, _PRICE * cost)
+
+
+def usual_cost(before: float, cost: float) -> float:
+    """Return what a look costs, given what it cost until now and this time.
+
+    A single look can be expensive because the machine was busy elsewhere (a virtual one that was paused is charged for
+    the pause). That alone must not keep us from looking again for a second.
+    """
+    return 0.5 * (before + min(cost, _OUTLIER * before)) if before else cost
 
 
 def time_to_reach(room: float, rate: float, cost: float) -> float:
