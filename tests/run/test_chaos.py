@@ -14,6 +14,7 @@ from deadlines import HANGS
 from run.helping import Place, kill, marked
 from tonnage.errors import TonnageError
 from tonnage.run.journal import Reader
+from tonnage.run.state import facts_of
 from tonnage.watch.proc import children
 
 SOAK = bool(os.environ.get("TONNAGE_SOAK"))
@@ -62,6 +63,8 @@ class Chaos:
                     return
                 kill(engine.pid)
                 self.killed["engine"] += 1
+            if self._has_finished():  # just before it was killed: the next call would be another run
+                return
 
     def _harass(self, engine: "Popen[str]") -> None:
         """Let an engine live for a while, and kill this and that below it.
@@ -78,6 +81,10 @@ class Chaos:
             if kills and self._kill_something(engine.pid):
                 kills -= 1
         time.sleep(self.random.uniform(0, 0.1))
+
+    def _has_finished(self) -> bool:
+        """Whether the run has noted that everything is done."""
+        return any("finished" in facts_of(run) for run in self.place.runs())
 
     def _ended(self) -> int:
         """Return how many attempts have ended so far."""

@@ -85,7 +85,7 @@ def test_an_exactly_linear_input_leaves_hardly_any_waste(seed: int) -> None:
     made, capacity = auto(float(3 * peaks.max())), float(3 * peaks.max())
     for job in zip(peaks[:75].tolist(), seconds[:75].tolist(), inputs[:75].tolist(), strict=True):
         made.observe(*job)
-    assert wasted(made, peaks[75:], seconds[75:], inputs[75:]) < 0.01
+    assert wasted(made, peaks[75:], seconds[75:], inputs[75:]) < 0.02
     blind = np.full(150, NAN)
     assert wasted(auto(capacity), peaks, seconds, inputs) < 0.5 * wasted(auto(capacity), peaks, seconds, blind)
 
@@ -164,5 +164,6 @@ def test_it_comes_near_the_optimal_ladder_however_few_different_peaks_there_are(
         kinds = random.choice(np.arange(1.0, 65.0), size=int(random.integers(2, 5)), replace=False)
         past = [(float(kind), 10.0) for kind in kinds for _ in range(int(random.integers(5, 60)))]
         capacity = 2 * max(kinds)
-        best = paid(fed("ladder", past, Settings(capacity=capacity)).ladder(), past)
-        assert paid(fed("auto", past, Settings(capacity=capacity)).ladder(), past) <= 1.05 * best
+        terms, per_attempt = Settings(capacity=capacity, attempt_cost=0.1), 0.1 * max(kinds)
+        best = paid(fed("ladder", past, terms).ladder(), past, per_attempt)
+        assert paid(fed("auto", past, terms).ladder(), past, per_attempt) <= 1.05 * best

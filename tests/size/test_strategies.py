@@ -28,7 +28,7 @@ NAN, INF = math.nan, math.inf
 
 
 def settings(**others: object) -> Settings:
-    return Settings(**{"capacity": CAPACITY, "declared": 10.0, **others})  # type: ignore[arg-type]
+    return Settings(**{"capacity": CAPACITY, "declared": 10.0, "steps": INF, "patience": 0.0, **others})  # type: ignore[arg-type]
 
 
 def is_a_ladder(ladder: Ladder, capacity: float = CAPACITY) -> bool:

@@ -18,9 +18,10 @@ from tonnage.size.fixed import declared
 from tonnage.size.histograms import Histogram, Tally
 from tonnage.size.ladders import DoesNotFitError, Ladder, escalated, grown, of_rungs
 from tonnage.size.mixture import Mixture
-from tonnage.size.plans import Plan, explained, least, new_sizer, possible, practical, strategy_for
-from tonnage.size.practical import coarse, few
+from tonnage.size.plans import Plan, explained, least, possible, practical, settings_for, strategy_for
+from tonnage.size.practical import coarse, few, rounded_input
 from tonnage.size.sizers import Same
+from tonnage.size.strategies import sizer
 from tonnage.size.times import Times
 from tonnage.size.usage import Usage, peak_of
 from tonnage.units import format_bytes
@@ -30,9 +31,8 @@ __all__ = ["Learner", "as_before", "climbed", "fits"]
 _GIVEN = (Resource.CORES, Resource.MEMORY, Resource.DISK)
 _GROWTH = 2.0
 _PARTS = 32
-"""Inputs are rounded up to so many sizes between powers of two: alike tasks share a decision, and it is made fast."""
+"""What a task took before is rounded up to one of so many sizes between powers of two."""
 _MOST_KEPT = 1024  # decisions of one category, each for another input or request
-_NO_INPUT = 0.0
 _A_LITTLE_MORE = 1.05
 _Key = TypeVar("_Key")
 
@@ -59,7 +59,7 @@ class Learner:
 
     def decide(self, category: str, request: Amounts = NOTHING_KNOWN, input_bytes: float = nan) -> tuple[Decision, ...]:
         """Return what a task is tried with: of cores, memory and disk, and its time where that is limited."""
-        size = _rounded(input_bytes)
+        size = rounded_input(input_bytes)
         known = self._category(category)
         decisions = tuple([one.decide(getattr(request, one.resource), size) for one in known.resources])
         if request.wall_time is not None:
@@ -80,7 +80,7 @@ class Learner:
 
     def observe(self, category: str, used: Amounts, input_bytes: float = nan) -> None:
         """Take in a task that finished: its peaks, and its run time."""
-        self._category(category).observe(used, _rounded(input_bytes))
+        self._category(category).observe(used, input_bytes)
 
     def _category(self, name: str) -> "_Category":
         known = self._categories.get(name)
@@ -116,7 +116,7 @@ class _Category:
             for peak, time, size in zip(
                 usage.peaks.tolist(), usage.seconds.tolist(), usage.inputs.tolist(), strict=True
             ):
-                one.observe(peak, time, _rounded(size))
+                one.observe(peak, time, size)
 
     def observe(self, used: Amounts, size: float) -> None:
         """Take in a task that finished."""
@@ -151,8 +151,9 @@ class _Known:
         self._capacity = machine[resource]
         self._share = self._capacity / machine.get(Resource.CORES, 1.0)
         self._strategy = strategy_for(resource, plan)
+        self._settings = settings_for(resource, self._capacity, plan)
         by_request = self._strategy == "declared"
-        self._sizer = Same((self._capacity,)) if by_request else new_sizer(resource, self._capacity, plan)
+        self._sizer = Same((self._capacity,)) if by_request else sizer(self._strategy, self._settings)
         self._tally = Tally(half_life=plan.half_life)
         self._histogram: Histogram | None = None
         self._general: Ladder = ()
@@ -193,7 +194,7 @@ class _Known:
             self._told = {}
 
     def _learnt(self, size: float) -> Decision:
-        ladder = practical(self._sizer.ladder(size), self.resource, self._capacity, self._plan)
+        ladder = practical(self._sizer.ladder(size), self._settings)
         return self._told.get(ladder) or _kept(self._told, ladder, self._explained(ladder, size))
 
     def _explained(self, ladder: Ladder, size: float) -> Decision:
@@ -207,7 +208,7 @@ class _Known:
         """Return what a task is tried with of which only its request is known, if that."""
         strategy, rungs, reason = self._guess(request)
         # Shares of a machine and requests are a few sizes anyway, and rounded up fewer would fit beside each other.
-        ladder = practical(rungs, self.resource, self._capacity, replace(self._plan, parts=None))
+        ladder = practical(rungs, replace(self._settings, parts=None))
         return Decision(self.resource, ladder, strategy, 0, reason)
 
     def _guess(self, request: float | None) -> tuple[str, Ladder, str]:
@@ -295,10 +296,3 @@ def _kept(decisions: dict[_Key, Decision], key: _Key, decision: Decision) -> Dec
         decisions.clear()
     decisions[key] = decision
     return decision
-
-
-def _rounded(input_bytes: float) -> float:
-    """Return the size of an input, rounded up by a few hundredths at most; of an unknown one, nothing."""
-    if not 0 < input_bytes < inf:
-        return _NO_INPUT
-    return coarse(input_bytes, _PARTS)

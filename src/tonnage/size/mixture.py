@@ -18,6 +18,7 @@ from tonnage.size.histograms import ABSURD, HALF_LIVES, FloatArray, Histogram, c
 from tonnage.size.ladders import Ladder, escalated, stretched
 from tonnage.size.models import MODELS, Fit, Model, constant
 from tonnage.size.optimal import best_rungs, ladder
+from tonnage.size.practical import rounded_input
 from tonnage.size.tail import RECORD_SHARES, with_record
 
 __all__ = ["Mixture"]
@@ -73,7 +74,7 @@ class Mixture:
         *,
         models: Sequence[Model] = MODELS,
         floor: float = 0.0,
-        attempt_cost: float = 0.02,
+        attempt_cost: float,
         half_life: float | None = None,
         growth: float = 2.0,
         steps: float = inf,
@@ -123,14 +124,14 @@ class Mixture:
             self._fit()
         if not self._voices or not _is_size(input_bytes):
             return self._without_input
-        return self._climb(self._said(input_bytes))
+        return self._climb(self._said(rounded_input(input_bytes)))
 
     def expected(self, input_bytes: float) -> Histogram | None:
         """Return what a job with this input is taken to need, a record included; None where the input says nothing."""
         self.ladder()
         if not self._voices or not _is_size(input_bytes):
             return None
-        said = self._said(input_bytes)
+        said = self._said(rounded_input(input_bytes))
         peaks = np.minimum(said.values, self._capacity)
         return Histogram(peaks, said.jobs, said.seconds, peaks * said.seconds, self._largest)
 

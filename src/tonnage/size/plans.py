@@ -12,31 +12,25 @@ from tonnage.jobs import Decision, Resource
 from tonnage.size.histograms import Histogram
 from tonnage.size.ladders import Ladder, cost, of_rungs
 from tonnage.size.practical import LEAST_BYTES, coarse, few, rounded_up
-from tonnage.size.sizers import Sizer
-from tonnage.size.strategies import Objective, Settings, sizer
+from tonnage.size.strategies import Objective, Settings
 
 __all__ = [
     "SIZED",
     "Plan",
     "counted",
     "explained",
+    "learns_rungs",
     "least",
-    "new_sizer",
     "percent",
     "possible",
     "practical",
+    "settings_for",
     "strategy_for",
 ]
 
 SIZED = (Resource.CORES, Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
 """The resources that a job can be given."""
 _BY_ITSELF = ("auto", "regression")
-_ATTEMPT = 0.1
-"""What an attempt of `auto` costs beside its amount, as a part of the largest peak: nobody likes to wait twice."""
-_STEPS_BEYOND = 3
-"""In so many steps a job that exceeds all that was seen gets the whole machine."""
-_PATIENCE = 1 / 64
-"""Of thousands of jobs, each larger than all before it, not every one is worth a look at all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,10 +73,10 @@ def strategy_for(resource: Resource, plan: Plan) -> str:
     return "percentile" if plan.strategy in _BY_ITSELF and resource is Resource.CORES else plan.strategy
 
 
-def new_sizer(resource: Resource, capacity: float, plan: Plan) -> Sizer:
-    """Return a sizer of a resource that has not seen any job."""
-    attempt_cost = _ATTEMPT if plan.strategy in _BY_ITSELF else 0.0
-    settings = Settings(
+def settings_for(resource: Resource, capacity: float, plan: Plan) -> Settings:
+    """Return what the sizers of a resource keep to: the same wherever jobs are sized."""
+    of_bytes = resource.unit == "bytes"
+    return Settings(
         capacity=capacity,
         objective=plan.objective,
         declared=plan.declared.get(resource),
@@ -90,19 +84,25 @@ def new_sizer(resource: Resource, capacity: float, plan: Plan) -> Sizer:
         buckets=plan.buckets,
         half_life=plan.half_life,
         least=min(least(resource), capacity),
-        steps=_STEPS_BEYOND,
-        patience=_PATIENCE,
-        attempt_cost=attempt_cost if plan.attempt_cost is None else plan.attempt_cost,
+        attempt_cost=plan.attempt_cost,
+        unit=1.0 if resource is Resource.CORES else plan.unit if of_bytes else 0.0,
+        parts=plan.parts if of_bytes else None,
+        few=learns_rungs(plan.strategy),
     )
-    return sizer(strategy_for(resource, plan), settings)
 
 
-def practical(ladder: Ladder, resource: Resource, capacity: float, plan: Plan) -> Ladder:
-    """Return a sizer's ladder as somebody would write it down."""
-    rounded = rounded_up(ladder, resource, plan.unit if resource.unit == "bytes" else 0.0, capacity)
-    if plan.parts is not None and resource.unit == "bytes":
-        rounded = of_rungs(*(min(coarse(rung, plan.parts), capacity) for rung in rounded))
-    return few(rounded) if plan.strategy in _BY_ITSELF else rounded
+def learns_rungs(strategy: str) -> bool:
+    """Whether a strategy finds its own rungs, rather than being a rule that was published."""
+    return strategy in _BY_ITSELF
+
+
+def practical(ladder: Ladder, settings: Settings) -> Ladder:
+    """Return a sizer's ladder as a person would write it down."""
+    if settings.unit:
+        ladder = rounded_up(ladder, settings.unit, settings.capacity)
+    if settings.parts is not None:
+        ladder = of_rungs(*(min(coarse(rung, settings.parts), settings.capacity) for rung in ladder))
+    return few(ladder) if settings.few else ladder
 
 
 def explained(

@@ -1,17 +1,19 @@
 """Ladders that somebody would write down: whole cores, round amounts, few retries, shares of a machine."""
 
-from math import ceil, floor, frexp, ldexp
+from math import ceil, floor, frexp, inf, ldexp
 
-from tonnage.jobs import Resource
 from tonnage.size.ladders import Ladder, of_rungs
 
-__all__ = ["LEAST_BYTES", "coarse", "fair_share", "few", "rounded_time", "rounded_up"]
+__all__ = ["LEAST_BYTES", "coarse", "fair_share", "few", "rounded_input", "rounded_time", "rounded_up"]
 
 LEAST_BYTES = 2.0**24
 """16 MiB: nobody saves anything worth a retry below that."""
 _LEAST_SECONDS = 600.0
 _ROUND_SECONDS = ((4 * 3600.0, 300.0), (86400.0, 900.0), (float("inf"), 3600.0))
 """Run times up to a length are rounded up to a multiple."""
+_INPUT_SIZES = 128
+"""Inputs are rounded up to so many sizes between powers of two: alike tasks share a decision, and it is made fast."""
+_NO_INPUT = 0.0
 _MOST_RUNGS = 4
 _WORTH_IT = 1.01
 _LITTLE_LESS = 0.98
@@ -19,11 +21,9 @@ _APART = 1.25
 """A retry should get so many times more at least, else it may fail for the same reason."""
 
 
-def rounded_up(ladder: Ladder, resource: Resource, unit: float, capacity: float) -> Ladder:
-    """Return a ladder in whole cores, or in multiples of a unit of bytes."""
-    if resource is Resource.CORES:
-        unit = 1.0
-    return of_rungs(*(min(ceil(rung / unit - 1e-9) * unit, capacity) for rung in ladder)) if unit else ladder
+def rounded_up(ladder: Ladder, unit: float, capacity: float) -> Ladder:
+    """Return a ladder whose rungs are multiples of a unit, but for the last where the capacity is none."""
+    return of_rungs(*(min(ceil(rung / unit - 1e-9) * unit, capacity) for rung in ladder))
 
 
 def rounded_time(seconds: float) -> float:
@@ -36,6 +36,11 @@ def coarse(amount: float, parts: int) -> float:
     """Return an amount rounded up to one of so many sizes between powers of two, so that alike ones are the same."""
     part, power = frexp(amount)
     return ldexp(ceil(part * 2 * parts), power - 1) / parts
+
+
+def rounded_input(input_bytes: float) -> float:
+    """Return the size of an input, rounded up by a hundredth at most; of an unknown one, nothing."""
+    return coarse(input_bytes, _INPUT_SIZES) if 0 < input_bytes < inf else _NO_INPUT
 
 
 def few(ladder: Ladder) -> Ladder:

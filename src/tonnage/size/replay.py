@@ -1,12 +1,12 @@
 """Strategies side by side on recorded jobs: what they would have cost, under the protocols of the literature.
 
-A protocol says in which order jobs come, what is known at the beginning, how large a machine is, and what a job gets
-that failed. Strategies know nothing of it: they are the same that size jobs everywhere else.
+A protocol says in which order jobs come, what is known at the beginning, how large a machine is, and how a published
+rule is applied. `auto` and `regression` are the same as in `tonnage size` and `tonnage run`, to the last setting.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import inf
+from math import inf, nan
 from operator import gt, le
 from time import perf_counter
 
@@ -18,6 +18,7 @@ from tonnage.jobs import Amounts, Attempt, Resource
 from tonnage.size.discover import by_density
 from tonnage.size.histograms import FloatArray
 from tonnage.size.ladders import Ladder, grown, positive
+from tonnage.size.plans import Plan, learns_rungs, practical, settings_for
 from tonnage.size.records import Records
 from tonnage.size.sizers import Same, Sizer, WholeMachineFirst
 from tonnage.size.strategies import Settings, sizer
@@ -60,12 +61,15 @@ class Protocol:
     """Whether every resource grows when one was exhausted."""
     overdeclared: float = 1.0
     """What users declare, as a multiple of the largest peak of memory."""
-    width: float = 0.0
-    growth: float = 2.0
     buckets: int = 1
-    refit: float = 0.05
     half_life: float | None = None
     share: float = 0.95
+    width: float = 0.0
+    """How wide a bucket of a published rule's histogram is."""
+    growth: float = 2.0
+    """How many times more a job gets that exceeds all peaks that a published rule has seen."""
+    refit: float = 0.05
+    """By which part jobs must have become more before a published rule is applied again."""
 
 
 _PHUNG_MACHINE = {Resource.CORES: 16.0, Resource.MEMORY: 64_000 * _MB, Resource.DISK: 64_000 * _MB}
@@ -252,7 +256,8 @@ class _Table:
                     f"a job used {resource.shown(most)} of {resource}, and the machine has {resource.shown(capacity)}",
                     hint="name a larger --machine, or leave such jobs out with --where",
                 )
-        self.sizers = [[_sizer(self, place, protocol) for place in range(len(resources))] for _ in records.names]
+        self.settings = [_settings(self, place, protocol) for place in range(len(resources))]
+        self.sizers = [[_sizer(strategy, one, protocol) for one in self.settings] for _ in records.names]
         self.learns = not all(isinstance(one, Same) for row in self.sizers for one in row)
         # Plain lists: jobs are gone through one by one.
         self.needs: list[tuple[float, ...]] = list(
@@ -272,8 +277,15 @@ class _Table:
         """Return what a job is to be tried with, of each resource."""
         if whole:
             return [(capacity,) for capacity in self.machine]
-        inputs = self._inputs[job]
-        return [one.ladder(inputs) for one in self.sizers[self._group[job]]]
+        return self._ladders(self._group[job], self._inputs[job])
+
+    def first(self, group: int, place: int) -> float:
+        """Return what a group's jobs, of whose input nothing is known, are tried with first."""
+        return self._ladders(group)[place][0]
+
+    def _ladders(self, group: int, inputs: float = nan) -> list[Ladder]:
+        pairs = zip(self.sizers[group], self.settings, strict=True)
+        return [practical(one.ladder(inputs), settings) for one, settings in pairs]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -287,27 +299,38 @@ class _Climbed:
     attempts: list[int]
 
 
-def _sizer(table: _Table, place: int, protocol: Protocol) -> Sizer:
+def _settings(table: _Table, place: int, protocol: Protocol) -> Settings:
+    """Return what a strategy keeps to: a published rule to what the protocol says, every other to what is usual."""
     resource, capacity, largest = table.resources[place], table.machine[place], table.largest[place]
     overdeclared = protocol.overdeclared if resource is Resource.MEMORY else 1.0
-    made = sizer(
-        table.strategy,
-        Settings(
-            capacity=capacity,
-            largest=largest if protocol.retry_at_largest else None,
-            declared=min(positive(largest) * overdeclared, capacity),
-            share=protocol.share,
-            buckets=protocol.buckets,
-            aligned=protocol.grow_all,
-            width=protocol.width if resource.unit == "bytes" else 0.0,
-            growth=protocol.growth,
-            refit=protocol.refit,
-            half_life=protocol.half_life,
-        ),
+    plan = Plan(
+        strategy=table.strategy,
+        declared={resource: min(positive(largest) * overdeclared, capacity)},
+        share=protocol.share,
+        buckets=protocol.buckets,
+        half_life=protocol.half_life,
     )
-    if protocol.converge is None or isinstance(made, Same):  # who does not learn need not wait
+    settings = settings_for(resource, capacity, plan)
+    if learns_rungs(table.strategy):
+        return settings
+    return replace(
+        settings,
+        largest=largest if protocol.retry_at_largest else None,
+        aligned=protocol.grow_all,
+        width=protocol.width if resource.unit == "bytes" else 0.0,
+        growth=protocol.growth,
+        steps=inf,
+        refit=protocol.refit,
+        patience=0.0,
+        unit=0.0,
+    )
+
+
+def _sizer(strategy: str, settings: Settings, protocol: Protocol) -> Sizer:
+    made = sizer(strategy, settings)
+    if protocol.converge is None or isinstance(made, Same):  # a strategy that does not learn need not wait
         return made
-    return WholeMachineFirst(made, capacity, jobs=protocol.converge)
+    return WholeMachineFirst(made, settings.capacity, jobs=protocol.converge)
 
 
 def _order(records: Records, protocol: Protocol, seed: int) -> tuple[list[int], list[int]]:
@@ -356,7 +379,7 @@ def _result(
     return Result(
         strategy=table.strategy,
         resource=resource,
-        allocations={name: table.sizers[number][place].ladder()[0] for number, name in enumerate(records.names)},
+        allocations={name: table.first(number, place) for number, name in enumerate(records.names)},
         jobs=len(coming),
         used=float(need @ seconds),
         paid=float(given @ seconds),

@@ -12,9 +12,10 @@ from tonnage.jobs import HOURS, Decision, History, Resource
 from tonnage.size.histograms import Histogram, fading
 from tonnage.size.ladders import Ladder, cost, escalated, of_rungs
 from tonnage.size.mixture import Mixture
-from tonnage.size.plans import Plan, counted, explained, least, new_sizer, possible, practical, strategy_for
+from tonnage.size.plans import Plan, counted, explained, least, possible, practical, settings_for, strategy_for
 from tonnage.size.practical import fair_share
 from tonnage.size.sizers import Sizer
+from tonnage.size.strategies import sizer
 from tonnage.size.times import time_ladder
 from tonnage.size.tracking import follows_request
 from tonnage.size.usage import Usage
@@ -151,10 +152,11 @@ def _ladder(resource: Resource, usage: Usage, capacity: float, plan: Plan) -> tu
     if requests is not None and plan.strategy != "declared":
         most = plan.machine.get(resource, max(capacity, requests[-1]))
         return "requested", escalated(of_rungs(*(min(one, most) for one in requests)), most, _BEYOND), []
-    strategy, made = strategy_for(resource, plan), new_sizer(resource, capacity, plan)
+    strategy, settings = strategy_for(resource, plan), settings_for(resource, capacity, plan)
+    made = sizer(strategy, settings)
     for peak, seconds, inputs in zip(peaks.tolist(), usage.seconds.tolist(), usage.inputs.tolist(), strict=True):
         made.observe(peak, seconds, inputs)
-    ladder = practical(made.ladder(), resource, capacity, plan)
+    ladder = practical(made.ladder(), settings)
     return strategy, ladder, _what_inputs_tell(made) if strategy == "auto" else []
 
 

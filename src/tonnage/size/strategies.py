@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import inf
 from typing import Literal, TypeAlias
 
 from tonnage.errors import InputError
@@ -27,6 +26,8 @@ from tonnage.size.sizers import FromHistogram, Same, Sizer, Strategy
 __all__ = ["STRATEGIES", "WITH_OBJECTIVE", "Objective", "Settings", "sizer"]
 
 _MARGIN = 0.05
+_ATTEMPT = 0.1
+"""What an attempt of `auto` costs beside its amount, as a part of the largest peak: nobody likes to wait twice."""
 Objective: TypeAlias = Literal["waste", "throughput"]
 
 
@@ -54,14 +55,20 @@ class Settings:
     """After how many jobs a job counts half as much."""
     growth: float = 2.0
     """How many times more each attempt gets beyond the largest peak."""
-    steps: float = inf
+    steps: float = 3
     """In how many such steps at most a job gets everything: where they are too many, each is larger."""
     attempt_cost: float | None = None
-    """What `ladder` and `auto` reckon an attempt to cost beside its amount, as a part of the largest peak."""
+    """What an attempt is reckoned to cost beside its amount, as a part of the largest peak; None: as is usual."""
     refit: float = 0.05
     """By which part the jobs must have become more before a strategy looks at its histogram again."""
-    patience: float = 0.0
+    patience: float = 1 / 64
     """By which part they must be more before even a new largest peak is looked at: where peaks rise and rise."""
+    unit: float = 0.0
+    """What amounts are a multiple of; with 0 they are any."""
+    parts: int | None = None
+    """To one of how many sizes between powers of two amounts are rounded up; None: to none."""
+    few: bool = False
+    """Whether there are only a few rungs, well apart."""
 
     def __post_init__(self) -> None:
         if not 0 < self.capacity < ABSURD:
@@ -95,7 +102,7 @@ def _mixture(settings: Settings, models: Sequence[Model]) -> Sizer:
         settings.capacity,
         models=models,
         floor=settings.least,
-        attempt_cost=0.02 if settings.attempt_cost is None else settings.attempt_cost,
+        attempt_cost=_ATTEMPT if settings.attempt_cost is None else settings.attempt_cost,
         half_life=settings.half_life,
         growth=settings.growth,
         steps=settings.steps,
