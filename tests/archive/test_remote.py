@@ -12,7 +12,7 @@ import pytest
 
 from deadlines import HANGS
 from tonnage.archive import record
-from tonnage.archive.recall import Wanted
+from tonnage.archive.history import Wanted
 from tonnage.archive.remote import Server, contact, posting
 from tonnage.archive.remote.posting import MOST
 from tonnage.archive.remote.reading import past_of

@@ -17,6 +17,7 @@ from tonnage.jobs import Amounts, Outcome
 from tonnage.run.inside.ledger import AttemptStarted, Bye, MachineLost
 from tonnage.run.machines import Machine
 from tonnage.run.minders import words_of
+from tonnage.watch.proc import read
 
 SlurmWith = Callable[..., SlurmCluster]
 MACHINES = {f"n{number}": Machine(4, 2000 * 2.0**20, 1e9) for number in range(1, 9)}
@@ -151,7 +152,12 @@ def test_errands_of_an_array(slurm_with: SlurmWith, tmp_path: Path) -> None:
     wait_until(lambda: all(words_of(run.path, 100 + element) for element in range(4)), HANGS)
     wait_until(lambda: len(marked(mark)) >= 4, HANGS)
     cluster.command("scancel", array)
-    wait_until(lambda: words_of(run.path, 104) and words_of(run.path, 105), HANGS)
+    try:
+        wait_until(lambda: words_of(run.path, 104) and words_of(run.path, 105), HANGS)
+    except AssertionError:
+        left = [(pid, read(f"/proc/{pid}/cmdline")) for pid in marked(mark)]
+        words = sorted(path.name for path in (run.path / "words").iterdir())
+        raise AssertionError(f"{cluster.command('squeue')}, {words=}, {left=}") from None
     answers = [run.words(100 + element) for element in range(6)]
     assert [answer.status for answer in answers[:4]] == [0] * 4
     assert {answer.host for answer in answers} <= set(cluster.nodes)

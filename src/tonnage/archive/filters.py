@@ -33,13 +33,13 @@ def search_of(
         until=None if until is None else moment(until),
         where=tuple(Condition.parse(text) for text in where),
         fields=pairs(field, "field"),
-        **names,
+        **names,  # type: ignore[arg-type] # its only other kind of value is `patterns`, which is no filter
     )
 
 
 def written(search: Search) -> Iterator[tuple[str, str]]:
     """Yield names and texts of which `search_of` makes the same search again."""
-    for name in (one.name for one in fields_of(search)):
+    for name in (one.name for one in fields_of(search) if one.name != "patterns"):  # a user's names are patterns
         value = getattr(search, name)
         if name == "where":
             yield from (("where", str(condition)) for condition in value)

@@ -51,6 +51,8 @@ class Search:
     """It was read from a source with this label."""
     folder: str | None = None
     """It was read from a file in this folder: of a run's journal, the folder of the workflow."""
+    patterns: bool = True
+    """Whether ``*`` and ``?`` in names stand for other letters."""
     where: tuple[Condition, ...] = ()
     fields: Mapping[str, str] = field(default_factory=dict)
 
@@ -63,7 +65,7 @@ class Search:
         """Return the conditions on the rows of `attempts`, for ``sqlite`` or ``postgresql``."""
         column = attempts.c
         found: list[ColumnElement[bool]] = [
-            _named(column[name], value, dialect)
+            self._named(column[name], value, dialect)
             for name in ("user", "category", "label", "executable")
             if (value := getattr(self, name)) is not None
         ]
@@ -75,7 +77,7 @@ class Search:
         if self.exit_status is not None:
             found.append(column.exit_status == self.exit_status)
         if self.workflow is not None:
-            named = _named(column.workflow, self.workflow, dialect)
+            named = self._named(column.workflow, self.workflow, dialect)
             found.append(or_(named, column.workflow_checksum == short(self.workflow)))
         if self.run is not None:
             found.append(column.run == number_of(self.run))
@@ -85,7 +87,8 @@ class Search:
             inside = sources.c.path.startswith(f"{str(clean(self.folder)).rstrip('/')}/", autoescape=True)
             found.append(column.source.in_(select(sources.c.id).where(inside)))
         if self.task is not None:
-            found.append(column.task.in_(select(tasks.c.identity).where(_named(tasks.c.name, self.task, dialect))))
+            named = self._named(tasks.c.name, self.task, dialect)
+            found.append(column.task.in_(select(tasks.c.identity).where(named)))
         if self.command is not None:
             matching = _matches(tasks.c.command, str(clean(self.command)), dialect)
             found.append(column.task.in_(select(tasks.c.identity).where(matching)))
@@ -99,6 +102,14 @@ class Search:
         if self.until is not None:
             found.append(column.ended < self.until)
         return found
+
+    def _named(self, column: ColumnElement[str], name: str, dialect: str) -> ColumnElement[bool]:
+        if not name:
+            return or_(column.is_(None), column == "")
+        if not self.patterns or not _GLOB.search(name):
+            return column == short(name)
+        # Of names there are few, and an index has them all: so a pattern is looked up there, not in every row.
+        return column.in_(select(column).where(_matches(column, str(clean(name)), dialect)).distinct())
 
 
 EVERYTHING = Search()
@@ -115,15 +126,6 @@ def _has(table: Table, key: str, value: str) -> ColumnElement[bool]:
     """Whether an attempt has a field, or a file in a role."""
     attempt, first, second = table.columns
     return attempts.c.id.in_(select(attempt).where(first == short(key), second == short(value)))
-
-
-def _named(column: ColumnElement[str], name: str, dialect: str) -> ColumnElement[bool]:
-    if not name:
-        return or_(column.is_(None), column == "")
-    if not _GLOB.search(name):
-        return column == short(name)
-    # Of names there are few, and an index has them all: so a pattern is looked up there, not in every row.
-    return column.in_(select(column).where(_matches(column, str(clean(name)), dialect)).distinct())
 
 
 def _matches(column: ColumnElement[str], pattern: str, dialect: str) -> ColumnElement[bool]:

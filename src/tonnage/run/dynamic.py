@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tonnage.archive.engine import on_network
-from tonnage.archive.recall import Wanted
+from tonnage.archive.history import Wanted, history_of
 from tonnage.archive.remote import contact
 from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import Resource
@@ -29,7 +29,7 @@ from tonnage.run.journal import Journal
 from tonnage.run.local import Local
 from tonnage.run.machines import SHARED, Room, this_machine
 from tonnage.run.minders import Minders, Seen
-from tonnage.run.past import known_of_category, remember
+from tonnage.run.past import remember
 from tonnage.size import STRATEGIES, Plan
 from tonnage.size.learning import Learner
 from tonnage.workflow import Task, Workflow
@@ -141,7 +141,7 @@ class DynamicRun:
     def _go(self) -> None:
         try:
             self._warn(self._contact.tell(patient=False))
-            self._warn(self._contact.ask(Wanted(workflow=self.name)))
+            self._warn(self._contact.ask(self._wanted()))
             Local(self._engine, self._journal, self._files, self.folder, self._token, self._minders).drive(
                 self, self._more
             )
@@ -176,14 +176,17 @@ class DynamicRun:
 
     def _recall(self, category: str) -> None:
         """Learn from the archive what tasks of a category have used in programs of this name."""
-        home = self.home if self.name == UNNAMED else None  # a name that a program chose for itself is its own
         try:
-            history = known_of_category(self._contact.archive, self.name, category, home)
+            history = history_of(self._contact.archive, self._wanted(category)).get(category)
         except TonnageError as error:
             _log.warning("nothing is known of %s: %s", category, error)
             return
         if history is not None:
             self._learner.remember(category, history)
+
+    def _wanted(self, *categories: str) -> Wanted:
+        folder = str(self.home) if self.name == UNNAMED else None  # a name that a program chose for itself is its own
+        return Wanted(workflow=self.name, folder=folder, categories=frozenset(categories))
 
     def _drop(self, future: TaskFuture[Any]) -> None:
         """Take a task out of the queue, or end its processes."""

@@ -4,13 +4,13 @@ import os
 import pwd
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
-from tonnage.archive import Archive, Report, Search, find, histories, import_source, peaks_by_task
-from tonnage.archive.recall import MOST, Wanted, alike
+from tonnage.archive import Archive, Report, Search, find, import_source, peaks_by_task
+from tonnage.archive.history import LONGEST_COMMAND, MOST_COMMANDS, Wanted, versions
 from tonnage.archive.remote import Contact
-from tonnage.jobs import Attempt, Decision, History, Resource
+from tonnage.jobs import Attempt, Decision, Resource
 from tonnage.logs.sources import Source
 from tonnage.run.folders import RunFolder
 from tonnage.run.journal import Journal, Reader
@@ -24,8 +24,6 @@ from tonnage.workflow.shell import executable
 
 __all__ = [
     "attempts_of",
-    "known_of",
-    "known_of_category",
     "peaks_of_tasks",
     "remember",
     "sized_by_density",
@@ -36,32 +34,16 @@ _MOST_TASKS = 100_000  # of a workflow whose tasks are looked up one by one
 _MARGIN = 0.05
 
 
-def known_of(archive: Archive, workflow: Workflow, home: Path) -> dict[str, History]:
-    """Return what past attempts of each category used in this workflow, or in earlier versions of it.
-
-    Other workflows are not asked: jobs that merely share a category or a program with ours may be of another kind, and
-    what follows from a history are limits that kill.
-    """
-    wanted = set(workflow.categories)
-    found: dict[str, History] = {}
-    for search in _versions(archive, workflow, home):
-        if not wanted - found.keys():
-            break
-        _take(found, wanted, histories(archive, search))
-    return {category: _newest(history) for category, history in found.items()}
-
-
-def _versions(archive: Archive, workflow: Workflow, home: Path) -> Iterator[Search]:
-    """Yield searches for this very workflow, those of its name in its folder, and those with half of its commands."""
-    yield Search(workflow=workflow.checksum)
-    yield Search(workflow=workflow.name, folder=str(home))
-    commands = {task.command for task in workflow.tasks if task.command}
-    yield from (Search(workflow=checksum) for checksum in alike(archive, workflow.name, commands))
-
-
-def wanted_for(workflow: Workflow) -> Wanted:
-    """Return what a run of a workflow wants to know: what `known_of` looks for."""
-    return Wanted(workflow=workflow.name, checksum=workflow.checksum, categories=frozenset(workflow.categories))
+def wanted_for(workflow: Workflow, home: Path) -> Wanted:
+    """Return what a run of a workflow wants to know."""
+    commands = (task.command for task in workflow.tasks if task.command and len(task.command) <= LONGEST_COMMAND)
+    return Wanted(
+        workflow=workflow.name,
+        checksum=workflow.checksum,
+        folder=str(home),
+        commands=frozenset(islice(commands, MOST_COMMANDS)),
+        categories=frozenset(workflow.categories),
+    )
 
 
 def peaks_of_tasks(archive: Archive, workflow: Workflow, resource: Resource = Resource.MEMORY) -> dict[int, float]:
@@ -73,36 +55,9 @@ def peaks_of_tasks(archive: Archive, workflow: Workflow, resource: Resource = Re
     return {place: amount for place, amount in places.items() if place is not None}
 
 
-def known_of_category(archive: Archive, workflow: str, category: str, home: Path | None) -> History | None:
-    """Return what past attempts of a category used in workflows of this name, with `home` only in that folder."""
-    found = dict[str, History]()
-    search = Search(workflow=workflow, category=category, folder=None if home is None else str(home))
-    _take(found, {category}, histories(archive, search))
-    return _newest(found[category]) if found else None
-
-
-def _take(found: dict[str, History], wanted: set[str], more: Mapping[str, History]) -> None:
-    for category, history in more.items():
-        if category in wanted and category not in found and history.finished.any():
-            found[category] = history
-
-
-def _newest(history: History) -> History:
-    if len(history) <= MOST:
-        return history
-    return replace(
-        history,
-        used={resource: values[-MOST:] for resource, values in history.used.items()},
-        requested={resource: values[-MOST:] for resource, values in history.requested.items()},
-        input_bytes=history.input_bytes[-MOST:],
-        finished=history.finished[-MOST:],
-        ran_out=history.ran_out[-MOST:],
-    )
-
-
 def sized_by_density(archive: Archive, workflow: Workflow, home: Path) -> Workflow:
     """Return a workflow whose tasks ask for what their cluster of alike past tasks needed (Zhang et al.)."""
-    for search in _versions(archive, workflow, home):
+    for search in versions(archive, wanted_for(workflow, home)):
         tasks = merge(list(find(archive, search)))
         if tasks:
             return apply(discover(tasks), workflow, margin=_MARGIN).workflow

@@ -214,7 +214,7 @@ class RunSession:
         if not self._dry:
             for warning in (*(self._remember() if self.resumed else ()), *self.contact.tell(patient=False)):
                 self._say(warning)
-        for warning in self.contact.ask(wanted_for(self.workflow)):
+        for warning in self.contact.ask(wanted_for(self.workflow, self.home)):
             self._say(warning)
         next_attempt = self.journal.next_attempt()
         self._setup = set_up(

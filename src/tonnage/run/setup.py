@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tonnage.archive import Archive
+from tonnage.archive.history import history_of
 from tonnage.errors import InputError
 from tonnage.files import is_stream
 from tonnage.jobs import Decision
@@ -18,7 +19,7 @@ from tonnage.run.events import Carried
 from tonnage.run.files import Files
 from tonnage.run.machines import SHARED
 from tonnage.run.options import Options, PoolOptions
-from tonnage.run.past import known_of, peaks_of_tasks, sized_by_density
+from tonnage.run.past import peaks_of_tasks, sized_by_density, wanted_for
 from tonnage.run.queue import places_of
 from tonnage.run.resuming import NOTHING_BEFORE, Left, finals
 from tonnage.run.worlds import LocalWorld, World
@@ -58,7 +59,7 @@ def _sizes(workflow: Workflow, strategy: str, world: World, archive: Archive) ->
     if strategy == "density":
         workflow, strategy = sized_by_density(archive, workflow, home), "declared"
     plan = Plan(strategy=strategy, machine=world.amounts(), resources=SHARED, parts=world.coarse)
-    learner = Learner(plan, known_of(archive, workflow, home))
+    learner = Learner(plan, history_of(archive, wanted_for(workflow, home)))
     known = {}
     for place, memory in own.items():
         task = workflow.tasks[place]

@@ -12,8 +12,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from tonnage.archive import Archive
+from tonnage.archive.history import LONGEST_COMMAND, MOST_COMMANDS, Wanted, recall
 from tonnage.archive.identity import Identities, number_of
-from tonnage.archive.recall import Wanted, recall
 from tonnage.archive.remote.posting import MOST
 from tonnage.archive.rows import Batch
 from tonnage.archive.wire import attempt_of, brief_record, parsed, text_of
@@ -188,13 +188,14 @@ def _refused(error: _RefusedError) -> Response:
 
 
 def _wanted(value: object) -> Wanted:
-    facts = _object(value, "the body", ("workflow", "checksum", "categories"))
-    categories = facts.get("categories", [])
-    if not isinstance(categories, list) or len(categories) > _MOST_CATEGORIES:
-        raise InputError(f"categories: a list of at most {_MOST_CATEGORIES:,} is expected")
-    checksum = None if facts.get("checksum") is None else _text(facts.get("checksum"), "checksum")
-    names = frozenset(_text(one, "a category") for one in categories)
-    return Wanted(workflow=_text(facts.get("workflow"), "workflow"), checksum=checksum, categories=names)
+    facts = _object(value, "the body", ("workflow", "checksum", "folder", "commands", "categories"))
+    return Wanted(
+        workflow=_text(facts.get("workflow"), "workflow"),
+        checksum=_maybe_text(facts, "checksum"),
+        folder=_maybe_text(facts, "folder"),
+        commands=_texts(facts, "commands", MOST_COMMANDS, LONGEST_COMMAND),
+        categories=_texts(facts, "categories", _MOST_CATEGORIES),
+    )
 
 
 def _object(value: object, what: str, keys: tuple[str, ...]) -> dict[str, Any]:
@@ -206,10 +207,21 @@ def _object(value: object, what: str, keys: tuple[str, ...]) -> dict[str, Any]:
     return value
 
 
-def _text(value: object, what: str) -> str:
-    if not isinstance(value, str) or len(value) > _LONGEST_NAME:
-        raise InputError(f"{what}: a text of at most {_LONGEST_NAME:,} letters is expected")
+def _text(value: object, what: str, longest: int = _LONGEST_NAME) -> str:
+    if not isinstance(value, str) or len(value) > longest:
+        raise InputError(f"{what}: a text of at most {longest:,} letters is expected")
     return value
+
+
+def _maybe_text(facts: dict[str, Any], key: str) -> str | None:
+    return None if facts.get(key) is None else _text(facts[key], key)
+
+
+def _texts(facts: dict[str, Any], key: str, most: int, longest: int = _LONGEST_NAME) -> frozenset[str]:
+    values = facts.get(key, [])
+    if not isinstance(values, list) or len(values) > most:
+        raise InputError(f"{key}: a list of at most {most:,} is expected")
+    return frozenset(_text(one, f"one of {key}", longest) for one in values)
 
 
 # What goes out
@@ -256,5 +268,11 @@ _WANTED = _described(
     ["workflow"],
     workflow=_NAME,
     checksum=_MAYBE_NAME,
+    folder=_MAYBE_NAME,
+    commands={
+        "type": "array",
+        "maxItems": MOST_COMMANDS,
+        "items": {"type": "string", "maxLength": LONGEST_COMMAND},
+    },
     categories={"type": "array", "maxItems": _MOST_CATEGORIES, "items": _NAME},
 )

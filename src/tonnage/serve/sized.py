@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tonnage.archive import Archive, Search, count_up_to, histories
-from tonnage.archive.recall import MOST
+from tonnage.archive.history import MOST
 from tonnage.errors import InputError
 from tonnage.jobs import History, Resource
 from tonnage.report.figures import Figure, histogram

@@ -11,9 +11,9 @@ from itertools import islice
 from types import TracebackType
 
 from tonnage.archive.export import record
+from tonnage.archive.history import Wanted
 from tonnage.archive.identity import Identities
 from tonnage.archive.importing import import_source
-from tonnage.archive.recall import Wanted
 from tonnage.archive.remote.calling import AwayError
 from tonnage.archive.remote.posting import MOST
 from tonnage.archive.remote.reading import past_of

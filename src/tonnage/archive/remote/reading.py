@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from tonnage.archive.filters import written
+from tonnage.archive.history import Wanted
 from tonnage.archive.reading import find
-from tonnage.archive.recall import Wanted
 from tonnage.archive.remote.calling import RefusedError, call, read
 from tonnage.archive.remote.server import Server
 from tonnage.archive.search import EVERYTHING, Search

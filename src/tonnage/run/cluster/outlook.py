@@ -58,7 +58,7 @@ def outlook(
     folder = RunFolder(home / RUNS / "RUN")
     files = Files(home, folder, sandbox=options.sandbox)
     with contact(options.archive) as opened:
-        for warning in opened.ask(wanted_for(workflow)):
+        for warning in opened.ask(wanted_for(workflow, home)):
             say(warning)
         setup = set_up(workflow, options, world, opened.archive, files)
         seconds = peaks_of_tasks(opened.archive, workflow, Resource.WALL_TIME)
