@@ -114,8 +114,9 @@ def test_the_view_of_a_run_under_way_counts_by_the_rule(made: list[Attempt]) -> 
     for place, one in enumerate(ran):
         given = one.requested.updated(one.allocated).known()
         decisions = tuple(Decision(resource, (amount,), "declared", 0, "") for resource, amount in given)
-        progress.started(Start(place, place, 1, 0, decisions, nan), one.started or 0.0)
-        end = Ended(attempt=place, outcome=one.outcome or Outcome.DONE, used=one.used, ended=one.ended)
+        progress.started(Start(place, place, 1, 0, decisions, nan), now=-5.0)  # it waits in a queue until it starts
+        end = Ended(attempt=place, outcome=one.outcome or Outcome.DONE, used=one.used)
+        end = replace(end, started=one.started, ended=one.ended)
         progress.ended(end, Settled(place, State.DONE if one.finished else State.FAILED))
     for resource in SHARED:
         assert figures(progress.accounts[resource]) == about(by_the_rule(ran, resource))

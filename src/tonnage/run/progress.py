@@ -97,7 +97,8 @@ class Progress:
         ran = self.running.pop(end.attempt, None)
         if ran is None:
             return
-        seconds = held_seconds(ran.since, end.ended, end.used.wall_time) or 0.0
+        started = ran.since if end.started is None else end.started
+        seconds = held_seconds(started, end.ended, end.used.wall_time) or 0.0
         self.busy += seconds
         if settled.state is State.READY:
             category.retries += 1
