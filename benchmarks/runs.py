@@ -29,9 +29,9 @@ from tonnage.run.engine import Engine
 from tonnage.run.events import Ended, State
 from tonnage.run.journal import Journal
 from tonnage.run.machines import Room
-from tonnage.run.preparing import Options
+from tonnage.run.options import Options
 from tonnage.run.resuming import take_over
-from tonnage.run.running import Prepared
+from tonnage.run.session import RunSession
 from tonnage.workflow import Workflow, read
 
 IDEAL = 0.1  # seconds that a task of the second table sleeps
@@ -322,10 +322,10 @@ def resume_journal(file: Path) -> None:
     print(json.dumps({**took, "memory": memory}))
 
 
-def _prepared(workflow: Workflow) -> Prepared:
+def _prepared(workflow: Workflow) -> RunSession:
     machine = {Resource.CORES: 64.0, Resource.MEMORY: 64e9, Resource.DISK: 64e9}
     archive = str(workflow.source.path) + ".db" if workflow.source else None
-    return Prepared(workflow, Options(machine=machine, archive=archive), print)
+    return RunSession(workflow, Options(machine=machine, archive=archive), print)
 
 
 class StopWatch:

@@ -26,7 +26,7 @@ context.set_forkserver_preload(
     [
         *("pytest", "alembic.command", "psycopg", "sqlalchemy.dialects.postgresql.psycopg"),
         *(f"tonnage.cli.{verb}" for verb in ("archive.imports", "archive.send", "run", "serve", "size")),
-        *(f"tonnage.{room}" for room in ("archive.remote", "logs.formats", "run.running", "serve.server", "size")),
+        *(f"tonnage.{room}" for room in ("archive.remote", "logs.formats", "run.session", "serve.server", "size")),
     ]
 )
 

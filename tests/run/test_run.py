@@ -656,6 +656,68 @@ def test_a_dry_run_leaves_nothing_behind(place: Place) -> None:
     assert json.loads(place.call("status", "--json").stdout)["done"] == 1
 
 
+def files_in(folder: Path) -> dict[str, bytes]:
+    """Return what is in a folder, but for what SQLite keeps beside a file while somebody reads it."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.name.endswith(("-wal", "-shm"))
+    }
+
+
+def test_a_dry_run_is_the_run_that_would_go_on_now(place: Place) -> None:
+    place.write("take.py", "import os, time\nx = bytearray(80 * 10**6)\ntime.sleep(0.2)\nprint(open('gate').read())\n")
+    take = "python3 take.py > {}"
+    text = "CORES=1\nDISK=10\nMEMORY=40\n"
+    text += "CATEGORY=easy\n" + rule("a", "", "touch a") + "CATEGORY=hungry\n" + rule("b", "", take.format("b"))
+    place.write("w.makeflow", text)
+    assert place.call("run", "w.makeflow", "--size", "declared").status == 1  # there is no gate yet
+    before = files_in(place.folder)
+    said = place.call("run", "w.makeflow", "--size", "declared", "--dry-run")
+    assert said.status == 0, said.stderr
+    assert files_in(place.folder) == before
+    assert "easy" not in said.stdout, "it is done"
+    assert "hungry (1 task)" in said.stdout
+    place.write("gate", "open")
+    explained = place.call("run", "w.makeflow", "--size", "declared", "--explain", "--quiet")
+    assert explained.status == 0
+    assert explained.stdout.startswith(said.stdout)
+
+
+def test_a_dry_run_says_what_is_in_the_way_as_the_run_does(place: Place) -> None:
+    place.write("w.txt", f"{FOREVER}\n")
+    with place.begin("run", "w.txt") as engine:
+        until(lambda: place.runs() and place.rows())
+        said = place.call("run", "w.txt", "--dry-run")
+        assert said.status == 2
+        assert f"is being executed by process {engine.pid}" in said.stderr
+        place.write("go", "")
+    place.write("w.makeflow", rule("b", "nowhere", "cp nowhere b"))
+    dry, real = (place.call("run", "w.makeflow", *words) for words in (("--dry-run",), ("--quiet",)))
+    assert "1 task reads files that cannot be read" in dry.stderr
+    assert dry.stderr.splitlines()[0] == real.stderr.splitlines()[0]
+
+
+def test_a_dry_run_after_a_killed_engine_ends_no_process_and_moves_no_file(place: Place) -> None:
+    place.write("w.makeflow", rule("a", "", f"echo half > a; {FOREVER}; echo whole > a"))
+    with place.begin("run", "w.makeflow") as engine:
+        until((place.folder / "a").exists)
+        keepers = children(engine.pid)
+        for pid in keepers:
+            os.kill(pid, signal.SIGSTOP)  # so that nobody ends the task when the engine is gone
+        kill(engine.pid)
+        engine.wait(HANGS)
+    try:
+        said = place.call("run", "w.makeflow", "--dry-run")
+    finally:
+        for pid in keepers:
+            os.kill(pid, signal.SIGCONT)
+    assert said.status == 0, said.stderr
+    assert (place.folder / "a").read_text() == "half\n"
+    assert place.outcomes() == {"a": ["running"]}
+    place.write("go", "")
+
+
 def test_the_log_of_a_run_tells_what_went_wrong_even_if_the_engine_was_killed(place: Place) -> None:
     place.write("w.txt", f"false\n{FOREVER}\n")
     with place.begin("run", "w.txt", "--quiet") as engine:

@@ -13,7 +13,7 @@ from tonnage.written import pairs
 
 if TYPE_CHECKING:
     from tonnage.batch.slurm import Slurm
-    from tonnage.run.preparing import ClusterOptions, PoolOptions
+    from tonnage.run.options import ClusterOptions, PoolOptions
 
 __all__ = ["PACKER_NAMES", "ClusterChoice", "cluster_options", "refuse_options", "slurm_of", "slurm_options"]
 
@@ -41,12 +41,12 @@ class ClusterChoice(NamedTuple):
     throttle: tuple[str, ...]
     submit_command: tuple[str, ...]
 
-    def options(self, *, dry: bool = False) -> "ClusterOptions | PoolOptions | None":
-        """Return the cluster or pool, which need not be there where nothing is sent; None: tasks run here."""
+    def options(self) -> "ClusterOptions | PoolOptions | None":
+        """Return the cluster or pool; None: tasks run here."""
         self._refuse_others()
         if self.on == "local":
             return None
-        return self._pool(dry) if self.on == "htcondor" else self._slurm()
+        return self._pool() if self.on == "htcondor" else self._slurm()
 
     def _refuse_others(self) -> None:
         """Raise InputError where an option means nothing in the place that was chosen."""
@@ -58,10 +58,10 @@ class ClusterChoice(NamedTuple):
                     f"--{name.replace('_', '-')} is for {meant}", hint=f"say where: --on {' or --on '.join(places)}"
                 )
 
-    def _pool(self, dry: bool) -> "PoolOptions":
+    def _pool(self) -> "PoolOptions":
         from tonnage.batch.htcondor import HTCondor
         from tonnage.batch.htcondor.dag import OURS
-        from tonnage.run.preparing import PoolOptions
+        from tonnage.run.options import PoolOptions
 
         for command in self.submit_command:
             if "\n" in command or not _COMMAND.fullmatch(command):
@@ -74,11 +74,10 @@ class ClusterChoice(NamedTuple):
             most=min(limits, default=None),
             throttles={name: _whole(most, name) for name, most in pairs(self.throttle, "--throttle").items()},
             commands=self.submit_command,
-            dry=dry,
         )
 
     def _slurm(self) -> "ClusterOptions":
-        from tonnage.run.preparing import ClusterOptions
+        from tonnage.run.options import ClusterOptions
 
         return ClusterOptions(
             scheduler=slurm_of(self.partition, self.account, self.qos, self.sbatch_option),

@@ -12,7 +12,7 @@ from tonnage.units import format_seconds
 
 if TYPE_CHECKING:
     from tonnage.batch.scheduler import Scheduler
-    from tonnage.run.previews import Outlook
+    from tonnage.run.cluster.outlook import Outlook
     from tonnage.workflow import Workflow
 
 __all__ = ["pack_live"]
@@ -32,14 +32,18 @@ def pack_live(
     as_json: bool,
 ) -> None:
     """Print what strategies would submit to a cluster now, and what may become of it."""
-    from tonnage.run.preparing import ClusterOptions, Options
-    from tonnage.run.previews import outlook
+    from tonnage.run.cluster.outlook import outlook
+    from tonnage.run.cluster.world import ClusterWorld
+    from tonnage.run.options import Options
+    from tonnage.run.setup import path_of
 
     refuse_options(_OF_LOGS, "logs")
     names = PACKER_NAMES if strategy == "all" else (strategy,)
-    cluster = ClusterOptions(scheduler=slurm, pack=names[0], max_running=queue.max_running, max_submitted=max_submitted)
-    options = Options(archive=archive, cluster=cluster)
-    found = outlook(workflow, options, names, lambda text: click.echo(printable(f"tonnage: {text}"), err=True))
+    home, most = path_of(workflow).parent, queue.max_running
+    world = ClusterWorld(slurm, home, pack=names[0], max_running=most, max_submitted=max_submitted)
+    for note in world.notes:
+        _say(note)
+    found = outlook(workflow, Options(archive=archive), world, names, _say)
     if as_json:
         print_json(_facts(found, every=strategy == "all", dry_run=dry_run))
         return
@@ -54,6 +58,10 @@ def pack_live(
     for number, wait in enumerate(found.asked, start=1):
         said = "cannot say when it would start" if wait is None else f"says it would start in {format_seconds(wait)}"
         click.echo(f"batch job {number}: Slurm itself {said}")
+
+
+def _say(text: str) -> None:
+    click.echo(printable(f"tonnage: {text}"), err=True)
 
 
 def _print_queue(found: "Outlook") -> None:

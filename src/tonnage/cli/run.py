@@ -1,5 +1,6 @@
 """``tonnage run``: execute a workflow."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from tonnage.accounting import Account
     from tonnage.jobs import Resource
     from tonnage.run.folders import RunFolder
-    from tonnage.run.preparing import Explained
-    from tonnage.run.running import Prepared, Result
+    from tonnage.run.session import Result, RunSession
+    from tonnage.run.setup import Explained
     from tonnage.run.summary import Summary
 
 __all__ = ["run"]
@@ -111,9 +112,8 @@ def run(
              tonnage run analysis.dag --on htcondor --sandbox
     """
     from tonnage.run.events import Rules
-    from tonnage.run.preparing import Options
-    from tonnage.run.previews import preview
-    from tonnage.run.running import Prepared
+    from tonnage.run.options import Options
+    from tonnage.run.session import RunSession
 
     options = Options(
         strategy=strategy,
@@ -125,22 +125,17 @@ def run(
         new=new,
         fields=pairs(fields, "--field"),
         archive=url,
-        cluster=cluster.options(dry=dry_run),
+        cluster=cluster.options(),
     )
     workflow = read_workflow(path, source_format)
-    if dry_run:
-        found = preview(workflow, options, _say)
-        _print_explained(found.explained, to_errors=as_json)
-        for script in found.scripts:
-            click.echo("\n".join(["", *map(printable, script.splitlines())]), err=as_json)
-        return 0
-    prepared = Prepared(workflow, options, _say)
-    try:
-        if explain:
-            _print_explained(prepared.explained(), to_errors=as_json)
-        result = _go(prepared, quiet=quiet)
-    finally:
-        prepared.close()
+    with closing(RunSession(workflow, options, _say, dry=dry_run)) as session:
+        if explain or dry_run:
+            _print_explained(session.explained(), to_errors=as_json)
+        if dry_run:
+            for script in session.submissions():
+                click.echo("\n".join(["", *map(printable, script.splitlines())]), err=as_json)
+            return 0
+        result = _go(session, quiet=quiet)
     if as_json:
         print_json(_facts(result))
     else:
@@ -152,23 +147,23 @@ def _say(text: str) -> None:
     click.echo(printable(f"tonnage: {text}"), err=True)
 
 
-def _go(prepared: "Prepared", *, quiet: bool) -> "Result":
+def _go(session: "RunSession", *, quiet: bool) -> "Result":
     from time import time
 
     from tonnage.cli.views import LiveView, PlainView, on_terminal
     from tonnage.run.progress import Progress
 
-    progress = Progress.of(prepared.engine, time())
+    progress = Progress.of(session.engine, time())
     # By line, so that it tells the last words of an engine that is killed.
-    place = prepared.folder.path / "run.log"
+    place = session.folder.path / "run.log"
     with open(place, "a", buffering=1, encoding="utf-8", errors="replace", opener=private_opener) as log:
         live = on_terminal() and not quiet
         view = LiveView(progress, log=log) if live else PlainView(progress, quiet=quiet, log=log)
         with view:
-            how = "goes on" if prepared.resumed else "begins"
+            how = "goes on" if session.resumed else "begins"
             tasks = counted(len(progress.tasks), "task")
-            view.say(f"the run {prepared.folder.id} {how}: {progress.before:,} of {tasks} done")
-            return prepared.go(view)
+            view.say(f"the run {session.folder.id} {how}: {progress.before:,} of {tasks} done")
+            return session.go(view)
 
 
 def _status(result: "Result") -> int:

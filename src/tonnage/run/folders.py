@@ -100,6 +100,12 @@ class RunFolder:
         holder = self.holder()
         return None if holder is None else holder.process
 
+    def check_free(self) -> None:
+        """Raise InputError where an engine executes the run; what a killed one has left behind soon ends."""
+        holder = self.holder()
+        if holder is not None and holder.lives():
+            raise _busy(self, holder)
+
     def holder(self) -> Holder | None:
         """Return who executes the run; None where nobody does."""
         try:

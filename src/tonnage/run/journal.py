@@ -112,6 +112,12 @@ class Reader:
         """Close the file; what was not committed is lost."""
         self._connection.close()
 
+    def copy_to(self, path: Path) -> None:
+        """Write all of it into a new file."""
+        make_private_file(path)
+        with closing(sqlite3.connect(path)) as target:
+            self._connection.backup(target)
+
     def facts(self) -> dict[str, str]:
         """Return the facts about the run as a whole."""
         return dict(self._connection.execute("SELECT key, value FROM run"))

@@ -13,7 +13,7 @@ from tonnage.run.minders import Answer
 from tonnage.watch.order import MACHINE_LOST, TERMINATED
 from tonnage.workflow import Task
 
-__all__ = ["judged"]
+__all__ = ["classified", "judged"]
 
 _RESOURCES = frozenset(map(str, Resource))
 _WHY_LOST = {MACHINE_LOST: "its machine was lost", TERMINATED: "its batch job was ended"}
@@ -22,7 +22,7 @@ _NOT_FOUND = (126, 127)  # as shells have it: no such program, or it cannot be r
 
 def judged(answer: Answer, task: Task, files: Files) -> Ended:
     """Return how an attempt ended, and put its files where they belong."""
-    end = _ended(answer, task, files)
+    end = classified(answer, task, files)
     try:
         if end.outcome is Outcome.DONE:
             files.accept(task, answer.attempt)
@@ -33,7 +33,8 @@ def judged(answer: Answer, task: Task, files: Files) -> Ended:
     return end
 
 
-def _ended(answer: Answer, task: Task, files: Files) -> Ended:
+def classified(answer: Answer, task: Task, files: Files) -> Ended:
+    """Return how an attempt ended; its files stay where they are."""
     used = _used(answer, task, files)
     status = answer.status
     done = Ended(

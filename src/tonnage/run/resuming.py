@@ -9,15 +9,15 @@ from tonnage.run.events import Carried, Ended, Settled, State
 from tonnage.run.files import Files
 from tonnage.run.folders import RunFolder
 from tonnage.run.journal import Journal
-from tonnage.run.judging import judged
+from tonnage.run.judging import classified, judged
 from tonnage.run.minders import Answer, forget_words, last_words
 from tonnage.run.orphans import end_orphans
 from tonnage.run.rows import Row
-from tonnage.run.worlds import Away, World
+from tonnage.run.worlds import NOTHING_AWAY, Away, World
 from tonnage.size.learning import climbed
 from tonnage.workflow import Task, Workflow
 
-__all__ = ["NO_SUCH_TASK", "Left", "carried_after", "finals", "take_over"]
+__all__ = ["NOTHING_BEFORE", "NO_SUCH_TASK", "Left", "carried_after", "finals", "take_over"]
 
 NO_SUCH_TASK = "the workflow has no such task any more"
 
@@ -33,13 +33,24 @@ class Left:
     """Tasks that have changed, or follow one that has: what was started before does not count."""
 
 
+NOTHING_BEFORE = Left(set(), {}, NOTHING_AWAY, frozenset())
+"""Of a run that begins."""
+
+
 def take_over(
-    journal: Journal, files: Files, folder: RunFolder, workflow: Workflow, world: World, say: Callable[[str], None]
+    journal: Journal,
+    files: Files,
+    folder: RunFolder,
+    workflow: Workflow,
+    world: World,
+    say: Callable[[str], None],
+    *,
+    act: bool = True,
 ) -> Left:
     """Settle what a killed engine left open, and return what is done and what is known about the rest.
 
-    Whoever calls this holds the run's lock, so that nobody else works for it any more, but for what is away in its
-    world.
+    The caller holds the run's lock, so that nothing works for it any more, but for what is away in its world. With
+    `act` false only the journal changes, which is a copy then: no process is ended, and no file moved.
     """
     token = journal.facts()["token"]
     fingerprints = files.fingerprints(workflow)
@@ -53,12 +64,12 @@ def take_over(
     stale = frozenset(workflow.tasks[place].name for place in outdated)
     away = world.away(journal, folder, stale)
     running = {attempt: row for attempt, row in journal.running().items() if attempt not in away.attempts}
-    if running:
+    if running and act:
         # What is away may have processes on this very machine.
         orphans = sum(end_orphans(token, attempt) for attempt in running) if away.attempts else end_orphans(token)
         if orphans:
             say(f"ended {orphans} processes that a killed engine had left behind")
-        done |= _settle(running, journal, files, folder, workflow)
+    done |= _settle(running, journal, files, folder, workflow, judged if act else classified)
     undone = outdated & done
     gone = files.gone(workflow, sorted(done - undone))
     if changed:
@@ -68,7 +79,7 @@ def take_over(
     undone |= gone
     journal.undo(undone)
     journal.commit()
-    if not away.attempts:
+    if not away.attempts and act:
         forget_words(folder.path)  # nobody shall take them for those of another attempt
     done -= undone
     carried = {
@@ -83,7 +94,14 @@ def finals(workflow: Workflow) -> list[Task]:
     return [special.task for special in workflow.special if special.kind == "final"]
 
 
-def _settle(running: dict[int, Row], journal: Journal, files: Files, folder: RunFolder, workflow: Workflow) -> set[int]:
+def _settle(
+    running: dict[int, Row],
+    journal: Journal,
+    files: Files,
+    folder: RunFolder,
+    workflow: Workflow,
+    judge: Callable[[Answer, Task, Files], Ended],
+) -> set[int]:
     """Write down how attempts ended whose end nobody has seen; return the tasks that turn out to be done."""
     words = last_words(folder.path)
     places = {task.name: (place, task) for place, task in enumerate((*workflow.tasks, *finals(workflow)))}
@@ -94,7 +112,7 @@ def _settle(running: dict[int, Row], journal: Journal, files: Files, folder: Run
             journal.ended(_lost(attempt), Settled(-1, State.STOPPED, NO_SUCH_TASK))
             continue
         answer = words.get(attempt) or Answer(attempt, started=row.started, ended=time.time(), lost=True)
-        end = judged(answer, task, files)
+        end = judge(answer, task, files)
         if end.outcome is Outcome.DONE:
             done.add(place)
             journal.ended(end, Settled(place, State.DONE))

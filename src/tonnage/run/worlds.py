@@ -100,6 +100,9 @@ class World(Protocol):
     def driving(self, parts: Parts, watcher: Watcher) -> AbstractContextManager[Driver]:
         """Return who drives an engine here, while the context lasts."""
 
+    def submissions(self, parts: Parts) -> list[str]:
+        """Return what would be submitted at first: scripts, or a command. Nothing is."""
+
 
 def refuse_too_large(workflow: Workflow, machine: Machine, where: str, hint: str | None = None) -> None:
     """Raise InputError where a task asks for more than any machine has."""
@@ -143,6 +146,10 @@ class LocalWorld:
     def still_out(self, folder: RunFolder) -> int:  # noqa: ARG002
         """Return that nothing is."""
         return 0
+
+    def submissions(self, parts: Parts) -> list[str]:  # noqa: ARG002
+        """Return nothing: there is no queue."""
+        return []
 
     @contextmanager
     def driving(self, parts: Parts, watcher: Watcher) -> Iterator[Driver]:

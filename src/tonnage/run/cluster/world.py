@@ -15,6 +15,7 @@ from tonnage.run.cluster.arrays import MONITOR, Arrays
 from tonnage.run.cluster.desk import Desk
 from tonnage.run.cluster.driver import Batched
 from tonnage.run.cluster.loading import Loading
+from tonnage.run.cluster.outlook import array_scripts, packed_scripts
 from tonnage.run.cluster.packing import Packing
 from tonnage.run.cluster.packs import Packs
 from tonnage.run.cluster.queued import in_queue, open_jobs
@@ -160,8 +161,22 @@ class ClusterWorld:
         driver.take_up(desk.jobs.open(), self._adopt(parts))
         yield driver
 
+    def submissions(self, parts: Parts) -> list[str]:
+        """Return the scripts of the batch jobs that would be submitted at first."""
+        self._adopt(parts)
+        packing = self._packing(parts)
+        if self.pack == ALONE or self._cannot_pack(packing, parts):
+            return array_scripts(self, parts.engine, parts.files, parts.folder)
+        packed = packing.ask(parts.engine, self.scheduler.queue(parts.run_fraction), [], self.most)
+        if packed is None or packed.singly:
+            return array_scripts(self, parts.engine, parts.files, parts.folder)
+        return packed_scripts(self, packed.jobs, parts.files, parts.folder)
+
+    def _packing(self, parts: Parts) -> Packing:
+        return Packing(self.pack, parts.workflow, parts.places, self.machine, parts.seconds)
+
     def _packs(self, desk: Desk, parts: Parts) -> Packs:
-        packing = Packing(self.pack, parts.workflow, parts.places, self.machine, parts.seconds)
+        packing = self._packing(parts)
         common = Cargo(
             run=str(parts.folder.path),
             home=str(parts.files.folder),

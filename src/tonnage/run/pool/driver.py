@@ -20,7 +20,7 @@ from tonnage.run.clerk import Clerk
 from tonnage.run.events import Ended, Start, State
 from tonnage.run.pool.attempts import Began, HeldUp, News, Over, Removed
 from tonnage.run.pool.nodes import read_nodes, write_nodes
-from tonnage.run.pool.planning import Plan
+from tonnage.run.pool.planning import Plan, to_submit
 from tonnage.run.pool.submitted import Submitted, is_left
 from tonnage.run.state import QUEUED
 from tonnage.run.wishes import Wishes, heard
@@ -42,7 +42,7 @@ class Dagman:
     def __init__(self, parts: Parts, plan: Plan, clerk: Clerk) -> None:
         self._parts = parts
         self._plan = plan
-        self._manner = plan.manner
+        self._options = plan.options
         self._clerk = clerk
         self._engine = clerk.engine
         self._jobs = BatchJobs(parts.journal)
@@ -102,9 +102,7 @@ class Dagman:
 
     def _begin(self, tasks: Sequence[int]) -> None:
         """Write down what is to be submitted: what DAGMan left over the last time, or a DAG of what is left."""
-        hopeless = set(self._engine.unreachable())
-        states = self._engine.states
-        left = [task for task in tasks if states[task] in (State.WAITING, State.READY) and task not in hopeless]
+        left = to_submit(self._engine, tasks)
         if not left:
             return
         if not self._go_on_with_rescue(left):
@@ -165,7 +163,7 @@ class Dagman:
         if now.native is not None or time.monotonic() < self._retry_at or self._wishes.finish:
             return
         try:
-            native = now.number_in_log() or (self._manner.system.find(now.job.name) if now.was_tried else None)
+            native = now.number_in_log() or (self._options.system.find(now.job.name) if now.was_tried else None)
             if native is None:
                 native = self._hand_over(now)
         except UnreachableError as error:
@@ -185,11 +183,11 @@ class Dagman:
     def _hand_over(self, now: Submitted) -> str:
         now.about_to_submit()
         # Whatever submits holds the run's lock: nobody takes over before it is known what HTCondor has.
-        return self._manner.system.submit(
+        return self._options.system.submit(
             now.dag,
             now.job.name,
             folder=self._parts.files.folder,
-            most=self._manner.most,
+            most=self._options.most,
             held=[self._parts.lock.descriptor],
         )
 
@@ -233,7 +231,7 @@ class Dagman:
 
     def _is_in_queue(self, now: Submitted) -> bool:
         try:
-            found = self._manner.system.look().get(now.native or "")
+            found = self._options.system.look().get(now.native or "")
         except UnreachableError as error:
             self._say_once(f"{error}; jobs go on, and it is asked again")
             return True
@@ -314,7 +312,7 @@ class Dagman:
         if self._told_to == "go" or time.monotonic() < self._retry_at:
             return
         try:
-            self._manner.system.cancel([now.native or ""])
+            self._options.system.cancel([now.native or ""])
             self._told_to = "go"
         except UnreachableError as error:
             self._say_once(f"DAGMan could not be removed: {error}; it is tried again")

@@ -5,25 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tonnage.batch.htcondor.dag import Dag, Order
-from tonnage.batch.htcondor.system import HTCondor
 from tonnage.run.engine import Engine
+from tonnage.run.events import State
+from tonnage.run.options import PoolOptions
 from tonnage.workflow import Workflow
 
-__all__ = ["Manner", "Plan"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
-    """How tasks are submitted."""
-
-    system: HTCondor
-    grows_disk: bool
-    most: int | None
-    """How many jobs are in the queue at most."""
-    throttles: dict[str, int]
-    """And how many of a category."""
-    commands: tuple[str, ...]
-    """More submit commands."""
+__all__ = ["Plan", "to_submit"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +22,8 @@ class Plan:
     places: Sequence[int]
     """The place of each task in the order in which tasks should run."""
     home: Path
-    manner: Manner
+    options: PoolOptions
+    grows_disk: bool
     retries: int
     sandbox: bool
 
@@ -49,10 +37,10 @@ class Plan:
             children=self._children(tasks),
             retries=self.retries,
             transfers=self.sandbox,
-            grows_disk=self.manner.grows_disk,
-            throttles=self.manner.throttles,
-            commands=self.manner.commands,
-            most=self.manner.most,
+            grows_disk=self.grows_disk,
+            throttles=self.options.throttles,
+            commands=self.options.commands,
+            most=self.options.most,
         )
 
     def _order(self, task: int) -> Order:
@@ -68,3 +56,9 @@ class Plan:
             [place_of[child] for child in graph.children_of(task).tolist() if child in place_of] if task < ours else []
             for task in tasks
         ]
+
+
+def to_submit(engine: Engine, tasks: Sequence[int]) -> list[int]:
+    """Return those of some tasks that DAGMan is to run: not done, not sent, and not behind one that has failed."""
+    hopeless, states = set(engine.unreachable()), engine.states
+    return [task for task in tasks if states[task] in (State.WAITING, State.READY) and task not in hopeless]

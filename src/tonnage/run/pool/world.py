@@ -1,27 +1,31 @@
 """A pool as the place of a run: its machines, how much a task can get, and what earlier engines have submitted."""
 
+import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import nan
 
-from tonnage.batch.htcondor.dag import MONITOR
-from tonnage.batch.htcondor.system import HTCondor
+from tonnage.batch.htcondor.dag import MONITOR, write_dag
+from tonnage.batch.htcondor.system import HTCondor, submit_words
 from tonnage.batch.scheduler import Node
 from tonnage.errors import InputError
+from tonnage.files import stem
 from tonnage.jobs import Outcome, Resource
 from tonnage.run.batch_jobs import BatchJobs
 from tonnage.run.clerk import Clerk
 from tonnage.run.cluster.queued import in_queue, open_jobs
 from tonnage.run.events import Ended, Settled, Start, State
-from tonnage.run.folders import RunFolder
+from tonnage.run.folders import RUNS, RunFolder
 from tonnage.run.journal import Journal
 from tonnage.run.local import Watcher
 from tonnage.run.machines import SHARED, Machine, QueueRoom, Space
+from tonnage.run.options import PoolOptions
 from tonnage.run.pool.driver import Dagman
 from tonnage.run.pool.nodes import read_nodes
-from tonnage.run.pool.planning import Manner, Plan
-from tonnage.run.resuming import NO_SUCH_TASK
+from tonnage.run.pool.planning import Plan, to_submit
+from tonnage.run.resuming import NO_SUCH_TASK, finals
+from tonnage.run.setup import path_of
 from tonnage.run.worlds import Away, Driver, Parts, refuse_too_large
 from tonnage.workflow import Workflow
 
@@ -37,32 +41,18 @@ class PoolWorld:
     name = HTCondor.name
     coarse: int | None = _COARSE
 
-    def __init__(
-        self,
-        system: HTCondor,
-        *,
-        amounts: Mapping[Resource, float],
-        most: int | None = None,
-        throttles: Mapping[str, int] | None = None,
-        commands: Sequence[str] = (),
-        dry: bool = False,
-    ) -> None:
+    def __init__(self, options: PoolOptions, amounts: Mapping[Resource, float], *, dry: bool = False) -> None:
         """Ask the pool what there is; `amounts` are what a task may have at most.
 
         Raises InputError where nothing can be submitted. With `dry` nothing will be: what is on this machine or in the
         pool need not be there.
         """
-        self._machines = self._seen(system, amounts)
+        self._options = options
+        self._machines = self._seen(options.system, amounts)
         self.machine = _largest(self._machines)
-        self.manner = Manner(
-            system=system,
-            grows_disk=self._grows_disk(system, dry),
-            most=most,
-            throttles=dict(throttles or {}),
-            commands=tuple(commands),
-        )
+        self._grows_disk = _grows_disk(options.system, dry)
         if not dry:
-            system.look()  # a schedd that does not answer is found out before anything is written
+            options.system.look()  # a schedd that does not answer is found out before anything is written
 
     @staticmethod
     def _seen(system: HTCondor, amounts: Mapping[Resource, float]) -> list[Machine]:
@@ -71,15 +61,6 @@ class PoolWorld:
             cores, memory, disk = (amounts[one] for one in SHARED)
             return [_machine(Node("any", int(cores), memory, disk), {})]
         return [_machine(node, amounts) for node in system.limits().nodes]
-
-    @staticmethod
-    def _grows_disk(system: HTCondor, dry: bool) -> bool:
-        try:
-            return system.grows_disk(system.version())
-        except InputError:
-            if dry:
-                return True  # whoever submits it elsewhere has a new one, we hope; the documentation says so
-            raise
 
     def amounts(self) -> dict[Resource, float]:
         """Return how much a task can get at most."""
@@ -100,7 +81,7 @@ class PoolWorld:
         """
         jobs = {job.id: job for job in BatchJobs(journal).open()}
         tasks = {one: {sent.task for sent in read_nodes(folder.batches / str(one))[0].values()} for one in jobs}
-        outdated = in_queue([jobs[one] for one, names in tasks.items() if names & stale], self.manner.system)
+        outdated = in_queue([jobs[one] for one, names in tasks.items() if names & stale], self._options.system)
         if outdated:
             raise InputError(
                 f"tasks have changed, or what they follow, that DAGMan has: {', '.join(sorted(outdated))}",
@@ -112,7 +93,7 @@ class PoolWorld:
 
     def still_out(self, folder: RunFolder) -> int:
         """Return how many DAGs a run has in the queue."""
-        return len(in_queue(open_jobs(folder), self.manner.system))
+        return len(in_queue(open_jobs(folder), self._options.system))
 
     @contextmanager
     def driving(self, parts: Parts, watcher: Watcher) -> Iterator[Driver]:
@@ -123,6 +104,20 @@ class PoolWorld:
         driver.take_up(BatchJobs(parts.journal).open())
         yield driver
 
+    def submissions(self, parts: Parts) -> list[str]:
+        """Write the DAG that would be submitted, and return how that is done."""
+        self._adopt(parts)
+        workflow, home = parts.workflow, parts.files.folder
+        last = finals(workflow)
+        found = [f"# left out, since tonnage run starts it itself: {last[0].name}"] if last else []
+        left = to_submit(parts.engine, range(len(workflow)))
+        if not left:
+            return found
+        dag = self.plan(parts).dag(home / RUNS.parent / "dry-run" / stem(path_of(workflow)), left)
+        write_dag(dag)
+        command = shlex.join(submit_words(dag.path, f"tonnage-{workflow.name}", self._options.most))
+        return ["\n".join([*found, f"cd {shlex.quote(str(home))} && {command}"])]
+
     def plan(self, parts: Parts) -> Plan:
         """Return what DAGs are made of."""
         return Plan(
@@ -130,7 +125,8 @@ class PoolWorld:
             engine=parts.engine,
             places=parts.places,
             home=parts.files.folder,
-            manner=self.manner,
+            options=self._options,
+            grows_disk=self._grows_disk,
             retries=parts.rules.retries,
             sandbox=parts.sandbox,
         )
@@ -154,3 +150,12 @@ def _machine(node: Node, amounts: Mapping[Resource, float]) -> Machine:
 
 def _largest(machines: Sequence[Machine]) -> Machine:
     return max(machines, key=lambda one: (one.memory, one.cores))
+
+
+def _grows_disk(system: HTCondor, dry: bool) -> bool:
+    try:
+        return system.grows_disk(system.version())
+    except InputError:
+        if dry:
+            return True  # the pool that it is submitted to elsewhere is new, we hope; the documentation says so
+        raise

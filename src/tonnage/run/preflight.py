@@ -1,4 +1,4 @@
-"""What can be seen to go wrong before anything has started: said at once, while the rest goes on."""
+"""What can be seen to go wrong before anything has started: what can never work is refused, the rest only said."""
 
 import os
 import shutil
@@ -6,11 +6,41 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from posixpath import join, normpath
 
+from tonnage.errors import InputError
 from tonnage.run.files import Files, made_by
+from tonnage.run.options import ClusterOptions, PoolOptions
+from tonnage.run.resuming import finals
 from tonnage.workflow import Task, Workflow
 from tonnage.workflow.shell import plain_words
 
-__all__ = ["foreseen"]
+__all__ = ["asking_for_gpus", "check_commands", "check_gpus", "foreseen"]
+
+
+def check_commands(workflow: Workflow) -> None:
+    """Raise InputError where tasks say no command."""
+    without = [task.name for task in workflow.tasks if not task.command]
+    if without:
+        path = workflow.source.path if workflow.source else None
+        some = f'{len(without):,} of {len(workflow):,} tasks, such as "{without[0]}", say no command'
+        raise InputError(some, path=path, hint="tonnage replay run simulates workflows without commands")
+
+
+def check_gpus(workflow: Workflow, cluster: ClusterOptions | PoolOptions | None) -> None:
+    """Raise InputError where tasks ask for GPUs: only a batch system hands them out, to tasks that go alone."""
+    asking = asking_for_gpus(workflow)
+    if not asking or isinstance(cluster, PoolOptions) or (cluster is not None and cluster.pack == "per-task"):
+        return
+    problem, hint = "Tonnage cannot hand to it on this machine", "--on slurm and --on htcondor pass the request on"
+    if cluster is not None:
+        problem, hint = "Tonnage cannot hand to it in a packed batch job", "--pack per-task passes the request on"
+    path = workflow.source.path if workflow.source else None
+    raise InputError(f"{asking}, which {problem}", path=path, hint=hint)
+
+
+def asking_for_gpus(workflow: Workflow) -> str | None:
+    """Return in words which task asks for GPUs first; None where none does."""
+    tasks = [task for task in (*workflow.tasks, *finals(workflow)) if task.gpus]
+    return f'task "{tasks[0].name}" asks for {tasks[0].gpus} GPU{"s" * (tasks[0].gpus > 1)}' if tasks else None
 
 
 def foreseen(workflow: Workflow, files: Files, left: Sequence[int]) -> Iterator[str]:

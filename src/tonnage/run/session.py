@@ -1,43 +1,40 @@
-"""A workflow, run on this machine: found or begun, sized, ranked, executed, remembered."""
+"""A workflow, run: found or begun, sized, ranked, executed, remembered.
+
+A dry run is the same session, which works on a copy of the journal and stops before it acts.
+"""
 
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tonnage.archive import run_fraction
 from tonnage.archive.engine import on_network
 from tonnage.archive.remote import contact
 from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import Resource
-from tonnage.rank import rank
-from tonnage.run.engine import Engine
-from tonnage.run.events import Carried, Ended, Settled, State
+from tonnage.run.events import Ended, Settled, State
 from tonnage.run.files import Files
-from tonnage.run.folders import Lock, RunFolder, choosing, new_run, runs_of
-from tonnage.run.foreseen import foreseen
-from tonnage.run.journal import Journal
+from tonnage.run.folders import RUNS, Lock, RunFolder, choosing, new_run, runs_of
+from tonnage.run.journal import Journal, Reader
 from tonnage.run.local import Watcher
+from tonnage.run.options import Options
 from tonnage.run.past import peaks_of_tasks, remember, wanted_for
-from tonnage.run.preparing import (
-    Explained,
-    Options,
-    check_commands,
-    check_gpus,
-    explained,
-    is_piped,
-    path_of,
-    sizes_of,
-    world_of,
-)
-from tonnage.run.queue import places_of
+from tonnage.run.preflight import check_commands, check_gpus, foreseen
 from tonnage.run.resuming import finals, take_over
+from tonnage.run.setup import Explained, explained, is_piped, path_of, set_up, world_of
 from tonnage.run.state import facts_of, state_of
 from tonnage.run.summary import Summary, summarise
 from tonnage.run.worlds import Driver, Parts
 from tonnage.workflow import Workflow
 
-__all__ = ["Prepared", "Result"]
+__all__ = ["Result", "RunSession"]
+
+_NEW = "RUN"
+"""Stands for the name of a run that a dry run does not begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,48 +56,50 @@ class Result:
     """What the last run of the same workflow that was finished added up to."""
 
 
-class Prepared:
+class RunSession:
     """A run that is ready to go on: locked, what is left of an earlier engine cleared away, everything decided."""
 
-    def __init__(self, workflow: Workflow, options: Options, say: Callable[[str], None]) -> None:
-        """Find the run to resume, or begin a new one."""
+    def __init__(self, workflow: Workflow, options: Options, say: Callable[[str], None], *, dry: bool = False) -> None:
+        """Find the run to resume, or begin a new one; with `dry` nothing is changed, and `go` is not called."""
         self.workflow = workflow
         self.options = options
         self._say = say
+        self._dry = dry
         check_commands(workflow)
         check_gpus(workflow, options.cluster)
         self.home = path_of(workflow).parent
-        self.world = world_of(self.home, options, say)
+        self.world = world_of(self.home, options, say, dry=dry)
         self.machine = self.world.machine
         self.world.check(workflow)
+        self._open = ExitStack()
         self.contact = contact(options.archive)
         self.archive = self.contact.archive
-        with choosing(self.home):
-            self.folder, self.resumed = self._choose()
-            self.lock = Lock(self.folder)
-            self.folder.make()
-            self._shared_disk = on_network(self.folder.path)
-            if self._shared_disk:
-                say("the run's folder is on a network file system: the journal uses no write-ahead log there")
-            self.journal = Journal(self.folder.journal, durable=options.durable, shared_disk=self._shared_disk)
-            self.token = self._token()
+        self._open.callback(self.archive.close)
+        if dry:
+            self._copy()
+        else:
+            self._begin()
+        self.token = self._token()
         self.files = Files(self.home, self.folder, sandbox=options.sandbox)
         self.failed: dict[int, str] = {}
-        self.engine = self._engine()
-        left = [number for number in range(len(workflow)) if self.engine.states[number] != State.DONE]
-        for warning in foreseen(workflow, self.files, left):
+        self._recover()
+        for warning in foreseen(workflow, self.files, self._to_do()):
             say(warning)
 
     def close(self) -> None:
         """Let go of everything."""
-        self.journal.close()
-        self.archive.close()
-        self.lock.release()
+        self._open.close()
 
     def explained(self) -> list[Explained]:
         """Return what tasks of each category are tried with, at this moment."""
-        left = [place for place in range(len(self.workflow)) if self.engine.states[place] != State.DONE]
-        return explained(self._sizes, self.files, left)
+        return explained(self._setup.sizes, self.files, self._to_do())
+
+    def submissions(self) -> list[str]:
+        """Return what would be submitted to a cluster at first: scripts, or a command."""
+        return self.world.submissions(self._parts())
+
+    def _to_do(self) -> list[int]:
+        return [place for place in range(len(self.workflow)) if self.engine.states[place] != State.DONE]
 
     def go(self, watcher: Watcher) -> Result:
         """Run what is left; whatever happens, what was achieved is remembered."""
@@ -132,20 +131,20 @@ class Prepared:
 
     def _parts(self) -> Parts:
         return Parts(
-            workflow=self._sizes.workflow,
+            workflow=self._setup.sizes.workflow,
             engine=self.engine,
             journal=self.journal,
             files=self.files,
             folder=self.folder,
             lock=self.lock,
             token=self.token,
-            places=self._places,
-            strategy=self._sizes.strategy,
+            places=self._setup.places,
+            strategy=self._setup.sizes.strategy,
             rules=self.options.rules,
             sandbox=self.options.sandbox,
             seconds=peaks_of_tasks(self.archive, self.workflow, Resource.WALL_TIME) if self.options.cluster else {},
             run_fraction=(run_fraction(self.archive) or 1.0) if self.options.cluster else 1.0,
-            stale=self._stale,
+            stale=self._left.stale,
             shared_disk=self._shared_disk,
             say=self._say,
         )
@@ -158,7 +157,7 @@ class Prepared:
                 self.engine.cancel(number)
         self.engine.closed = False
         for place, task in enumerate(last, len(self.workflow)):
-            self.engine.add(task, self._sizes.known.get(place))
+            self.engine.add(task, self._setup.sizes.known.get(place))
         return driver.go_last() if last else None
 
     def _remember(self) -> tuple[str, ...]:
@@ -179,8 +178,52 @@ class Prepared:
 
     # Which run
 
-    def _choose(self) -> tuple[RunFolder, bool]:
-        """Return the folder of the newest unfinished run of this workflow, or a new one."""
+    def _begin(self) -> None:
+        """Take the run to resume, or a new one, and open its journal."""
+        with choosing(self.home):
+            chosen = self._choose()
+            self.folder, self.resumed = chosen or new_run(path_of(self.workflow)), chosen is not None
+            self.lock = Lock(self.folder)
+            self.folder.make()
+            self._shared_disk = on_network(self.folder.path)
+            if self._shared_disk:
+                self._say("the run's folder is on a network file system: the journal uses no write-ahead log there")
+            self.journal = Journal(self.folder.journal, durable=self.options.durable, shared_disk=self._shared_disk)
+        self._open.callback(self.lock.release)
+        self._open.callback(self.journal.close)
+
+    def _copy(self) -> None:
+        """Do as if the run went on, or a new one began: with a copy of its journal, in a folder that does not stay."""
+        chosen = self._choose()
+        self.folder, self.resumed = chosen or RunFolder(self.home / RUNS / _NEW), chosen is not None
+        scratch = RunFolder(Path(self._open.enter_context(TemporaryDirectory(prefix="tonnage-"))))
+        if chosen is not None:
+            chosen.check_free()
+            with closing(Reader(chosen.journal)) as reader:
+                reader.copy_to(scratch.journal)
+        self.lock, self._shared_disk = Lock(scratch), False
+        self.journal = Journal(scratch.journal)
+        self._open.callback(self.lock.release)
+        self._open.callback(self.journal.close)
+
+    def _recover(self) -> None:
+        """Settle what an earlier engine has left, and decide everything."""
+        self._left = take_over(
+            self.journal, self.files, self.folder, self.workflow, self.world, self._say, act=not self._dry
+        )
+        if not self._dry:
+            for warning in (*(self._remember() if self.resumed else ()), *self.contact.tell(patient=False)):
+                self._say(warning)
+        for warning in self.contact.ask(wanted_for(self.workflow)):
+            self._say(warning)
+        next_attempt = self.journal.next_attempt()
+        self._setup = set_up(
+            self.workflow, self.options, self.world, self.archive, self.files, self._left, next_attempt
+        )
+        self.engine = self._setup.engine
+
+    def _choose(self) -> RunFolder | None:
+        """Return the folder of the newest unfinished run of this workflow, which goes on; None where there is none."""
         chosen = None
         for folder in runs_of(self.home):
             facts = facts_of(folder)
@@ -197,7 +240,7 @@ class Prepared:
                 Lock(folder).release()  # says who executes it, or waits until nothing is left of it
             elif folder.process() is not None:
                 self._say(f"the run {folder.id} is under way here too: neither knows what the other uses")
-        return (chosen, True) if chosen else (new_run(path_of(self.workflow)), False)
+        return chosen
 
     def _check_place(self, folder: RunFolder, facts: Mapping[str, str]) -> None:
         """Raise InputError where a run was begun elsewhere: what it has sent there may still run."""
@@ -232,41 +275,6 @@ class Prepared:
             }
             self.journal.note(facts)
         return token
-
-    def _engine(self) -> Engine:
-        left = take_over(self.journal, self.files, self.folder, self.workflow, self.world, self._say)
-        self._stale = left.stale
-        for warning in self._remember() if self.resumed else ():
-            self._say(warning)
-        for warning in (*self.contact.tell(patient=False), *self.contact.ask(wanted_for(self.workflow))):
-            self._say(warning)
-        sizes = sizes_of(self.workflow, self.options.strategy, self.world, self.archive)
-        self._sizes = replace(sizes, known=_both(sizes.known, left.carried))
-        workflow = sizes.workflow
-        tasks = (*workflow.tasks, *finals(workflow))  # those are added when the others have ended
-        self._places = places_of(workflow, rank(workflow, self.options.rank).tolist())
-        return Engine(
-            workflow.tasks,
-            sizes.learner,
-            self.world.space(),
-            workflow=workflow,
-            places=self._places,
-            rules=self.options.rules,
-            input_bytes=lambda number: self.files.input_bytes(tasks[number]),
-            done=left.done,
-            sent={workflow.index[name] for name in left.away.tasks if name in workflow.index} - left.done,
-            carried={place: known for place, known in self._sizes.known.items() if place < len(workflow)},
-            first_attempt=self.journal.next_attempt(),
-        )
-
-
-def _both(known: Mapping[int, Carried], carried: Mapping[int, Carried]) -> dict[int, Carried]:
-    """Return what is known about tasks: from this run, else from earlier ones."""
-    both = dict(known)
-    for place, one in carried.items():
-        before = known.get(place)
-        both[place] = one if one.decisions or before is None else replace(one, decisions=before.decisions)
-    return both
 
 
 class _Failures:

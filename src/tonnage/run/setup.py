@@ -1,0 +1,168 @@
+"""One way to set a run up: where it takes place, what its tasks get and why, in which order they go.
+
+`tonnage run`, its dry run and what `tonnage pack` asks of a live queue are all set up here.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tonnage.archive import Archive
+from tonnage.errors import InputError
+from tonnage.files import is_stream
+from tonnage.jobs import Decision
+from tonnage.rank import rank
+from tonnage.run.engine import Engine
+from tonnage.run.events import Carried
+from tonnage.run.files import Files
+from tonnage.run.machines import SHARED
+from tonnage.run.options import Options, PoolOptions
+from tonnage.run.past import known_of, peaks_of_tasks, sized_by_density
+from tonnage.run.queue import places_of
+from tonnage.run.resuming import NOTHING_BEFORE, Left, finals
+from tonnage.run.worlds import LocalWorld, World
+from tonnage.size import Plan
+from tonnage.size.learning import Learner, as_before
+from tonnage.workflow import Workflow
+
+__all__ = ["Explained", "Setup", "Sizes", "explained", "is_piped", "path_of", "set_up", "world_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """What some tasks of a category are tried with at first: all that are tried with the same."""
+
+    category: str
+    tasks: int
+    decisions: tuple[Decision, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What decides how much tasks get."""
+
+    workflow: Workflow
+    """With requests where those decide."""
+    learner: Learner
+    known: Mapping[int, Carried]
+    """Tasks about which more is known than their category."""
+    strategy: str
+    """By which tasks are sized; where requests were made for them, it is declared."""
+
+
+def _sizes(workflow: Workflow, strategy: str, world: World, archive: Archive) -> Sizes:
+    """Return what decides how much tasks get, from what the archive knows."""
+    home = path_of(workflow).parent
+    own = peaks_of_tasks(archive, workflow) if strategy == "auto" else {}
+    if strategy == "density":
+        workflow, strategy = sized_by_density(archive, workflow, home), "declared"
+    plan = Plan(strategy=strategy, machine=world.amounts(), resources=SHARED, parts=world.coarse)
+    learner = Learner(plan, known_of(archive, workflow, home))
+    known = {}
+    for place, memory in own.items():
+        task = workflow.tasks[place]
+        known[place] = Carried(0, as_before(learner.decide(task.category, task.request), memory, parts=world.coarse))
+    return Sizes(workflow, learner, known, strategy)
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """A run, set up: everything is decided, and nothing done."""
+
+    sizes: Sizes
+    places: Sequence[int]
+    """The place of each task in the order in which tasks should run."""
+    engine: Engine
+
+
+def set_up(
+    workflow: Workflow,
+    options: Options,
+    world: World,
+    archive: Archive,
+    files: Files,
+    left: Left = NOTHING_BEFORE,
+    first_attempt: int = 1,
+) -> Setup:
+    """Decide what tasks get and in which order they go; `left` is what an earlier engine has achieved."""
+    sizes = _sizes(workflow, options.strategy, world, archive)
+    sizes = replace(sizes, known=_both(sizes.known, left.carried))
+    ready = sizes.workflow
+    tasks = (*ready.tasks, *finals(ready))  # those are added when the others have ended
+    places = places_of(ready, rank(ready, options.rank).tolist())
+    engine = Engine(
+        ready.tasks,
+        sizes.learner,
+        world.space(),
+        workflow=ready,
+        places=places,
+        rules=options.rules,
+        input_bytes=lambda number: files.input_bytes(tasks[number]),
+        done=left.done,
+        sent={ready.index[name] for name in left.away.tasks if name in ready.index} - left.done,
+        carried={place: known for place, known in sizes.known.items() if place < len(ready)},
+        first_attempt=first_attempt,
+    )
+    return Setup(sizes, places, engine)
+
+
+def _both(known: Mapping[int, Carried], carried: Mapping[int, Carried]) -> dict[int, Carried]:
+    """Return what is known about tasks: from this run, else from earlier ones."""
+    both = dict(known)
+    for place, one in carried.items():
+        before = known.get(place)
+        both[place] = one if one.decisions or before is None else replace(one, decisions=before.decisions)
+    return both
+
+
+def world_of(home: Path, options: Options, say: Callable[[str], None], *, dry: bool = False) -> World:
+    """Return where a run takes place; raises InputError where nothing can run there.
+
+    A dry run submits nothing, so that an HTCondor pool need not be there.
+    """
+    if options.cluster is None:
+        return LocalWorld(home, options.machine)
+    chosen = options.cluster
+    if isinstance(chosen, PoolOptions):
+        from tonnage.run.pool.world import PoolWorld
+
+        return PoolWorld(chosen, options.machine, dry=dry)
+    from tonnage.run.cluster.world import ClusterWorld  # packers are heavy to import
+
+    world = ClusterWorld(
+        chosen.scheduler,
+        home,
+        pack=chosen.pack,
+        amounts=options.machine,
+        max_running=chosen.max_running,
+        max_submitted=chosen.max_submitted,
+    )
+    for note in world.notes:
+        say(note)
+    return world
+
+
+def explained(sizes: Sizes, files: Files, places: Iterable[int]) -> list[Explained]:
+    """Return what tasks are tried with at first, the most usual first."""
+    count: Counter[tuple[str, tuple[Decision, ...]]] = Counter()
+    for place in places:
+        task, known = sizes.workflow.tasks[place], sizes.known.get(place)
+        decisions = known.decisions if known else None
+        if decisions is None:
+            decisions = sizes.learner.decide(task.category, task.request, files.input_bytes(task))
+        count[task.category, decisions] += 1
+    return [Explained(category, number, decisions) for (category, decisions), number in count.most_common()]
+
+
+def path_of(workflow: Workflow) -> Path:
+    """Return where a workflow is; one that is piped in stands for a file in the current folder."""
+    if workflow.source is None:
+        raise InputError("a workflow that was made in Python must be written to a file before it can run")
+    path = workflow.source.path.absolute()
+    return Path.cwd() / "stdin" if is_piped(workflow) else path
+
+
+def is_piped(workflow: Workflow) -> bool:
+    """Whether a workflow comes from standard input, or from another program: ``<(make-workflow)``."""
+    return workflow.source is not None and is_stream(workflow.source.path)
