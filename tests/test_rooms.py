@@ -18,6 +18,7 @@ FLOORS = [
     {"whole", "kernels", "children"},
     {"files"},
     {"jobs", "watch"},
+    {"accounting"},
     {"written"},
     {"workflow"},
     {"logs"},

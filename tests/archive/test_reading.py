@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from archive.attempts import attempts
 from archive.conftest import Store
+from tonnage.accounting import Account
 from tonnage.archive import EVERYTHING, Archive, Search, find, forget, histories, peaks_by_task, reading, stats
 from tonnage.archive.stats import Waste
 from tonnage.jobs import Amounts, Attempt, Outcome, Resource
@@ -124,9 +125,10 @@ def test_stats_are_those_of_numpy(archive: Archive, store: Store) -> None:
     assert (memory.p50, memory.p95) == tuple(np.percentile(peaks, (50, 95)))
     assert (memory.count, memory.max, sum(memory.histogram)) == (501, peaks.max(), 501)
     assert largest.waste is not None
-    assert math.isclose(largest.waste.byte_seconds, float(((request - peaks) * seconds)[1:].sum()))
-    assert math.isclose(largest.waste.savings_byte_seconds, float((request - peaks[1:].max()) * seconds[1:].sum()))
-    assert math.isclose(largest.waste.requested_byte_seconds, float(request * seconds[1:].sum()))
+    wasted, given = largest.waste.account.wasted, largest.waste.account.given
+    assert math.isclose(wasted, float(((request - peaks) * seconds)[1:].sum()))
+    assert math.isclose(largest.waste.savings, float((request - peaks[1:].max()) * seconds[1:].sum()))
+    assert math.isclose(given, float(request * seconds[1:].sum()))
     assert (other.category, other.jobs, other.resources, other.waste) == ("nothing known", 1, {}, None)
 
 
@@ -138,40 +140,60 @@ def _held(archive: Archive, store: Store, *made: Attempt) -> Waste:
     return found.waste
 
 
-def test_every_attempt_that_held_memory_counts_as_far_as_it_did_not_use_it(archive: Archive, store: Store) -> None:
+def test_all_that_an_attempt_held_is_wasted_unless_it_succeeded(archive: Archive, store: Store) -> None:
     asked, used = Amounts.of(memory=100), Amounts.of(memory=70, wall_time=10)
-    ends = [Attempt(requested=asked, used=used, outcome=outcome) for outcome in (None, *Outcome)]
-    late = Attempt(requested=asked, used=used, outcome=Outcome.EXHAUSTED, exhausted=Resource.WALL_TIME)
-    unknown = [
+    well = [Attempt(requested=asked, used=used, outcome=outcome) for outcome in (None, Outcome.DONE)]
+    badly = [Attempt(requested=asked, used=used, outcome=one) for one in Outcome if one is not Outcome.DONE]
+    badly.append(Attempt(requested=asked, used=used, outcome=Outcome.EXHAUSTED, exhausted=Resource.WALL_TIME))
+    many = len(well) + len(badly)
+    waste = _held(archive, store, *well, *badly)
+    assert waste == Waste(many, Account(1000 * many, 700 * len(well)), 300 * many)
+    assert waste.account.wasted == 300 * len(well) + 1000 * len(badly)
+
+
+def test_what_is_unknown_is_not_waste(archive: Archive, store: Store) -> None:
+    asked, used = Amounts.of(memory=100), Amounts.of(memory=70, wall_time=10)
+    made = [
         Attempt(requested=asked, used=Amounts.of(wall_time=10), outcome=Outcome.FAILED),
+        Attempt(requested=asked, used=Amounts.of(wall_time=10), outcome=Outcome.DONE),
         Attempt(requested=asked, used=Amounts.of(memory=70), outcome=Outcome.DONE),
         Attempt(used=used, outcome=Outcome.DONE),
     ]
-    waste = _held(archive, store, *ends, late, *unknown)
-    assert waste == Waste(len(ends) + 1, 300 * (len(ends) + 1), 1000 * (len(ends) + 1), 300 * (len(ends) + 1))
+    waste = _held(archive, store, *made)
+    assert waste == Waste(1, Account(2000, unmeasured=1000), 0)
+    facts = waste.facts()
+    assert facts["gbh"] == facts["requested_gbh"] == facts["unmeasured_gbh"] == 1000 / 3.6e12
 
 
-def test_all_that_an_attempt_held_is_wasted_where_it_ran_out_of_memory(archive: Archive, store: Store) -> None:
+def test_what_attempts_that_ran_out_of_memory_needed_is_unknown_so_they_save_nothing(
+    archive: Archive, store: Store
+) -> None:
     asked, ran_out = Amounts.of(memory=100), {"outcome": Outcome.EXHAUSTED, "exhausted": Resource.MEMORY}
     killed = [
         Attempt(requested=asked, used=Amounts.of(memory=peak, wall_time=10), **ran_out)  # type: ignore[arg-type]
         for peak in (1, 100, None)
     ]
     done = Attempt(requested=asked, used=Amounts.of(memory=80, wall_time=10), outcome=Outcome.DONE)
-    # What they would have needed is not known, so nothing can be said about savings.
-    assert _held(archive, store, *killed, done) == Waste(4, 3 * 1000 + 200, 4 * 1000, 200)
+    assert _held(archive, store, *killed, done) == Waste(4, Account(4000, 800), 200)
 
 
 def test_only_attempts_that_ran_out_of_memory_are_waste_without_savings(archive: Archive, store: Store) -> None:
     used = Amounts.of(memory=1, wall_time=10)
     lost = Attempt(requested=Amounts.of(memory=100), used=used, exhausted=Resource.MEMORY, outcome=Outcome.EXHAUSTED)
-    assert _held(archive, store, lost) == Waste(1, 1000, 1000, 0)
+    assert _held(archive, store, lost) == Waste(1, Account(1000), 0)
 
 
 def test_what_was_allocated_counts_before_what_was_requested(archive: Archive, store: Store) -> None:
     used, many, few = Amounts.of(memory=70, wall_time=10), Amounts.of(memory=200), Amounts.of(memory=100)
     made = [Attempt(requested=many, allocated=few, used=used), Attempt(requested=few, used=used)]
-    assert _held(archive, store, *made, Attempt(allocated=few, used=used)) == Waste(3, 900, 3000, 900)
+    assert _held(archive, store, *made, Attempt(allocated=few, used=used)) == Waste(3, Account(3000, 2100), 900)
+
+
+def test_attempts_count_from_their_start_to_their_end_where_no_run_time_was_measured(
+    archive: Archive, store: Store
+) -> None:
+    one = Attempt(started=5, ended=15, requested=Amounts.of(memory=100), used=Amounts.of(memory=70))
+    assert _held(archive, store, one) == Waste(1, Account(1000, 700), 300)
 
 
 def test_all_that_is_read_belongs_together_though_others_write(archive: Archive, store: Store) -> None:

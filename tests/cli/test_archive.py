@@ -142,8 +142,8 @@ def test_stats_rank_what_is_wasted(filled: Call) -> None:
     assert [(one["category"], one["jobs"]) for one in categories] == [("align", 3), ("sort", 2)]
     memory = categories[0]["resources"]["memory"]
     assert (memory["count"], memory["p50"], memory["max"]) == (3, 4.5e9, 5e9)
-    # (8 - 3) GB for 100 s, (8 - 5) GB for 200 s
-    assert categories[0]["waste"]["gbh"] == pytest.approx((5 * 100 + 3 * 200) / 3600)
+    # (8 - 3) GB for 100 s, (8 - 5) GB for 200 s, and all of 4.5 GB for 150 s of the one that failed
+    assert categories[0]["waste"]["gbh"] == pytest.approx((5 * 100 + 3 * 200 + 4.5 * 150) / 3600)
     said = filled("stats").stdout
     assert "wasted GB*h" in said
     assert said.splitlines()[1].startswith("align")

@@ -15,6 +15,7 @@ def _attempts(draw: st.DrawFn) -> Attempt:
     started = draw(st.one_of(st.none(), st.integers(0, 1000).map(float)))
     took = draw(st.integers(0, 300))
     outcome = draw(st.one_of(st.none(), st.sampled_from(Outcome)))
+    measured = draw(st.sampled_from((None, took, took + 0.5)))
     out = draw(st.sampled_from((Resource.MEMORY, Resource.DISK))) if outcome is Outcome.EXHAUSTED else None
     return Attempt(
         task=draw(st.one_of(st.none(), st.sampled_from("abcdef"))),
@@ -25,9 +26,12 @@ def _attempts(draw: st.DrawFn) -> Attempt:
         outcome=outcome,
         exhausted=out,
         allocated=Amounts.of(memory=draw(_AMOUNTS), cores=draw(_AMOUNTS)),
-        requested=Amounts.of(memory=draw(_AMOUNTS)),
+        requested=Amounts.of(memory=draw(_AMOUNTS), disk=draw(_AMOUNTS)),
         used=Amounts.of(
-            memory=draw(_AMOUNTS), cores=draw(_AMOUNTS), wall_time=draw(st.one_of(st.none(), st.just(float(took))))
+            memory=draw(_AMOUNTS),
+            cores=draw(_AMOUNTS),
+            disk=draw(_AMOUNTS),
+            wall_time=measured,
         ),
     )
 

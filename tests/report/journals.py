@@ -31,6 +31,8 @@ class Try:
     outcome: Outcome = Outcome.DONE
     exhausted: Resource | None = None
     note: str = ""
+    wall_time: float | None = None
+    """What the monitor measured; otherwise from its start to its end."""
 
 
 def write_run(
@@ -62,7 +64,8 @@ def write_run(
             journal.started([Start(number, one.task, one.number, 0, decisions, math.nan)], BEGUN + one.started)
             if one.ended is None:
                 continue
-            used = Amounts.of(memory=one.used, cores=0.5, wall_time=one.ended - one.started)
+            took = one.ended - one.started if one.wall_time is None else one.wall_time
+            used = Amounts.of(memory=one.used, cores=0.5, wall_time=took)
             end = Ended(
                 attempt=number,
                 outcome=one.outcome,

@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from sqlalchemy import case, func
 
-from tonnage.archive.reading import FloatArray, columns_by_group
+from tonnage.accounting import Account, added_up, held_seconds_each
+from tonnage.archive.reading import FINISHED, FloatArray, columns_by_group
 from tonnage.archive.schema import attempts
 from tonnage.archive.search import EVERYTHING, Search
 from tonnage.archive.store import Archive
@@ -38,33 +39,26 @@ class ResourceStats:
 
 @dataclass(frozen=True, slots=True)
 class Waste:
-    """Memory that attempts held and did not use while they ran, however they ended.
-
-    They held what they were allocated, or where that is not known what they requested. An attempt that ran out of
-    memory wastes all of it, as in the accounts of a run: what it did is lost.
-    """
+    """The memory that attempts held and wasted, by the rule of `tonnage.accounting`, in bytes times seconds."""
 
     attempts: int
-    """How many are counted: those of which this and the run time are known, and the peak unless they ran out."""
-    byte_seconds: float
-    requested_byte_seconds: float
-    """What they held."""
-    savings_byte_seconds: float
-    """What would have been saved had each held the largest peak of its category; of those that ran out, nothing."""
+    """How many are counted: those of which it is known what they wasted."""
+    account: Account
+    savings: float
+    """What would have been saved had each held the largest peak of its category.
 
-    @property
-    def fraction(self) -> float | None:
-        """The part of what they held that was not used."""
-        return self.byte_seconds / self.requested_byte_seconds if self.requested_byte_seconds else None
+    It counts attempts whose peak is known; those that ran out of memory save nothing, because they needed more.
+    """
 
     def facts(self) -> dict[str, object]:
         """Return all of it as plain values, in gigabytes times hours."""
         return {
             "jobs": self.attempts,
-            "gbh": self.byte_seconds / _GB_HOUR,
-            "requested_gbh": self.requested_byte_seconds / _GB_HOUR,
-            "savings_gbh": self.savings_byte_seconds / _GB_HOUR,
-            "fraction": self.fraction,
+            "gbh": self.account.wasted / _GB_HOUR,
+            "requested_gbh": (self.account.given - self.account.unmeasured) / _GB_HOUR,
+            "unmeasured_gbh": self.account.unmeasured / _GB_HOUR,
+            "savings_gbh": self.savings / _GB_HOUR,
+            "fraction": self.account.waste_fraction,
         }
 
 
@@ -94,11 +88,12 @@ def stats(archive: Archive, search: Search = EVERYTHING, *, by: str | None = "ca
     """Return the statistics of each category: those that waste most memory first, then the largest."""
     ran_out = case(*((attempts.c.exhausted == name.value, number) for number, name in enumerate(_USED)), else_=-1)
     held = func.coalesce(attempts.c.allocated_memory, attempts.c.requested_memory)
-    columns = [*(attempts.c[resource] for resource in _USED), held, ran_out]
-    groups = columns_by_group(archive, columns, search, by=by)
-    names = (*_USED, "held", "ran out")
+    succeeded = case((FINISHED, 1), else_=0)
+    columns = [*(attempts.c[resource] for resource in _USED), held, ran_out, succeeded]
+    groups = columns_by_group(archive, [*columns, attempts.c.started, attempts.c.ended], search, by=by)
+    names = (*_USED, "held", "ran out", "succeeded", "started", "ended")
     found = [_category(name, dict(zip(names, table, strict=True))) for name, table in groups.items()]
-    return sorted(found, key=lambda one: (-(one.waste.byte_seconds if one.waste else 0), -one.jobs, one.category))
+    return sorted(found, key=lambda one: (-(one.waste.account.wasted if one.waste else 0), -one.jobs, one.category))
 
 
 def _category(name: str, columns: dict[str, FloatArray]) -> CategoryStats:
@@ -126,12 +121,13 @@ def _spread(values: FloatArray) -> ResourceStats | None:
 
 
 def _waste(columns: dict[str, FloatArray]) -> Waste | None:
-    lost = columns["ran out"] == _USED.index(Resource.MEMORY)
-    used = np.where(lost, 0, columns[Resource.MEMORY])
-    known = ~np.isnan(columns["held"] + used + columns[Resource.WALL_TIME])
-    if not known.any():
+    held, peaks, succeeded = columns["held"], columns[Resource.MEMORY], columns["succeeded"] == 1
+    seconds = held_seconds_each(columns["started"], columns["ended"], columns[Resource.WALL_TIME])
+    known = ~np.isnan(held + seconds)
+    counted = known & ~(succeeded & np.isnan(peaks))
+    if not counted.any():
         return None
-    held, peaks, times = columns["held"][known], used[known], columns[Resource.WALL_TIME][known]
-    unused = np.maximum(held - peaks, 0)
-    saved = np.where(lost[known], 0, np.maximum(held - peaks.max(), 0))
-    return Waste(int(known.sum()), float(unused @ times), float(held @ times), float(saved @ times))
+    account = added_up(held, peaks, seconds, succeeded)
+    fitting = known & ~np.isnan(peaks) & (columns["ran out"] != _USED.index(Resource.MEMORY))
+    unused = np.maximum(held[fitting] - peaks[fitting].max(initial=0.0), 0.0)
+    return Waste(int(counted.sum()), account, float(unused @ seconds[fitting]))

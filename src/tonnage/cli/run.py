@@ -18,11 +18,12 @@ from tonnage.whole import private_opener
 from tonnage.written import amounts, pairs
 
 if TYPE_CHECKING:
+    from tonnage.accounting import Account
     from tonnage.jobs import Resource
     from tonnage.run.folders import RunFolder
     from tonnage.run.session import Result, RunSession
     from tonnage.run.setup import Explained
-    from tonnage.run.summary import Account, Summary
+    from tonnage.run.summary import Summary
 
 __all__ = ["run"]
 

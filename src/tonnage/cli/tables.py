@@ -37,7 +37,8 @@ def print_table(
     console = Console(markup=False, highlight=False, emoji=False)
     if not console.is_terminal:
         console.width = _WIDE
-    columns = dict(zip(header, zip(*rows, strict=True), strict=True))
+    cells = list(zip(*rows, strict=True)) or [()] * len(header)
+    columns = dict(zip(header, cells, strict=True))
     for name in give_way:
         if _width(columns) > console.width:
             columns.pop(name, None)
@@ -56,7 +57,7 @@ def print_table(
 
 def _width(columns: Mapping[str, Sequence[str]]) -> int:
     """Return how many characters columns need at least: the first of them can be cut."""
-    widths = [max(len(name), *map(len, cells)) for name, cells in columns.items()]
+    widths = [max(map(len, (name, *cells))) for name, cells in columns.items()]
     return min(_SHORTEST_NAME, widths[0]) + sum(widths[1:]) + 2 * (len(widths) - 1) if widths else 0
 
 

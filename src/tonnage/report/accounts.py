@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tonnage.accounting import NOTHING_HELD, Account, shares
 from tonnage.jobs import Outcome, Resource
 from tonnage.report.columns import OUTCOMES, Columns
 from tonnage.report.figures.basics import FloatArray
 from tonnage.run.machines import SHARED
-from tonnage.run.summary import Account
 
 __all__ = ["Sums", "accounts_of", "covered"]
 
@@ -48,22 +48,23 @@ def accounts_of(columns: Columns, machine: Mapping[Resource, float]) -> tuple[Su
     succeeded, failed = by_category(done.astype(np.float64)), by_category(np.isin(outcome, _FAILED).astype(np.float64))
     again = by_category((columns.number[ended] > 1).astype(np.float64))
     times, done_times = by_category(seconds), by_category(done * seconds)
-    tables, sized = {}, {}
+    accounts: dict[Resource, list[Account]] = {}
+    sized: dict[Resource, FloatArray] = {}
     for resource in SHARED:
-        given, used = columns.given[resource][ended], columns.used[resource][ended]
-        known, measured = np.isfinite(given), np.isfinite(used) & done
-        counted = measured & known if known.any() else measured
+        held, used = columns.given[resource][ended], columns.used[resource][ended]
+        known, measured = np.isfinite(held), np.isfinite(used) & done
+        given, needed, unmeasured = (by_category(one) for one in shares(held, used, seconds, done))
+        counted = measured & known
+        if not known.any():  # then it can at least be said what was used
+            counted, needed = measured, by_category(np.where(measured, used, 0.0) * seconds)
         peaks = np.zeros(many)
         np.maximum.at(peaks, chosen[counted], used[counted])
-        tables[resource] = (
-            by_category(np.where(known, given, 0.0) * seconds),
-            by_category(np.where(counted, used, 0.0) * seconds),
-            machine.get(resource, 0.0) * done_times,
-            peaks * done_times,
-            by_category(np.where(known & done & ~measured, given, 0.0) * seconds),
-        )
+        accounts[resource] = [
+            Account(*own).compared(machine=machine.get(resource, 0.0), peak=peak, seconds=time)
+            for *own, peak, time in np.column_stack((given, needed, unmeasured, peaks, done_times)).tolist()
+        ]
         tried = known & (measured | (outcome == OUTCOMES[Outcome.EXHAUSTED]))
-        sized[resource] = by_category(np.where(tried, given, 0.0) * seconds)
+        sized[resource] = by_category(np.where(tried, held, 0.0) * seconds)
     found = [
         Sums(
             int(attempts[place]),
@@ -71,7 +72,7 @@ def accounts_of(columns: Columns, machine: Mapping[Resource, float]) -> tuple[Su
             int(failed[place]),
             int(again[place]),
             float(times[place]),
-            {one: Account(*(float(column[place]) for column in table)) for one, table in tables.items()},
+            {one: own[place] for one, own in accounts.items()},
             {one: float(column[place]) for one, column in sized.items()},
         )
         for place in range(many)
@@ -82,7 +83,7 @@ def accounts_of(columns: Columns, machine: Mapping[Resource, float]) -> tuple[Su
         int(failed.sum()),
         int(again.sum()),
         float(times.sum()),
-        {one: Account(*(float(column.sum()) for column in table)) for one, table in tables.items()},
+        {one: sum(own, NOTHING_HELD) for one, own in accounts.items()},
         {one: float(column.sum()) for one, column in sized.items()},
     )
     return total, dict(zip(columns.categories, found, strict=True))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tonnage.accounting import held_seconds_each
 from tonnage.jobs import Outcome, Resource
 from tonnage.report.figures.basics import FloatArray
 from tonnage.run.journal import Reader
@@ -69,8 +70,8 @@ def columns_of(reader: Reader, now: float | None) -> Columns:
         np.array([(_number(categories, name), outcomes[outcome], *rest) for name, outcome, *rest in rows], np.float64)
         for rows in reader.measures()
     ]
-    table = np.concatenate(pieces) if pieces else np.empty((0, 6 + 2 * len(SHARED)))
-    category, outcome, number, submitted, started, ended, *amounts = table.T
+    table = np.concatenate(pieces) if pieces else np.empty((0, 7 + 2 * len(SHARED)))
+    category, outcome, number, submitted, started, ended, *amounts, wall_time = table.T
     if now is not None:
         ended = np.where(outcome == RUNNING, now, ended)
     return Columns(
@@ -80,7 +81,7 @@ def columns_of(reader: Reader, now: float | None) -> Columns:
         submitted=submitted,
         started=started,
         ended=np.maximum(ended, started),
-        seconds=np.maximum(ended - started, 0.0),
+        seconds=held_seconds_each(started, ended, wall_time),
         outcome=outcome.astype(np.int8),
         given=dict(zip(SHARED, amounts[: len(SHARED)], strict=True)),
         used=dict(zip(SHARED, amounts[len(SHARED) :], strict=True)),

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tonnage.accounting import account_for, allocation, held_seconds
 from tonnage.jobs import Attempt, Decision, Resource
 from tonnage.report.columns import OUTCOMES, RUNNING, Columns
 from tonnage.report.figures.basics import FloatArray
@@ -27,7 +28,6 @@ __all__ = [
     "Made",
     "Material",
     "Times",
-    "given_of",
     "seconds_of",
     "wasted_of",
 ]
@@ -94,28 +94,17 @@ class Material(Columns):
     times: Times | None
 
 
-def given_of(attempt: Attempt, resource: Resource) -> float | None:
-    """Return what an attempt was allocated, or where that is not known what it requested."""
-    allocated: float | None = getattr(attempt.allocated, resource)
-    if allocated is not None:
-        return allocated
-    requested: float | None = getattr(attempt.requested, resource)
-    return requested
-
-
 def seconds_of(attempt: Attempt) -> float | None:
     """Return how long an attempt ran."""
-    if attempt.started is not None and attempt.ended is not None:
-        return max(0.0, attempt.ended - attempt.started)
-    return attempt.used.wall_time
+    return held_seconds(attempt.started, attempt.ended, attempt.used.wall_time)
 
 
 def wasted_of(attempt: Attempt) -> float | None:
     """Return how much memory an attempt had and did not use, times seconds; None where nobody knows."""
-    given, used, seconds = given_of(attempt, Resource.MEMORY), attempt.used.memory, seconds_of(attempt)
+    given, used, seconds = allocation(attempt, Resource.MEMORY), attempt.used.memory, seconds_of(attempt)
     if given is None or seconds is None or (attempt.finished and used is None):
         return None
-    return max(0.0, given - (used or 0.0 if attempt.finished else 0.0)) * seconds
+    return account_for(given, used, seconds, succeeded=attempt.finished).wasted
 
 
 class Gathering:
@@ -180,7 +169,7 @@ class Gathering:
         floats["seconds"].append(seconds)
         floats["input_bytes"].append(_NAN if attempt.input_bytes is None else attempt.input_bytes)
         for resource, values in self._given.items():
-            amount = given_of(attempt, resource)
+            amount = allocation(attempt, resource)
             values.append(_NAN if amount is None else amount)
         for resource, values in self._used.items():
             used: float | None = getattr(attempt.used, resource)
@@ -275,7 +264,7 @@ def _span(attempt: Attempt, now: float | None) -> tuple[float, float, float]:
     if ended is None and started is not None and took is not None:
         ended = started + took
     if started is not None and ended is not None:
-        return max(0.0, ended - started), started, max(started, ended)
+        return held_seconds(started, ended, None if now is not None else took) or 0.0, started, max(started, ended)
     return (
         _NAN if took is None else took,
         _NAN if started is None else started,

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tonnage.accounting import allocation
 from tonnage.jobs import Attempt, Outcome, Resource
-from tonnage.report.material import Material, given_of
+from tonnage.report.material import Material
 from tonnage.report.told import name_of
 
 __all__ = ["Climb", "Reason", "climbs", "reasons"]
@@ -94,6 +95,6 @@ def _step(attempt: Attempt, own: list[Attempt]) -> str:
     """Say what an attempt was given of what its task ran out of, and how it ended."""
     short = [one.exhausted for one in own if one.exhausted is not None]
     resource = attempt.exhausted or (short[0] if short else Resource.MEMORY)
-    amount = given_of(attempt, resource)
+    amount = allocation(attempt, resource)
     ended = "running" if attempt.outcome is None else _why(attempt.outcome, attempt.exhausted)
     return ended if amount is None else f"{resource.shown(amount)}: {ended}"

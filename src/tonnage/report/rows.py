@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+from tonnage.accounting import allocation
 from tonnage.jobs import Attempt, Resource
 from tonnage.report.facts import Report
-from tonnage.report.material import given_of, seconds_of, wasted_of
+from tonnage.report.material import seconds_of, wasted_of
 from tonnage.report.told import hours, name_of, said, shown
 from tonnage.size.records import group_of
 
@@ -55,7 +56,7 @@ def outcome_of(attempt: Attempt) -> str:
 def _row(attempt: Attempt, report: Report) -> list[object]:
     short, group = report.palette.short, group_of(attempt, report.subject.by)
     seconds, memory = seconds_of(attempt), Resource.MEMORY
-    given, used = given_of(attempt, memory), attempt.used.memory
+    given, used = allocation(attempt, memory), attempt.used.memory
     wasted = wasted_of(attempt)
     return [
         said(short(attempt.task or attempt.native_id or ""), 120),
@@ -66,7 +67,7 @@ def _row(attempt: Attempt, report: Report) -> list[object]:
         _cell(memory, given),
         _cell(memory, used),
         ["", None] if wasted is None else [hours(memory, wasted), wasted],
-        _cell(Resource.CORES, given_of(attempt, Resource.CORES)),
+        _cell(Resource.CORES, allocation(attempt, Resource.CORES)),
         _cell(Resource.CORES, attempt.used.cores),
         _cell(Resource.DISK, attempt.used.disk),
         _cell(Resource.DISK, attempt.input_bytes),

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+from tonnage.accounting import Account, account_for, held_seconds
 from tonnage.jobs import Outcome, Resource
 from tonnage.run.engine import Engine
 from tonnage.run.events import Ended, Settled, Start, State
@@ -42,8 +43,8 @@ class Progress:
     begun: float
     running: dict[int, Running] = field(default_factory=dict)
     categories: dict[str, Category] = field(default_factory=dict)
-    given: dict[Resource, float] = field(default_factory=lambda: defaultdict(float))
-    used: dict[Resource, float] = field(default_factory=lambda: defaultdict(float))
+    accounts: dict[Resource, Account] = field(default_factory=lambda: defaultdict(Account))
+    """What attempts that have ended were given, used and wasted."""
     busy: float = 0.0
     """Seconds of all attempts together."""
     before: int = 0
@@ -96,23 +97,22 @@ class Progress:
         ran = self.running.pop(end.attempt, None)
         if ran is None:
             return
-        seconds = max(0.0, (end.ended or ran.since) - ran.since)
+        started = ran.since if end.started is None else end.started
+        seconds = held_seconds(started, end.ended, end.used.wall_time) or 0.0
         self.busy += seconds
         if settled.state is State.READY:
             category.retries += 1
+        succeeded = end.outcome is Outcome.DONE
         for one in ran.start.decisions:
-            self.given[one.resource] += one.amount * seconds
-        if end.outcome is not Outcome.DONE:
-            return
-        category.done += 1
-        category.seconds += seconds
-        for resource, amount in end.used.known():
-            self.used[resource] += amount * seconds
+            peak = getattr(end.used, one.resource)
+            self.accounts[one.resource] += account_for(one.amount, peak, seconds, succeeded=succeeded)
+        if succeeded:
+            category.done += 1
+            category.seconds += seconds
 
     def waste(self, resource: Resource) -> float | None:
         """Return the part of a resource that was given and not used so far."""
-        given = self.given.get(resource, 0.0)
-        return max(0.0, 1 - self.used.get(resource, 0.0) / given) if given else None
+        return self.accounts[resource].waste_fraction
 
     def seconds_left(self, now: float) -> float | None:
         """Return how long the rest will take, if it goes on as it went; None where nobody can say yet."""

@@ -77,7 +77,7 @@ ROWS = (
 )
 MEASURES = (
     "SELECT t.category, a.outcome, a.number, a.submitted, a.started, a.ended, "  # noqa: S608 (our own names)
-    f"{', '.join(f'a.{name}' for name in (*SHARED, *(f'used_{one}' for one in SHARED)))} "
+    f"{', '.join(f'a.{name}' for name in (*SHARED, *(f'used_{one}' for one in SHARED), 'used_wall_time'))} "
     "FROM attempts a JOIN tasks t ON t.id = a.task ORDER BY a.id"
 )
 """Of every attempt only what sums and pictures need."""

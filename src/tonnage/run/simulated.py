@@ -15,6 +15,7 @@ from math import ceil, isnan, nan
 import numpy as np
 from numpy.typing import NDArray
 
+from tonnage.accounting import added_up, used_amounts
 from tonnage.errors import InputError
 from tonnage.jobs import NOTHING_KNOWN, Amounts, Outcome, Resource
 from tonnage.rank import rank
@@ -126,20 +127,18 @@ class Simulation:
 
     def used(self, resource: Resource) -> FloatArray:
         """Return what each attempt made good use of: nothing where it failed, NaN where nobody knows."""
-        need = np.minimum(self.load.need[resource][self.task], self.given[resource])
-        return np.where(self.done, need, np.where(np.isnan(need), nan, 0.0))
+        return used_amounts(self.given[resource], self.load.need[resource][self.task], self.done)
 
     def waste_of(self, tasks: NDArray[np.bool_]) -> dict[Resource, float]:
         """Return the part of what some tasks were given that they did not use, failed attempts included."""
-        found = {}
-        for resource in SHARED:
-            given, used = self.given[resource], self.used(resource)
-            counted = tasks[self.task] & ~np.isnan(given) & ~np.isnan(used)
-            seconds = (self.end - self.start)[counted]
-            paid = float(given[counted] @ seconds)
-            if paid:
-                found[resource] = max(0.0, 1 - float(used[counted] @ seconds) / paid)
-        return found
+        chosen = tasks[self.task]
+        task, seconds, done = self.task[chosen], (self.end - self.start)[chosen], self.done[chosen]
+        accounts = {
+            resource: added_up(self.given[resource][chosen], self.load.need[resource][task], seconds, done)
+            for resource in SHARED
+        }
+        wasted = {resource: account.waste_fraction for resource, account in accounts.items()}
+        return {resource: part for resource, part in wasted.items() if part is not None}
 
 
 def play(

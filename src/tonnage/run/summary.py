@@ -4,36 +4,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tonnage.accounting import NOTHING_HELD, Account, account_for, held_seconds
 from tonnage.jobs import Outcome, Resource
 from tonnage.run.machines import SHARED, Machine
 from tonnage.run.rows import Row
 
-__all__ = ["Account", "Summary", "summarise"]
-
-
-@dataclass(frozen=True, slots=True)
-class Account:
-    """What attempts were given and used of a resource, in amounts times seconds."""
-
-    given: float
-    used: float
-    whole_machine: float
-    """What it would have been with a whole machine for each task."""
-    max_seen: float
-    """What it would have been with the largest peak of its category for each task."""
-    unmeasured: float = 0.0
-    """What was given to attempts that succeeded, and of which nobody knows what they used."""
-
-    @property
-    def waste_fraction(self) -> float | None:
-        """The part of what was given that was not used, as far as that is known."""
-        known = self.given - self.unmeasured
-        return max(0.0, 1 - self.used / known) if self.measured and known > 0 else None
-
-    @property
-    def measured(self) -> bool:
-        """Whether anybody knows what any attempt used."""
-        return bool(self.used or not self.unmeasured)
+__all__ = ["Summary", "summarise"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,47 +29,38 @@ def summarise(rows: Iterable[Row], machine: Machine) -> Summary:
     """Return what the attempts of a run add up to."""
     outcomes: dict[Outcome, int] = defaultdict(int)
     spans: list[tuple[float, float]] = []
-    again: set[str] = set()
-    given, used, unmeasured = (dict.fromkeys(SHARED, 0.0) for _ in range(3))
-    peaks: dict[tuple[str, Resource], float] = {}
+    retried: set[str] = set()
+    accounts: dict[tuple[str, Resource], Account] = defaultdict(Account)
+    peaks: dict[tuple[str, Resource], float] = defaultdict(float)
     times: dict[str, float] = defaultdict(float)
-    attempts = 0
     for row in rows:
         if row.ended is None or row.outcome is None:
             continue
-        attempts += 1
         outcomes[row.outcome] += 1
         spans.append((row.started if row.submitted is None else row.submitted, row.ended))
-        # HTCondor's log has whole seconds, in which a short task takes no time; the monitor knows better.
-        seconds = max(0.0, row.ended - row.started, row.used.wall_time or 0.0)
         if row.number > 1:
-            again.add(row.task)
-        if row.outcome is Outcome.DONE:
-            times[row.category] += seconds
+            retried.add(row.task)
+        seconds = held_seconds(row.started, row.ended, row.used.wall_time) or 0.0
+        succeeded = row.outcome is Outcome.DONE
+        times[row.category] += seconds if succeeded else 0.0
         for resource in SHARED:
-            amount, peak = getattr(row.allocated, resource), getattr(row.used, resource)
-            if amount is None:
+            given, peak = getattr(row.allocated, resource), getattr(row.used, resource)
+            if given is None:
                 continue
-            given[resource] += amount * seconds
-            if row.outcome is Outcome.DONE and peak is None:
-                unmeasured[resource] += amount * seconds
-            elif row.outcome is Outcome.DONE:
-                used[resource] += peak * seconds
-                key = row.category, resource
-                peaks[key] = max(peak, peaks.get(key, 0.0))
+            key = row.category, resource
+            accounts[key] += account_for(given, peak, seconds, succeeded=succeeded)
+            if succeeded and peak is not None:
+                peaks[key] = max(peak, peaks[key])
     whole = machine.amounts()
-    accounts = {
-        resource: Account(
-            given[resource],
-            used[resource],
-            whole.get(resource, 0.0) * sum(times.values()),
-            sum(peaks.get((category, resource), 0.0) * seconds for category, seconds in times.items()),
-            unmeasured[resource],
-        )
-        for resource in SHARED
-        if given[resource]
-    }
-    return Summary(attempts, dict(outcomes), len(again), _covered(spans), accounts)
+    totals = dict.fromkeys(SHARED, NOTHING_HELD)
+    for category, seconds in times.items():
+        for resource in SHARED:
+            key = category, resource
+            totals[resource] += accounts[key].compared(
+                machine=whole.get(resource, 0.0), peak=peaks[key], seconds=seconds
+            )
+    found = {resource: account for resource, account in totals.items() if account.given}
+    return Summary(sum(outcomes.values()), dict(outcomes), len(retried), _covered(spans), found)
 
 
 def _covered(spans: list[tuple[float, float]]) -> float:

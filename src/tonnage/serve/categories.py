@@ -73,11 +73,14 @@ class Spread(BaseModel):
 
 
 class Waste(BaseModel):
-    """Memory that jobs had and did not use, in GB times hours."""
+    """Memory that jobs had and wasted, in GB times hours; all of it where they did not succeed."""
 
     jobs: int
     gbh: float
     requested_gbh: float
+    """What they had."""
+    unmeasured_gbh: float
+    """What other jobs had that succeeded and whose use is unknown: neither used nor wasted."""
     savings_gbh: float
     fraction: float | None
 

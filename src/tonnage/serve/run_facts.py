@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tonnage.accounting import Account
 from tonnage.archive import Archive, Search, find
 from tonnage.jobs import Attempt, Resource
 from tonnage.report.accounts import Sums, accounts_of, covered
@@ -23,7 +24,6 @@ from tonnage.run.journal import Reader
 from tonnage.run.machines import SHARED
 from tonnage.run.rows import Row
 from tonnage.run.state import InFlight, facts_of, in_flight, machine_of
-from tonnage.run.summary import Account
 
 __all__ = ["MOST_ATTEMPTS", "RunLine", "archived_run", "find_here", "run_here", "runs_here", "state_here"]
 

@@ -41,7 +41,10 @@ class DoesNotFitError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What some jobs paid for on a ladder, in amounts times seconds."""
+    """What some jobs would pay for on a ladder, in amounts times seconds.
+
+    It counts jobs of known peaks before they run, not attempts that ended as `tonnage.accounting` does.
+    """
 
     paid: float
     used: float

@@ -37,10 +37,9 @@ def command(url: str | None, search: "Search", by: str, resource: str, as_json: 
     """Print what the jobs of each category use.
 
     "known" is of how many jobs the use is known; those that ran out of the resource are counted apart. Categories that
-    waste most memory come first: what jobs were allocated, or else asked for, and did not use, times the run time. Jobs
-    count however they ended: those that failed, were cancelled or reached their time limit, too. A job that ran out of
-    memory wastes all that it had. "to save" is what would have been saved had each job asked for the largest peak of
-    its category.
+    waste most memory come first: what jobs were allocated, or else requested, and did not use, times the run time. A
+    job that did not succeed (it failed, was cancelled, ran out of memory or time) wastes all that it had. "to save" is
+    what would have been saved had each job requested the largest peak of its category.
 
     \b
     Example: tonnage archive stats --since 90d
@@ -82,8 +81,9 @@ def _row(one: "CategoryStats", resource: "Resource", ran_out: bool, wasted: bool
 def _waste(one: "CategoryStats") -> list[str]:
     if one.waste is None:
         return ["", ""]
-    fraction = f" ({one.waste.fraction:.0%})" if one.waste.fraction is not None else ""
-    return [f"{one.waste.byte_seconds / _GB_HOUR:,.1f}{fraction}", f"{one.waste.savings_byte_seconds / _GB_HOUR:,.1f}"]
+    account = one.waste.account
+    fraction = "" if account.waste_fraction is None else f" ({account.waste_fraction:.0%})"
+    return [f"{account.wasted / _GB_HOUR:,.1f}{fraction}", f"{one.waste.savings / _GB_HOUR:,.1f}"]
 
 
 def _bars(counts: tuple[int, ...]) -> str:
