@@ -231,6 +231,22 @@ def test_a_job_that_a_user_holds_goes_on_when_it_is_released(place: PoolPlace) -
     assert place.outcomes() == {"a": ["lost", "done"]}
 
 
+def test_a_task_that_is_killed_from_outside_is_tried_again_as_on_any_other_backend(place: PoolPlace) -> None:
+    place.makeflow(a=("", "echo a >> runs; test `wc -l < runs` = 3 || kill -9 \\$\\$; echo a > a"))
+    said = place.call("run", "w.mf")
+    assert said.status == 0, said.stderr
+    assert place.outcomes() == {"a": ["lost", "lost", "done"]}
+    place.check_all()
+
+
+def test_a_task_that_is_always_killed_is_given_up_in_the_end(place: PoolPlace) -> None:
+    place.makeflow(a=("", "echo a >> runs; kill -9 \\$\\$"))
+    said = place.call("run", "w.mf", "--json")
+    assert said.status == 1, said.stderr
+    assert "killed" in said.facts["failures"]["a"]
+    assert place.outcomes() == {"a": ["lost"] * 6}
+
+
 def test_a_job_that_is_removed_is_left_for_the_next_time(place: PoolPlace) -> None:
     place.makeflow(a=("", "test -e go || sleep 30; echo a > a"), b=("a", "cp a b"), c=("", "echo c > c"))
     with place.begin("run", "w.mf", "--json") as engine:

@@ -394,14 +394,16 @@ def test_dagman_does_not_go_on_where_programs_are_found_elsewhere_now(
 @pytest.fixture
 def dag(tmp_path: Path) -> Path:
     """The folder of a DAG whose node number 5 was job 7."""
-    for name in ("failures", "summaries"):
+    for name in ("failures", "kills", "summaries"):
         (tmp_path / name).mkdir()
     return tmp_path
 
 
-def asked(dag: Path, returned: int, retry: int, *, memory: int = 3, disk: int = 1, retries: int = 0) -> int:
+def asked(
+    dag: Path, returned: int, retry: int, *, memory: int = 3, disk: int = 1, retries: int = 0, kills: int = 0
+) -> int:
     """Return what the POST script says about node 5, that was job 7."""
-    return post([str(dag), *map(str, (returned, retry, "7.0", 5, memory, disk, retries))])
+    return post([str(dag), *map(str, (returned, retry, "7.0", 5, memory, disk, retries, kills))])
 
 
 @pytest.mark.parametrize(
@@ -424,6 +426,16 @@ def test_the_post_script_tries_every_amount_of_what_was_lacking(dag: Path) -> No
     )
     assert [asked(dag, 124, retry, disk=5) for retry in range(3)] == [1, 1, 2]
     assert asked(dag, 124, 0, memory=1) == 2
+
+
+def test_the_post_script_tries_again_what_was_killed_from_outside(dag: Path) -> None:
+    assert [asked(dag, -9, retry, kills=2) for retry in range(3)] == [1, 1, 2]  # the monitor itself was
+    (dag / "summaries" / "5.7").write_text(
+        '{"command": "x", "exit_type": "signal", "signal": 9, "exit_status": 137, "start": [1, "s"], "end": [2, "s"], '
+        '"wall_time": [1, "s"]}'
+    )
+    assert [asked(dag, 137, retry, kills=2) for retry in range(3)] == [1, 1, 2]
+    assert [asked(dag, 5, retry, retries=2, kills=2) for retry in (0, 1)] == [1, 1]
 
 
 def test_the_post_script_counts_failures_by_themselves_and_anew_in_a_rescue_dag(dag: Path) -> None:

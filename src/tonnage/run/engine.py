@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["Engine"]
 
 _PATIENCE = 32  # times that later tasks start before it, until a machine is kept free for a task
-_MOST_KILLED = 5
 
 
 @dataclass(slots=True)
@@ -263,7 +262,7 @@ class Engine:
             )
         if end.killed:
             self._killed[task] += 1
-            if self._killed[task] > _MOST_KILLED:
+            if self._killed[task] > self.rules.kills:
                 return self._give_up(task, f"it was killed {self._killed[task]} times")
         again = f"it was {end.outcome}, and is tried again with as much"
         return self._try_again(task, decisions, "it is held until somebody releases it" if end.held else again)

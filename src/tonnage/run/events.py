@@ -30,6 +30,8 @@ class Rules:
 
     retries: int = 0
     """How often a task that failed by itself is tried again."""
+    kills: int = 5
+    """How often a task is tried again that was killed from outside, nobody knows by whom."""
     fail_fast: bool = False
     """Whether nothing more starts after the first task that failed for good."""
     grow_all: bool = False

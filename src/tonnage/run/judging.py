@@ -13,7 +13,7 @@ from tonnage.run.minders import Answer
 from tonnage.watch.order import MACHINE_LOST, TERMINATED
 from tonnage.workflow import Task
 
-__all__ = ["classified", "judged"]
+__all__ = ["classified", "died_of", "judged"]
 
 _RESOURCES = frozenset(map(str, Resource))
 _WHY_LOST = {MACHINE_LOST: "its machine was lost", TERMINATED: "its batch job was ended"}
@@ -67,7 +67,7 @@ def classified(answer: Answer, task: Task, files: Files) -> Ended:
 def _as_it_ended(done: Ended, task: Task, files: Files) -> Ended:
     """Judge an attempt that nobody stopped."""
     if done.signal is not None:
-        return _signalled(done)
+        return died_of(done, done.signal)
     if done.exit_status:
         hopeless = done.exit_status in _NOT_FOUND
         return replace(done, outcome=Outcome.FAILED, hopeless=hopeless, note=f"exit status {done.exit_status}")
@@ -84,12 +84,15 @@ def _exhausted(done: Ended, answer: Answer) -> Ended:
     return replace(done, outcome=Outcome.EXHAUSTED, exhausted=resource, note=note)
 
 
-def _signalled(done: Ended) -> Ended:
-    """Judge a death by a signal: nobody kills himself with SIGKILL, so that was the system or a person."""
-    number = done.signal or 0
-    name = signal.Signals(number).name if number in list(signal.Signals) else str(number)
+def died_of(done: Ended, number: int) -> Ended:
+    """Judge a death by a signal, wherever it ran.
+
+    Programs do not send themselves SIGKILL: that was the system, or a person. So the task is tried again with as much,
+    as often as the rules allow. Any other signal is a failure of its own.
+    """
+    name = signal.Signals(number).name if number in list(signal.Signals) else f"signal {number}"
     if number == signal.SIGKILL:
-        return replace(done, outcome=Outcome.LOST, killed=True, note="somebody killed it (SIGKILL)")
+        return replace(done, outcome=Outcome.LOST, killed=True, note=f"it was killed from outside ({name})")
     return replace(done, outcome=Outcome.FAILED, note=f"it died of {name}")
 
 

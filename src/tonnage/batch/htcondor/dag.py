@@ -83,6 +83,9 @@ class Dag:
     children: Sequence[Sequence[int]]
     """By their places in `orders`."""
     retries: int = 0
+    """How often a task that failed by itself is tried again."""
+    kills: int = 0
+    """How often one that was killed from outside."""
     transfers: bool = False
     """Whether files travel with jobs, since machines share no file system."""
     grows_disk: bool = True
@@ -100,6 +103,7 @@ class Dag:
         return {
             "grows_disk": self.grows_disk,
             "retries": self.retries,
+            "kills": self.kills,
             "transfers": self.transfers,
             "throttles": dict(self.throttles),
             "commands": list(self.commands),
@@ -116,7 +120,7 @@ class Dag:
 def write_dag(dag: Dag) -> list[Node]:
     """Write everything that HTCondor needs, the DAG itself last; return its nodes."""
     _check_folder(dag)
-    for name in ("summaries", "logs", "partial", "failures"):
+    for name in ("summaries", "logs", "partial", "failures", "kills"):
         make_private_folder(dag.folder / name)
     names = node_names([order.task.name for order in dag.orders])
     nodes = [Node(names[order.task.name], order, number) for number, order in enumerate(dag.orders)]
@@ -156,10 +160,10 @@ def _node_lines(dag: Dag, node: Node, descriptions: "_Descriptions") -> Iterator
     yield f"VARS {node.name} " + " ".join(f'{name}="{escaped(value)}"' for name, value in variables.items())
     yield f"PRIORITY {node.name} {node.order.priority}"
     memory, disk = (_rungs(dag, node, resource) for resource in _LADDERS)
-    most = max(memory, disk) - 1 + dag.retries
+    most = max(memory, disk) - 1 + dag.retries + dag.kills
     if most:
         yield f"RETRY {node.name} {most} UNLESS-EXIT {_FINAL}"
-        words = f"$RETURN $RETRY $JOBID {node.number} {memory} {disk} {dag.retries}"
+        words = f"$RETURN $RETRY $JOBID {node.number} {memory} {disk} {dag.retries} {dag.kills}"
         yield f"SCRIPT POST {node.name} {dag.folder / _POST} {words}"
     if node.order.task.category in dag.throttles:
         yield f"CATEGORY {node.name} {safe_name(node.order.task.category)}"
@@ -206,8 +210,8 @@ def _amounts(dag: Dag, node: Node) -> dict[str, str]:
             if rungs[1:]:
                 found["more_disk"] = ", ".join(rungs[1:])
         else:
-            # Failures count as retries, too: then the last rung is there a few times more than can be climbed.
-            tries = max(_rungs(dag, node, resource) for resource in _LADDERS) + dag.retries
+            # Failures and kills count as retries, too: so the last rung is there a few times more than can be climbed.
+            tries = max(_rungs(dag, node, resource) for resource in _LADDERS) + dag.retries + dag.kills
             found[str(one.resource)] = ", ".join((rungs + rungs[-1:] * tries)[:tries])
     return found
 

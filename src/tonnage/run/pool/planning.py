@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tonnage.batch.htcondor.dag import Dag, Order
 from tonnage.run.engine import Engine
-from tonnage.run.events import State
+from tonnage.run.events import Rules, State
 from tonnage.run.options import PoolOptions
 from tonnage.workflow import Workflow
 
@@ -24,7 +24,7 @@ class Plan:
     home: Path
     options: PoolOptions
     grows_disk: bool
-    retries: int
+    rules: Rules
     sandbox: bool
 
     def dag(self, folder: Path, tasks: Sequence[int]) -> Dag:
@@ -35,7 +35,8 @@ class Plan:
             title=self.workflow.name,
             orders=[self._order(task) for task in tasks],
             children=self._children(tasks),
-            retries=self.retries,
+            retries=self.rules.retries,
+            kills=self.rules.kills,
             transfers=self.sandbox,
             grows_disk=self.grows_disk,
             throttles=self.options.throttles,

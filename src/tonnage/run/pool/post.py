@@ -1,14 +1,16 @@
 """The POST script of a node: whether DAGMan is to try it again.
 
-``post.sh RETURN RETRY JOBID NUMBER MEMORY DISK RETRIES``, called by DAGMan: exit status 0: it is done; 1: try again; 2:
-give up. MEMORY and DISK are how many amounts it is tried with, RETRIES how often the user lets it fail. A task that
-needs more is tried with all its sizes, one that failed as often as the user said, one that was removed not at all.
+``post.sh RETURN RETRY JOBID NUMBER MEMORY DISK RETRIES KILLS``, called by DAGMan: exit status 0: it is done; 1: try
+again; 2: give up. MEMORY and DISK are how many amounts it is tried with, RETRIES how often the user lets it fail, KILLS
+how often it may be killed from outside. A task that needs more is tried with all its sizes, one that failed or was
+killed as often as these say, one that was removed not at all.
 """
 
 import mmap
 import sys
 from datetime import UTC
 from pathlib import Path
+from signal import SIGKILL
 
 from tonnage.batch.htcondor.dag import EVENTS
 from tonnage.jobs import Attempt, Resource
@@ -21,29 +23,30 @@ from tonnage.whole import private_opener
 __all__ = ["main"]
 
 _DONE, _AGAIN, _GIVE_UP = 0, 1, 2
-_REMOVED, _NOT_FOUND = "-1002", "127"
+_REMOVED, _NOT_FOUND, _KILLED = "-1002", "127", f"-{int(SIGKILL)}"
 _KINDS = ("001", "004", "009", "012")
 
 
 def main(words: list[str]) -> int:
     """Return what DAGMan is to do."""
-    place, returned, retry, job, number, memory, disk, retries = words
+    place, returned, retry, job, number, memory, disk, retries, kills = words
     if returned == "0":
         return _DONE
     folder, cluster = Path(place), int(job.partition(".")[0])
     rungs = {Resource.MEMORY: int(memory), Resource.DISK: int(disk)}
-    lacked = _removed_for(folder, cluster) if returned == _REMOVED else _stopped_for(folder, number, cluster)
+    # What the monitor says counts: an exit status alone may be the command's own.
+    monitor = summary_in(folder / "summaries" / f"{number}.{cluster}")
+    lacked = _removed_for(folder, cluster) if returned == _REMOVED else monitor.exhausted if monitor else None
     if lacked is not None:
         return _AGAIN if int(retry) + 1 < rungs.get(lacked, 1) else _GIVE_UP
     if returned in (_NOT_FOUND, _REMOVED):
         return _GIVE_UP
-    return _AGAIN if _failed(folder / "failures" / number, first=retry == "0") <= int(retries) else _GIVE_UP
-
-
-def _stopped_for(folder: Path, number: str, cluster: int) -> Resource | None:
-    """Return of what a job took so much that the monitor stopped it: an exit status alone may be the command's own."""
-    monitor = summary_in(folder / "summaries" / f"{number}.{cluster}")
-    return monitor.exhausted if monitor is not None else None
+    killed = returned == _KILLED or (monitor is not None and monitor.signal == SIGKILL)
+    if retry == "0":  # DAGMan has just begun with it, perhaps by a rescue DAG: what was before does not count
+        for notes in ("kills", "failures"):
+            (folder / notes / number).unlink(missing_ok=True)
+    notes, allowed = ("kills", kills) if killed else ("failures", retries)
+    return _AGAIN if _counted(folder / notes / number) <= int(allowed) else _GIVE_UP
 
 
 def _removed_for(folder: Path, cluster: int) -> Resource | None:
@@ -65,9 +68,9 @@ def _last_events(path: Path, cluster: int) -> list[Event]:
     return [one for one in events(Log.of(text)) if isinstance(one, Event)]
 
 
-def _failed(notes: Path, *, first: bool) -> int:
-    """Note that a node has failed by itself, and return how often that was since DAGMan began with it."""
-    with open(notes, "wb" if first else "ab", opener=private_opener) as file:
+def _counted(notes: Path) -> int:
+    """Note that a node has failed or was killed, and return how often that was since DAGMan began with it."""
+    with open(notes, "ab", opener=private_opener) as file:
         file.write(b".")
         return file.tell()
 

@@ -1,6 +1,5 @@
 """How an attempt on a pool ended: what the pool tells and what our monitor measured, taken together."""
 
-import signal
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from tonnage.jobs import Amounts, Attempt, Outcome, Resource
 from tonnage.logs.log import Hints, Log
 from tonnage.logs.summaries import read
 from tonnage.run.events import Ended
+from tonnage.run.judging import died_of
 from tonnage.run.pool.attempts import Over
 
 __all__ = ["ended", "summary_in"]
@@ -33,8 +33,9 @@ def ended(over: Over, monitor: Attempt | None, outputs: Mapping[str, Path]) -> E
     """Return how an attempt ended; `outputs` are the files with what it printed."""
     pool = over.pool
     outcome, exhausted, note = _judged(over, monitor)
+    killed_by = _killed_by(pool, monitor)
     best = monitor if monitor is not None and monitor.used.memory is not None else pool
-    return Ended(
+    end = Ended(
         attempt=over.attempt,
         outcome=outcome,
         used=_used(pool, monitor),
@@ -53,6 +54,12 @@ def ended(over: Over, monitor: Attempt | None, outputs: Mapping[str, Path]) -> E
         note=note,
         facts=_facts(pool),
     )
+    return end if outcome is not Outcome.FAILED or killed_by is None else died_of(end, killed_by)
+
+
+def _killed_by(pool: Attempt, monitor: Attempt | None) -> int | None:
+    """Return the signal that a task died of: the pool's job is the monitor, which says it of the task."""
+    return pool.signal if monitor is None or monitor.signal is None else monitor.signal
 
 
 def _judged(over: Over, monitor: Attempt | None) -> tuple[Outcome, Resource | None, str]:
@@ -72,8 +79,6 @@ def _judged(over: Over, monitor: Attempt | None) -> tuple[Outcome, Resource | No
 
 
 def _why_failed(pool: Attempt, monitor: Attempt | None) -> str:
-    if pool.signal is not None:
-        return f"it died of {_signal(pool.signal)}"
     if monitor is not None and monitor.exit_status == 0:
         return "it succeeded, but did not write all of its outputs"
     return f"exit status {pool.exit_status}"
@@ -112,7 +117,3 @@ def _written(path: Path | None) -> str | None:
         return str(path) if path is not None and path.stat().st_size else None
     except OSError:
         return None
-
-
-def _signal(number: int) -> str:
-    return signal.Signals(number).name if number in list(signal.Signals) else f"signal {number}"

@@ -127,7 +127,7 @@ class PoolWorld:
             home=parts.files.folder,
             options=self._options,
             grows_disk=self._grows_disk,
-            retries=parts.rules.retries,
+            rules=parts.rules,
             sandbox=parts.sandbox,
         )
 
