@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from archive.attempts import attempts
 from archive.conftest import Store
 from tonnage.archive import EVERYTHING, Archive, Search, find, forget, histories, peaks_by_task, reading, stats
-from tonnage.archive.stats import Waste
+from tonnage.archive.statistics import Waste
 from tonnage.jobs import Amounts, Attempt, Outcome, Resource
 
 

@@ -25,6 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.sql.util import ClauseAdapter
 
 from tonnage.archive import schema
+from tonnage.archive.choices import GROUPS
 from tonnage.archive.engine import connect
 from tonnage.archive.rows import attempt_values
 from tonnage.archive.schema import attempts, runs, sources, tasks
@@ -35,7 +36,6 @@ from tonnage.jobs import AMOUNTS, Attempt, History, Outcome, Resource
 
 __all__ = [
     "FINISHED",
-    "GROUPS",
     "SORTABLE",
     "columns_by_group",
     "count_up_to",
@@ -55,7 +55,6 @@ _LARGE_BATCH = 50_000
 _FIRST = 5_000  # attempts that are looked at before all of a category are sorted
 _WALKED = ("ended", "disk", "wall_time")
 """Columns in whose order an index has all attempts; by memory, another one has those of each category."""
-GROUPS = ("category", "label", "user", "workflow", "executable", "source")
 _NOT_SORTABLE = ("id", "identity", "source", "run", "task", "raw")
 SORTABLE = [column.name for column in attempts.columns if column.name not in _NOT_SORTABLE]
 

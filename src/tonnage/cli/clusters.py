@@ -9,16 +9,15 @@ from click.core import ParameterSource
 
 from tonnage.cli.options import gathered, printable, with_options
 from tonnage.errors import InputError
+from tonnage.pack.packers import PACKERS
 from tonnage.written import pairs
 
 if TYPE_CHECKING:
     from tonnage.batch.slurm import Slurm
     from tonnage.run.preparing import ClusterOptions, PoolOptions
 
-__all__ = ["PACKER_NAMES", "ClusterChoice", "cluster_options", "refuse_options", "slurm_of", "slurm_options"]
+__all__ = ["ClusterChoice", "cluster_options", "refuse_options", "slurm_of", "slurm_options"]
 
-PACKER_NAMES = ("per-task", "one-job", "level-by-level", "zhang", "zhang-printed", "zhang-improved", "glume", "auto")
-"""The names of PACKERS, which is heavy to import."""
 _SLURM, _HTCONDOR = ("slurm",), ("htcondor",)
 _MEANT_FOR = {
     **dict.fromkeys(("pack", "partition", "account", "qos", "sbatch_option"), _SLURM),
@@ -147,7 +146,7 @@ def cluster_options(command: Any) -> Any:  # noqa: ANN401
         ),
         click.option(
             "--pack",
-            type=click.Choice(PACKER_NAMES),
+            type=click.Choice(PACKERS),
             metavar="NAME",
             help="Which tasks share a batch job: a strategy of tonnage pack.  [default: per-task]",
         ),

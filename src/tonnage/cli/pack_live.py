@@ -4,10 +4,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli.clusters import PACKER_NAMES, refuse_options
+from tonnage.cli.clusters import refuse_options
 from tonnage.cli.options import print_json, printable
 from tonnage.cli.pack import QueueOptions, compare, print_trial, trial_facts
 from tonnage.cli.tables import counted
+from tonnage.pack.packers import PACKERS
 from tonnage.units import format_seconds
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def pack_live(
     from tonnage.run.previews import outlook
 
     refuse_options(_OF_LOGS, "logs")
-    names = PACKER_NAMES if strategy == "all" else (strategy,)
+    names = tuple(PACKERS) if strategy == "all" else (strategy,)
     cluster = ClusterOptions(scheduler=slurm, pack=names[0], max_running=queue.max_running, max_submitted=max_submitted)
     options = Options(archive=archive, cluster=cluster)
     found = outlook(workflow, options, names, lambda text: click.echo(printable(f"tonnage: {text}"), err=True))

@@ -6,10 +6,12 @@ import click
 
 from tonnage.cli.options import print_json, printable
 from tonnage.cli.sources import Reading, source_options
-from tonnage.cli.strategies import STRATEGY_NAMES, check_objective, check_share
+from tonnage.cli.strategies import check_objective, check_share
 from tonnage.cli.tables import counted, print_table
 from tonnage.errors import InputError
 from tonnage.jobs import HOURS, Resource
+from tonnage.size.export import EXPORTERS
+from tonnage.size.strategies import STRATEGIES
 from tonnage.written import amounts, pairs, part, parts
 
 if TYPE_CHECKING:
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["size"]
 
-_FORMATS = ("table", "json", "snakemake", "nextflow", "dagman", "makeflow", "sbatch")
 _RESOURCES = ("cores", "memory", "disk", "wall_time")
 _SHOWN = 40
 _RUNGS = 3
@@ -32,7 +33,7 @@ _AGAINST = {"requested": "what was requested", "max-seen": "the largest for all"
 @source_options
 @click.option(
     "--strategy",
-    type=click.Choice(STRATEGY_NAMES),
+    type=click.Choice(STRATEGIES),
     default="auto",
     show_default=True,
     metavar="NAME",
@@ -84,7 +85,7 @@ _AGAINST = {"requested": "what was requested", "max-seen": "the largest for all"
 @click.option(
     "--format",
     "form",
-    type=click.Choice(_FORMATS),
+    type=click.Choice(["table", "json", *EXPORTERS]),
     default="table",
     show_default=True,
     metavar="FORMAT",

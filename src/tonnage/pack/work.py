@@ -13,14 +13,12 @@ from tonnage.errors import InputError
 from tonnage.jobs import Amounts, Resource
 from tonnage.kernels import fast
 from tonnage.pack.lists import WHOLE, run_times, schedule, shared_run_times, shared_schedule
+from tonnage.pack.packers import ORDERS
 from tonnage.workflow import Graph, Workflow
 
-__all__ = ["NEVER", "ORDERS", "Left", "Work", "actual_times"]
+__all__ = ["NEVER", "Left", "Work", "actual_times"]
 
 IntArray: TypeAlias = NDArray[np.int64]
-
-ORDERS = ("longest", "shortest", "rank")
-"""Which of the tasks that could start goes first inside of a batch job: GLUME's paper takes the shortest."""
 NEVER = 2**61
 """When a task can start whose parents will not be done."""
 

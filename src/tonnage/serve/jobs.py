@@ -8,7 +8,7 @@ from pydantic import Field, ValidationError
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from tonnage.archive import count_up_to, find, record
-from tonnage.archive.export import EXPORTERS
+from tonnage.archive.choices import EXPORTERS
 from tonnage.archive.filters import written
 from tonnage.archive.reading import SORTABLE
 from tonnage.archive.wire import schema

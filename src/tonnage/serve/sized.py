@@ -13,12 +13,13 @@ from tonnage.jobs import History, Resource
 from tonnage.report.figures import Figure, histogram
 from tonnage.report.told import name_of
 from tonnage.serve.kept import Kept
-from tonnage.size import SIZED, STRATEGIES, WITH_OBJECTIVE, Objective, Plan, Sized, size
+from tonnage.size import SIZED, WITH_OBJECTIVE, Objective, Plan, Sized, size
+from tonnage.size.strategies import FROM_PEAKS
 from tonnage.written import amounts
 
 __all__ = ["MOST", "OFFERED", "CategorySizes", "Question", "category_sizes", "sizes"]
 
-OFFERED = tuple(name for name in STRATEGIES if name not in ("declared", "density"))
+OFFERED = FROM_PEAKS
 """Strategies that need no more than the jobs of a category."""
 _DRAWN = (Resource.MEMORY, Resource.DISK, Resource.CORES, Resource.WALL_TIME)
 _COUNTED = 10_000_000

@@ -1,29 +1,20 @@
 """Every strategy by the name that it has on the command line."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tonnage.errors import InputError
-from tonnage.size.buckets import KMeans, quantized
-from tonnage.size.first_allocations import (
-    brute_force_throughput,
-    brute_force_waste,
-    max_throughput,
-    max_throughput_slots,
-    min_waste,
-    min_waste_independent,
-    min_waste_slots,
-)
-from tonnage.size.fixed import declared, doubling, max_seen, percentile, whole_machine
-from tonnage.size.histograms import ABSURD, check_half_life
-from tonnage.size.mixture import Mixture
-from tonnage.size.models import MODELS, Model, linear
-from tonnage.size.optimal import ladder
-from tonnage.size.sizers import FromHistogram, Same, Sizer, Strategy
+from tonnage.lazy import Deferred
 
-__all__ = ["STRATEGIES", "WITH_OBJECTIVE", "Objective", "Settings", "sizer"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tonnage.size.models import Model
+    from tonnage.size.sizers import Sizer, Strategy
+
+__all__ = ["FROM_PEAKS", "OFFLINE", "STRATEGIES", "WITH_OBJECTIVE", "Objective", "Settings", "sizer"]
 
 _MARGIN = 0.05
 _ATTEMPT = 0.1
@@ -71,6 +62,8 @@ class Settings:
     """Whether there are only a few rungs, well apart."""
 
     def __post_init__(self) -> None:
+        from tonnage.size.histograms import ABSURD, check_half_life
+
         if not 0 < self.capacity < ABSURD:
             raise InputError(f"a machine cannot have {self.capacity:g} of a resource")
         check_half_life(self.half_life)
@@ -80,8 +73,10 @@ class Settings:
             raise InputError(f"a bucket cannot be {self.width:g} wide")
 
 
-def _from_histogram(strategy: Strategy) -> Callable[[Settings], Sizer]:
-    def make(settings: Settings) -> Sizer:
+def _from_histogram(strategy: "Strategy") -> "Callable[[Settings], Sizer]":
+    def make(settings: Settings) -> "Sizer":
+        from tonnage.size.sizers import FromHistogram
+
         return FromHistogram(
             strategy,
             settings.capacity,
@@ -97,7 +92,9 @@ def _from_histogram(strategy: Strategy) -> Callable[[Settings], Sizer]:
     return make
 
 
-def _mixture(settings: Settings, models: Sequence[Model]) -> Sizer:
+def _mixture(settings: Settings, models: "Sequence[Model]") -> "Sizer":
+    from tonnage.size.mixture import Mixture
+
     return Mixture(
         settings.capacity,
         models=models,
@@ -111,7 +108,21 @@ def _mixture(settings: Settings, models: Sequence[Model]) -> Sizer:
     )
 
 
-def _k_means(settings: Settings) -> Sizer:
+def _auto(settings: Settings) -> "Sizer":
+    from tonnage.size.models import MODELS
+
+    return _mixture(settings, MODELS)
+
+
+def _regression(settings: Settings) -> "Sizer":
+    from tonnage.size.models import linear
+
+    return _mixture(settings, (linear,))
+
+
+def _k_means(settings: Settings) -> "Sizer":
+    from tonnage.size.buckets import KMeans
+
     if settings.half_life is not None:
         raise InputError("k-means cannot forget: a half-life has no meaning with it")
     return KMeans(
@@ -124,45 +135,61 @@ def _k_means(settings: Settings) -> Sizer:
     )
 
 
-def _declared(settings: Settings) -> Sizer:
+def _same(strategy: str, settings: Settings, *amounts: float) -> "Sizer":
+    """Return a sizer that gives every job the ladder of a strategy that looks at no job."""
+    from tonnage.size.sizers import Same
+
+    return Same(Deferred(f"tonnage.size.fixed:{strategy}")(*amounts, settings.capacity))
+
+
+def _declared(settings: Settings) -> "Sizer":
     if settings.declared is None:
         raise InputError(
             "what jobs need is not declared", hint="the strategy declared needs amounts: --declare memory=4GB"
         )
-    return Same(declared(settings.declared, settings.capacity))
+    return _same("declared", settings, settings.declared)
 
 
-STRATEGIES: dict[str, Callable[[Settings], Sizer]] = {
-    "auto": lambda settings: _mixture(settings, MODELS),
+_ladder = Deferred("tonnage.size.optimal:ladder")
+_percentile = Deferred("tonnage.size.fixed:percentile")
+_max_seen = Deferred("tonnage.size.fixed:max_seen")
+_quantized = Deferred("tonnage.size.buckets:quantized")
+
+STRATEGIES: "dict[str, Callable[[Settings], Sizer]]" = {
+    "auto": _auto,
     "ladder": lambda settings: _from_histogram(
-        partial(ladder, attempt_cost=settings.attempt_cost or 0.0, objective=settings.objective)
+        partial(_ladder, attempt_cost=settings.attempt_cost or 0.0, objective=settings.objective)
     )(settings),
-    "min-waste": _from_histogram(min_waste),
-    "min-waste-independent": _from_histogram(min_waste_independent),
-    "min-waste-slots": _from_histogram(min_waste_slots),
-    "max-throughput": _from_histogram(max_throughput),
-    "max-throughput-slots": _from_histogram(max_throughput_slots),
-    "brute-force-waste": _from_histogram(brute_force_waste),
-    "brute-force-throughput": _from_histogram(brute_force_throughput),
-    "regression": lambda settings: _mixture(settings, (linear,)),
-    "max-seen": _from_histogram(max_seen),
-    "percentile": lambda settings: _from_histogram(partial(percentile, share=settings.share))(settings),
+    "min-waste": _from_histogram(Deferred("tonnage.size.first_allocations:min_waste")),
+    "min-waste-independent": _from_histogram(Deferred("tonnage.size.first_allocations:min_waste_independent")),
+    "min-waste-slots": _from_histogram(Deferred("tonnage.size.first_allocations:min_waste_slots")),
+    "max-throughput": _from_histogram(Deferred("tonnage.size.first_allocations:max_throughput")),
+    "max-throughput-slots": _from_histogram(Deferred("tonnage.size.first_allocations:max_throughput_slots")),
+    "brute-force-waste": _from_histogram(Deferred("tonnage.size.first_allocations:brute_force_waste")),
+    "brute-force-throughput": _from_histogram(Deferred("tonnage.size.first_allocations:brute_force_throughput")),
+    "regression": _regression,
+    "max-seen": _from_histogram(_max_seen),
+    "percentile": lambda settings: _from_histogram(partial(_percentile, share=settings.share))(settings),
     "quantized": lambda settings: _from_histogram(
-        partial(quantized, buckets=settings.buckets, aligned=settings.aligned)
+        partial(_quantized, buckets=settings.buckets, aligned=settings.aligned)
     )(settings),
     "k-means": _k_means,
-    "density": _from_histogram(partial(max_seen, margin=_MARGIN)),  # of jobs that `discover.by_density` has grouped
+    "density": _from_histogram(partial(_max_seen, margin=_MARGIN)),  # of jobs that `discover.by_density` has grouped
     "declared": _declared,
-    "doubling": lambda settings: Same(doubling(settings.capacity)),
-    "whole-machine": lambda settings: Same(whole_machine(settings.capacity)),
+    "doubling": lambda settings: _same("doubling", settings),
+    "whole-machine": lambda settings: _same("whole_machine", settings),
 }
 """How to make a sizer of each strategy."""
 
 WITH_OBJECTIVE = ("auto", "ladder")
 """The strategies that can serve either objective; all others have their own, or none."""
+OFFLINE = ("brute-force-waste", "brute-force-throughput", "density")
+"""Those that cannot be asked anew after every job: too slow, or they must know all jobs."""
+FROM_PEAKS = tuple(name for name in STRATEGIES if name not in ("declared", "density"))
+"""Those that need only what jobs used: not what they declare, nor which of them are alike."""
 
 
-def sizer(strategy: str, settings: Settings) -> Sizer:
+def sizer(strategy: str, settings: Settings) -> "Sizer":
     """Return a new sizer of a strategy that is known by its name."""
     try:
         make = STRATEGIES[strategy]
