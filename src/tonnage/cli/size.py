@@ -9,7 +9,7 @@ from tonnage.cli.sources import Reading, source_options
 from tonnage.cli.strategies import check_objective, check_share
 from tonnage.cli.tables import counted, print_table
 from tonnage.errors import InputError
-from tonnage.jobs import HOURS, Resource
+from tonnage.jobs import GIVEN, HOURS, Resource
 from tonnage.size.export import EXPORTERS
 from tonnage.size.strategies import STRATEGIES
 from tonnage.written import amounts, pairs, part, parts
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["size"]
 
-_RESOURCES = ("cores", "memory", "disk", "wall_time")
 _SHOWN = 40
 _RUNGS = 3
 _AGAINST = {"requested": "what was requested", "max-seen": "the largest for all"}
@@ -45,7 +44,11 @@ _AGAINST = {"requested": "what was requested", "max-seen": "the largest for all"
     help="What auto and ladder are to serve.  [default: waste]",
 )
 @click.option(
-    "--resource", "resources", multiple=True, type=click.Choice(_RESOURCES), help="Only this resource; may be repeated."
+    "--resource",
+    "resources",
+    multiple=True,
+    type=click.Choice([one.value for one in GIVEN]),
+    help="Only this resource; may be repeated.",
 )
 @click.option(
     "--machine", multiple=True, metavar="AMOUNTS", help="The largest machine: cores=16,memory=64GiB,disk=1TB."
@@ -145,7 +148,7 @@ def size(
     plan = Plan(
         strategy=strategy,
         objective=check_objective(objective, strategy),
-        resources=tuple(Resource(name) for name in resources or _RESOURCES),
+        resources=tuple(Resource(name) for name in resources) or GIVEN,
         machine=amounts(machine, "--machine"),
         declared=amounts(declare, "--declare"),
         share=check_share(percentile),

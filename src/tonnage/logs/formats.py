@@ -2,10 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tonnage.errors import InputError
 from tonnage.lazy import Deferred
-from tonnage.logs.log import Log, Reader
+
+if TYPE_CHECKING:
+    from tonnage.logs.log import Log, Reader
 
 __all__ = ["READERS", "Format", "reader_of", "recognise"]
 
@@ -25,7 +28,7 @@ class Format:
         return Deferred(f"{self.module}:recognises")
 
     @property
-    def read(self) -> Reader:
+    def read(self) -> "Reader":
         """What makes attempts of a log."""
         return Deferred(f"{self.module}:read")
 
@@ -46,12 +49,12 @@ READERS = {
 }
 
 
-def recognise(log: Log) -> str | None:
+def recognise(log: "Log") -> str | None:
     """Return the name of the format that a log is in; None where it is none that is known."""
     return next((name for name, format in READERS.items() if format.recognises(log.head)), None)
 
 
-def reader_of(log: Log, name: str | None = None) -> tuple[str, Reader]:
+def reader_of(log: "Log", name: str | None = None) -> "tuple[str, Reader]":
     """Return the name and the reader of a log's format, which is recognised unless `name` gives it."""
     found = name or recognise(log)
     if found is None:

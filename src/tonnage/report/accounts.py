@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tonnage.jobs import Outcome, Resource
+from tonnage.jobs import SHARED, Outcome, Resource
 from tonnage.report.columns import OUTCOMES, Columns
 from tonnage.report.figures.basics import FloatArray
-from tonnage.run.machines import SHARED
 from tonnage.run.summary import Account
 
 __all__ = ["Sums", "accounts_of", "covered"]

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.jobs import Outcome, Resource
+from tonnage.jobs import SHARED, Outcome, Resource
 from tonnage.report.figures.basics import FloatArray
 from tonnage.run.journal import Reader
-from tonnage.run.machines import SHARED
 
 __all__ = ["OUTCOMES", "RUNNING", "Columns", "columns_of", "outcomes_of"]
 

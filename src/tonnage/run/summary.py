@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tonnage.jobs import Outcome, Resource
-from tonnage.run.machines import SHARED, Machine
+from tonnage.jobs import SHARED, Outcome, Resource
+from tonnage.run.machines import Machine
 from tonnage.run.rows import Row
 
 __all__ = ["Account", "Summary", "summarise"]

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from tonnage.size.histograms import Histogram, Tally
     from tonnage.size.ladders import Cost, DoesNotFitError, Ladder, cost
     from tonnage.size.learning import Learner, as_before, climbed, fits
-    from tonnage.size.plans import SIZED, Plan
+    from tonnage.size.plans import Plan
     from tonnage.size.protocols import PROTOCOLS, Protocol
     from tonnage.size.queues import QueueChoice, compare_queues
     from tonnage.size.records import Records, collect
@@ -21,7 +21,6 @@ else:
 
 __all__ = [
     "PROTOCOLS",
-    "SIZED",
     "STRATEGIES",
     "WITH_OBJECTIVE",
     "Cost",

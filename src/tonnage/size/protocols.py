@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 
-from tonnage.jobs import Resource
+from tonnage.jobs import SHARED, Resource
 
 __all__ = ["PROTOCOLS", "Machine", "Protocol"]
 
@@ -65,7 +65,7 @@ PROTOCOLS: dict[str, Protocol] = {
     "tovar": Protocol(online=False, retry_at_largest=True, drop_untimed=True, growth=inf, width=50 * _MB),
     "tovar-online": Protocol(converge=25, drop_untimed=True, growth=inf, width=50 * _MB),
     "phung": Protocol(
-        limiting=(Resource.CORES, Resource.MEMORY, Resource.DISK),
+        limiting=SHARED,
         machine=_PHUNG_MACHINE,
         cold_start=10,
         drop_last=True,

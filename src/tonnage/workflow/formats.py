@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tonnage.errors import InputError
-from tonnage.files import Document, without_gz, write_whole
 from tonnage.lazy import Deferred
-from tonnage.workflow.garbage import collector_paused
-from tonnage.workflow.unrecognised import is_for_another_tool, refusal
 
 if TYPE_CHECKING:
+    from tonnage.files import Document
     from tonnage.workflow.model import Workflow
 
 __all__ = ["READERS", "STANDARD_INPUT", "WRITERS", "format_of", "read", "recognise", "write"]
@@ -73,6 +71,9 @@ WRITERS = {
 
 def read(path: Path | str, format: str | None = None) -> "Workflow":
     """Read a workflow file in any format of READERS, recognised by its content unless `format` names it."""
+    from tonnage.files import Document
+    from tonnage.workflow.garbage import collector_paused
+
     if format is not None and format not in READERS:
         raise InputError(f'"{format}" is not a format that can be read', hint=f"one of {', '.join(READERS)}")
     document = Document.open(Path(path))
@@ -81,8 +82,10 @@ def read(path: Path | str, format: str | None = None) -> "Workflow":
         return READERS[name].read(document)
 
 
-def recognise(document: Document) -> str:
+def recognise(document: "Document") -> str:
     """Return the name of the format that a file is in: by its content first, then by its ending."""
+    from tonnage.workflow.unrecognised import is_for_another_tool, refusal
+
     if not document.text.strip():
         raise document.error("is empty")
     if is_for_another_tool(document):
@@ -100,6 +103,8 @@ def recognise(document: Document) -> str:
 
 def write(workflow: "Workflow", path: Path | str, format: str | None = None) -> None:
     """Write a workflow in a format of WRITERS, by default the one that the file's ending names."""
+    from tonnage.files import write_whole
+
     if format is not None and format not in WRITERS:
         raise InputError(f'"{format}" is not a format that can be written', hint=f"one of {', '.join(WRITERS)}")
     target = Path(path)
@@ -108,6 +113,8 @@ def write(workflow: "Workflow", path: Path | str, format: str | None = None) -> 
 
 def format_of(path: Path) -> str:
     """Return the format of WRITERS that a file's ending names."""
+    from tonnage.files import without_gz
+
     ending = Path(without_gz(path)).suffix.lower()
     for name, writer in WRITERS.items():
         if ending in writer.endings:

@@ -19,7 +19,7 @@ from tonnage import __version__
 from tonnage.batch.htcondor.monitor import write_monitor
 from tonnage.errors import InputError
 from tonnage.files import write_whole
-from tonnage.jobs import Decision, Resource
+from tonnage.jobs import EXHAUSTIBLE, Decision, Resource
 from tonnage.whole import make_private_folder
 from tonnage.workflow import Task
 from tonnage.workflow.dagman.submit import quoted_argument
@@ -48,7 +48,6 @@ _TASK, _MONITOR, _POST = "task.sh", "monitor.pyz", "post.sh"
 _SUMMARY = "tonnage-summary.json"  # in the folder of a job that brings its files along
 _CHILDREN_PER_LINE = 1000
 _KEPT = ("PATH", "HOME", "LD_LIBRARY_PATH")  # of our environment, where files are shared
-_LADDERS = (Resource.MEMORY, Resource.DISK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +154,7 @@ def _node_lines(dag: Dag, node: Node, descriptions: "_Descriptions") -> Iterator
     yield f"JOB {node.name} {description}"
     yield f"VARS {node.name} " + " ".join(f'{name}="{escaped(value)}"' for name, value in variables.items())
     yield f"PRIORITY {node.name} {node.order.priority}"
-    memory, disk = (_rungs(dag, node, resource) for resource in _LADDERS)
+    memory, disk = (_rungs(dag, node, resource) for resource in EXHAUSTIBLE)
     most = max(memory, disk) - 1 + dag.retries
     if most:
         yield f"RETRY {node.name} {most} UNLESS-EXIT {_FINAL}"
@@ -199,7 +198,7 @@ def _amounts(dag: Dag, node: Node) -> dict[str, str]:
     found = {"rung": "$(RETRY)"}
     for one in node.order.decisions:
         rungs = [_asked(one.resource, amount) for amount in one.ladder[one.rung :]]
-        if one.resource not in _LADDERS:
+        if one.resource not in EXHAUSTIBLE:
             found[str(one.resource)] = rungs[0]
         elif one.resource is Resource.DISK and dag.grows_disk:
             found["disk"] = rungs[0]
@@ -207,7 +206,7 @@ def _amounts(dag: Dag, node: Node) -> dict[str, str]:
                 found["more_disk"] = ", ".join(rungs[1:])
         else:
             # Failures count as retries, too: then the last rung is there a few times more than can be climbed.
-            tries = max(_rungs(dag, node, resource) for resource in _LADDERS) + dag.retries
+            tries = max(_rungs(dag, node, resource) for resource in EXHAUSTIBLE) + dag.retries
             found[str(one.resource)] = ", ".join((rungs + rungs[-1:] * tries)[:tries])
     return found
 

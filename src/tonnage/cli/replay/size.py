@@ -10,7 +10,7 @@ from tonnage.cli.sources import Reading, named, source_options
 from tonnage.cli.strategies import check_share
 from tonnage.cli.tables import print_table
 from tonnage.errors import InputError
-from tonnage.jobs import Resource
+from tonnage.jobs import SHARED, Resource
 from tonnage.size.protocols import PROTOCOLS
 from tonnage.size.strategies import OFFLINE, STRATEGIES
 from tonnage.written import amounts
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_RESOURCES = ("cores", "memory", "disk")
 _SEEDS = (11, 12, 13, 14, 15)  # one split of the jobs says little: judge over several
 
 
@@ -47,7 +46,7 @@ _SEEDS = (11, 12, 13, 14, 15)  # one split of the jobs says little: judge over s
     "--resource",
     "resources",
     multiple=True,
-    type=click.Choice(_RESOURCES),
+    type=click.Choice([one.value for one in SHARED]),
     help="What to size; may be repeated.  [default: memory]",
 )
 @click.option("--machine", metavar="AMOUNTS", multiple=True, help="The machine: cores=16,memory=64GiB,disk=64GiB.")

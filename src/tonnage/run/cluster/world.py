@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tonnage.batch.scheduler import Node, RejectedError, Request, Scheduler
 from tonnage.errors import InputError, TonnageError
-from tonnage.jobs import Outcome, Resource
+from tonnage.jobs import SHARED, Outcome, Resource
 from tonnage.run.batch_jobs import BatchJobs
 from tonnage.run.cluster.arrays import MONITOR, Arrays
 from tonnage.run.cluster.desk import Desk
@@ -23,7 +23,7 @@ from tonnage.run.folders import RunFolder
 from tonnage.run.inside.cargo import Cargo
 from tonnage.run.journal import Journal
 from tonnage.run.local import Watcher
-from tonnage.run.machines import SHARED, Machine, QueueRoom, Space
+from tonnage.run.machines import Machine, QueueRoom, Space
 from tonnage.run.resuming import NO_SUCH_TASK
 from tonnage.run.rows import Row
 from tonnage.run.worlds import Away, Driver, Parts, refuse_too_large

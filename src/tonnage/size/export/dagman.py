@@ -7,12 +7,10 @@ copied, or included, into the submit description that it is headed by. Retries w
 
 from collections.abc import Iterator, Sequence
 
-from tonnage.jobs import Resource
+from tonnage.jobs import SHARED, Resource
 from tonnage.size.export.sizes import MIB, Sizes
 
 __all__ = ["export"]
-
-_ASKED_FOR = (Resource.CORES, Resource.MEMORY, Resource.DISK)
 
 
 def export(sizes: Sequence[Sizes]) -> str:
@@ -24,7 +22,7 @@ def export(sizes: Sequence[Sizes]) -> str:
 
 
 def _section(sizes: Sizes) -> Iterator[str]:
-    yield from (f"# {line}" for line in sizes.comments(_ASKED_FOR))
+    yield from (f"# {line}" for line in sizes.comments(SHARED))
     cores = sizes.rungs(Resource.CORES)
     if cores:
         yield f"request_cpus = {cores[0]}"
