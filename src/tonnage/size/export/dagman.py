@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from tonnage.jobs import SHARED, Resource
 from tonnage.size.export.sizes import MIB, Sizes
+from tonnage.workflow.dagman.submit import REQUESTS
 
 __all__ = ["export"]
 
@@ -25,13 +26,13 @@ def _section(sizes: Sizes) -> Iterator[str]:
     yield from (f"# {line}" for line in sizes.comments(SHARED))
     cores = sizes.rungs(Resource.CORES)
     if cores:
-        yield f"request_cpus = {cores[0]}"
+        yield f"{REQUESTS['cores']} = {cores[0]}"
     yield from _megabytes("memory", sizes.rungs(Resource.MEMORY, MIB))
     yield from _megabytes("disk", sizes.rungs(Resource.DISK, MIB))
 
 
 def _megabytes(name: str, rungs: tuple[int, ...]) -> Iterator[str]:
     if rungs:
-        yield f"request_{name} = {rungs[0]} MB"
+        yield f"{REQUESTS[name]} = {rungs[0]} MB"
     if len(rungs) > 1:
-        yield f"retry_request_{name} = {', '.join(f'{rung} MB' for rung in rungs[1:])}"
+        yield f"retry_{REQUESTS[name]} = {', '.join(f'{rung} MB' for rung in rungs[1:])}"
