@@ -9,6 +9,7 @@ import click
 
 from tonnage.cli import tables
 from tonnage.cli.options import json_option, print_json, printable, read_workflow, workflow_arguments
+from tonnage.cli.tables import counted
 from tonnage.errors import InputError
 from tonnage.units import format_bytes, format_seconds
 
@@ -182,7 +183,10 @@ def _summary(workflow: "Workflow") -> Iterator[tuple[str, str]]:
     if critical is None or workflow.total_seconds is None:
         yield "critical path", _unknown(workflow)
     else:
-        yield "critical path", f"{format_seconds(critical.seconds)} through {_counted(len(critical.tasks), 'task')}"
+        yield (
+            "critical path",
+            f"{format_seconds(critical.seconds)} through {counted(len(critical.tasks), 'task')}",
+        )
         yield "total run time", format_seconds(workflow.total_seconds)
         if critical.seconds > 0:
             busy = workflow.total_seconds / critical.seconds
@@ -195,13 +199,7 @@ def _unknown(workflow: "Workflow") -> str:
     without = [task.name for task in workflow.tasks if task.expected.wall_time is None]
     if len(without) == len(workflow):
         return "unknown: the file holds no run times"
-    return (
-        f"unknown: {len(without):,} of {_counted(len(workflow), 'task')} have no run time (the first is {without[0]})"
-    )
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+    return f"unknown: {len(without):,} of {counted(len(workflow), 'task')} have no run time (the first is {without[0]})"
 
 
 def _picture(workflow: "Workflow", console: "Console") -> Iterator[tuple[str, str, str]]:

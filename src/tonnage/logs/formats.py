@@ -10,7 +10,7 @@ from tonnage.lazy import Deferred
 if TYPE_CHECKING:
     from tonnage.logs.log import Log, Reader
 
-__all__ = ["READERS", "Format", "reader_of", "recognise"]
+__all__ = ["READERS", "Format", "check_format", "reader_of", "recognise"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,11 @@ def reader_of(log: "Log", name: str | None = None) -> "tuple[str, Reader]":
             "is not a job log that is known here",
             hint=f"for a table with other columns, --columns memory=THEIR_NAME; --from names a format: {known}",
         )
-    if found not in READERS:
-        raise InputError(f'"{found}" is not a format of job logs', hint=f"one of {', '.join(READERS)}")
+    check_format(found)
     return found, READERS[found].read
+
+
+def check_format(name: str) -> None:
+    """Raise InputError where a name is not that of a log format."""
+    if name not in READERS:
+        raise InputError(f'"{name}" is not a format of job logs', hint=f"one of {', '.join(READERS)}")
