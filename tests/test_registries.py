@@ -2,6 +2,7 @@
 
 import ast
 import pickle
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,13 +11,19 @@ from pathlib import Path
 from pkgutil import iter_modules
 
 import pytest
+from click.testing import CliRunner
 
 import tonnage
 from tonnage.archive.choices import ENDINGS, EXPORTERS
+from tonnage.batch.choices import SCHEDULERS
+from tonnage.cli import tonnage as cli
 from tonnage.lazy import Deferred
 from tonnage.logs import formats as logs
 from tonnage.pack import PACKERS
-from tonnage.size import STRATEGIES
+from tonnage.rank import METHODS
+from tonnage.serve.sizes import FILES
+from tonnage.size import PROTOCOLS, STRATEGIES
+from tonnage.size.export import EXPORTERS as TOOLS
 from tonnage.size.strategies import FROM_PEAKS, OFFLINE, WITH_OBJECTIVE
 from tonnage.workflow import formats as workflows
 
@@ -59,6 +66,30 @@ def test_a_room_exports_what_it_says_and_no_module_hides_it(room: str) -> None:
 def test_names_of_some_strategies_are_names_of_strategies() -> None:
     assert {*OFFLINE, *WITH_OBJECTIVE, *FROM_PEAKS} <= set(STRATEGIES)
     assert set(ENDINGS.values()) == set(EXPORTERS)
+
+
+def test_every_batch_system_has_the_name_of_its_class() -> None:
+    for name, system in SCHEDULERS.items():
+        assert system.load().name == name  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("verb", "names"),
+    [
+        ("size", STRATEGIES),
+        ("size", TOOLS),
+        ("rank", METHODS),
+        ("pack", PACKERS),
+        ("replay size", PROTOCOLS),
+    ],
+)
+def test_help_names_everything_that_can_be_chosen(verb: str, names: dict[str, object]) -> None:
+    text = CliRunner().invoke(cli, [*verb.split(), "--help"]).output
+    assert [name for name in names if not re.search(rf"(?<![\w-]){name}(?![\w-])", text)] == []
+
+
+def test_every_settings_file_can_be_downloaded() -> None:
+    assert set(FILES) == set(TOOLS)
 
 
 def test_a_function_that_was_not_imported_yet_can_be_sent_to_another_process() -> None:

@@ -1,6 +1,6 @@
 """``tonnage size``: how much to give the jobs of each category."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import click
 
@@ -11,7 +11,7 @@ from tonnage.cli.tables import counted, print_table
 from tonnage.errors import InputError
 from tonnage.jobs import GIVEN, HOURS, Resource
 from tonnage.size.export import EXPORTERS
-from tonnage.size.strategies import STRATEGIES
+from tonnage.size.strategies import STRATEGIES, Objective
 from tonnage.written import amounts, pairs, part, parts
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _AGAINST = {"requested": "what was requested", "max-seen": "the largest for all"
 )
 @click.option(
     "--objective",
-    type=click.Choice(["waste", "throughput"]),
+    type=click.Choice(get_args(Objective)),
     help="What auto and ladder are to serve.  [default: waste]",
 )
 @click.option(

@@ -25,7 +25,6 @@ router = APIRouter()
 _Site = Annotated[Site, Depends(site_of)]
 _Text = Annotated[str, Field(max_length=1000)]
 _AT_FIRST = ("auto", "min-waste", "max-throughput", "max-seen", "percentile", "whole-machine")
-"""Strategies that must know all jobs beforehand, or are too slow to decide for every job."""
 
 
 class Wanted(BaseModel):
@@ -34,7 +33,7 @@ class Wanted(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     strategies: list[_Text] = Field(default=list(_AT_FIRST), min_length=1, max_length=len(STRATEGIES))
-    protocol: Literal["tovar", "tovar-online", "phung", "sizey"] = "tovar-online"
+    protocol: Literal[*PROTOCOLS] = "tovar-online"  # type: ignore[valid-type]
     by: Literal["category", "label", "executable", "user", "workflow", "none"] = "category"
     resource: Literal["memory", "cores", "disk"] = "memory"
     machine: _Text = ""
