@@ -7,6 +7,7 @@ lazily.
 
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,11 @@ from typing import Any
 __all__ = ["Deferred", "exports"]
 
 
+@dataclass(frozen=True, slots=True)
 class Deferred:
     """A function that is imported when it is called, by its path: ``tonnage.pack.glume:glume``."""
 
-    __slots__ = ("path",)
-
-    def __init__(self, path: str) -> None:
-        self.path = path
+    path: str
 
     def load(self) -> Any:  # noqa: ANN401 (only the registry knows what a path stands for)
         """Import the function."""
