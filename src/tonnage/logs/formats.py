@@ -1,8 +1,7 @@
 """Every log format by its name: recognising a log and reading it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tonnage.errors import InputError
 from tonnage.lazy import Deferred
@@ -13,8 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["READERS", "Format", "check_format", "reader_of", "recognise"]
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(NamedTuple):
     """How a log format is recognised and read: by the functions `recognises` and `read` of its module."""
 
     description: str

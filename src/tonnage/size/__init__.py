@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from tonnage.size.queues import QueueChoice, compare_queues
     from tonnage.size.records import Records, collect
     from tonnage.size.replays import Result, replay
+    from tonnage.size.settings import Settings
     from tonnage.size.sizers import Sizer, WholeMachineFirst
     from tonnage.size.sizing import Sized, size
-    from tonnage.size.strategies import STRATEGIES, WITH_OBJECTIVE, Objective, Settings, sizer
+    from tonnage.size.strategies import STRATEGIES, WITH_OBJECTIVE, Objective, sizer
 else:
     __getattr__ = exports(__name__)
 

@@ -12,7 +12,8 @@ from tonnage.jobs import GIVEN, Decision, Resource
 from tonnage.size.histograms import Histogram
 from tonnage.size.ladders import Ladder, cost, of_rungs
 from tonnage.size.practical import LEAST_BYTES, coarse, few, rounded_up
-from tonnage.size.strategies import Objective, Settings
+from tonnage.size.settings import Settings
+from tonnage.size.strategies import Objective
 
 __all__ = [
     "Plan",

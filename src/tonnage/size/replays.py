@@ -17,8 +17,9 @@ from tonnage.size.ladders import Ladder, grown, positive
 from tonnage.size.plans import Plan, learns_rungs, practical, settings_for
 from tonnage.size.protocols import Protocol
 from tonnage.size.records import Records
+from tonnage.size.settings import Settings
 from tonnage.size.sizers import Same, Sizer, WholeMachineFirst
-from tonnage.size.strategies import Settings, sizer
+from tonnage.size.strategies import sizer
 
 __all__ = ["Result", "as_sizey_measures", "replay"]
 

@@ -1,7 +1,6 @@
 """Every strategy by the name that it has on the command line."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -12,9 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tonnage.size.models import Model
+    from tonnage.size.settings import Settings
     from tonnage.size.sizers import Sizer, Strategy
 
-__all__ = ["FROM_PEAKS", "OFFLINE", "STRATEGIES", "WITH_OBJECTIVE", "Objective", "Settings", "sizer"]
+__all__ = ["FROM_PEAKS", "OFFLINE", "STRATEGIES", "WITH_OBJECTIVE", "Objective", "sizer"]
 
 _MARGIN = 0.05
 _ATTEMPT = 0.1
@@ -22,59 +22,8 @@ _ATTEMPT = 0.1
 Objective: TypeAlias = Literal["waste", "throughput"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """What a sizer is to keep to, in the resource's own unit."""
-
-    capacity: float
-    """All there is of the resource on the largest machine."""
-    objective: Objective = "waste"
-    largest: float | None = None
-    """What a job gets that exceeds its first allocation; by default the largest peak so far."""
-    declared: float | None = None
-    """What the user says a job needs."""
-    share: float = 0.95
-    """The part of the jobs that `percentile` covers."""
-    buckets: int = 2
-    aligned: bool = False
-    """Whether each bucket is a rung, even one that ends like the next: where all resources climb together."""
-    width: float = 0.0
-    """How wide a bucket of the histogram is; with 0 it holds one peak."""
-    least: float = 0.0
-    """What `auto` and `regression` give at least: below it nothing is saved that is worth a retry."""
-    half_life: float | None = None
-    """After how many jobs a job counts half as much."""
-    growth: float = 2.0
-    """How many times more each attempt gets beyond the largest peak."""
-    steps: float = 3
-    """In how many such steps at most a job gets everything: where they are too many, each is larger."""
-    attempt_cost: float | None = None
-    """What an attempt is reckoned to cost beside its amount, as a part of the largest peak; None: as is usual."""
-    refit: float = 0.05
-    """By which part the jobs must have become more before a strategy looks at its histogram again."""
-    patience: float = 1 / 64
-    """By which part they must be more before even a new largest peak is looked at: where peaks rise and rise."""
-    unit: float = 0.0
-    """What amounts are a multiple of; with 0 they are any."""
-    parts: int | None = None
-    """To one of how many sizes between powers of two amounts are rounded up; None: to none."""
-    few: bool = False
-    """Whether there are only a few rungs, well apart."""
-
-    def __post_init__(self) -> None:
-        from tonnage.size.histograms import ABSURD, check_half_life
-
-        if not 0 < self.capacity < ABSURD:
-            raise InputError(f"a machine cannot have {self.capacity:g} of a resource")
-        check_half_life(self.half_life)
-        if not self.growth > 1:
-            raise InputError(f"a retry must get more: the growth cannot be {self.growth:g}")
-        if not 0 <= self.width < ABSURD:
-            raise InputError(f"a bucket cannot be {self.width:g} wide")
-
-
 def _from_histogram(strategy: "Strategy") -> "Callable[[Settings], Sizer]":
-    def make(settings: Settings) -> "Sizer":
+    def make(settings: "Settings") -> "Sizer":
         from tonnage.size.sizers import FromHistogram
 
         return FromHistogram(
@@ -92,7 +41,7 @@ def _from_histogram(strategy: "Strategy") -> "Callable[[Settings], Sizer]":
     return make
 
 
-def _mixture(settings: Settings, models: "Sequence[Model]") -> "Sizer":
+def _mixture(settings: "Settings", models: "Sequence[Model]") -> "Sizer":
     from tonnage.size.mixture import Mixture
 
     return Mixture(
@@ -108,19 +57,19 @@ def _mixture(settings: Settings, models: "Sequence[Model]") -> "Sizer":
     )
 
 
-def _auto(settings: Settings) -> "Sizer":
+def _auto(settings: "Settings") -> "Sizer":
     from tonnage.size.models import MODELS
 
     return _mixture(settings, MODELS)
 
 
-def _regression(settings: Settings) -> "Sizer":
+def _regression(settings: "Settings") -> "Sizer":
     from tonnage.size.models import linear
 
     return _mixture(settings, (linear,))
 
 
-def _k_means(settings: Settings) -> "Sizer":
+def _k_means(settings: "Settings") -> "Sizer":
     from tonnage.size.buckets import KMeans
 
     if settings.half_life is not None:
@@ -135,14 +84,14 @@ def _k_means(settings: Settings) -> "Sizer":
     )
 
 
-def _same(strategy: str, settings: Settings, *amounts: float) -> "Sizer":
+def _same(strategy: str, settings: "Settings", *amounts: float) -> "Sizer":
     """Return a sizer that gives every job the ladder of a strategy that looks at no job."""
     from tonnage.size.sizers import Same
 
     return Same(Deferred(f"tonnage.size.fixed:{strategy}")(*amounts, settings.capacity))
 
 
-def _declared(settings: Settings) -> "Sizer":
+def _declared(settings: "Settings") -> "Sizer":
     if settings.declared is None:
         raise InputError(
             "what jobs need is not declared", hint="the strategy declared needs amounts: --declare memory=4GB"
@@ -189,7 +138,7 @@ FROM_PEAKS = tuple(name for name in STRATEGIES if name not in ("declared", "dens
 """Those that need only what jobs used: not what they declare, nor which of them are alike."""
 
 
-def sizer(strategy: str, settings: Settings) -> "Sizer":
+def sizer(strategy: str, settings: "Settings") -> "Sizer":
     """Return a new sizer of a strategy that is known by its name."""
     try:
         make = STRATEGIES[strategy]

@@ -1,9 +1,8 @@
 """Every workflow format by its name: recognising a file, reading it, writing it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tonnage.errors import InputError
 from tonnage.lazy import Deferred
@@ -17,8 +16,7 @@ __all__ = ["READERS", "STANDARD_INPUT", "WRITERS", "format_of", "read", "recogni
 STANDARD_INPUT = Path("/dev/stdin")
 
 
-@dataclass(frozen=True, slots=True)
-class Reader:
+class Reader(NamedTuple):
     """How a format is recognised and read: by the functions `recognises` and `read` of its module."""
 
     endings: tuple[str, ...]
@@ -35,8 +33,7 @@ class Reader:
         return Deferred(f"{self.module}:read")
 
 
-@dataclass(frozen=True, slots=True)
-class Writer:
+class Writer(NamedTuple):
     """How a format is written: by the function `render` of its module."""
 
     endings: tuple[str, ...]

@@ -3,16 +3,18 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tonnage.jobs import Decision, Resource
-from tonnage.lazy import Deferred
-from tonnage.size.export.sizes import Sizes
+from tonnage.lazy import Deferred, exports
 
 if TYPE_CHECKING:
+    from tonnage.jobs import Decision, Resource
+    from tonnage.size.export.sizes import Sizes
     from tonnage.size.sizing import Sized
+else:
+    __getattr__ = exports(__name__)
 
 __all__ = ["EXPORTERS", "Sizes", "exported"]
 
-EXPORTERS: dict[str, Callable[[Sequence[Sizes]], str]] = {
+EXPORTERS: "dict[str, Callable[[Sequence[Sizes]], str]]" = {
     "snakemake": Deferred("tonnage.size.export.snakemake:export"),
     "nextflow": Deferred("tonnage.size.export.nextflow:export"),
     "dagman": Deferred("tonnage.size.export.dagman:export"),
@@ -24,6 +26,8 @@ EXPORTERS: dict[str, Callable[[Sequence[Sizes]], str]] = {
 
 def exported(format: str, found: "Sequence[Sized]") -> str:
     """Return the text of a file with what was found for each category."""
+    from tonnage.size.export.sizes import Sizes
+
     decisions: dict[str, dict[Resource, Decision]] = {}
     for one in found:
         decisions.setdefault(one.category, {})[one.decision.resource] = one.decision
