@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -80,13 +79,19 @@ class _Category(NamedTuple):
     """By the names of resources, gpus among them."""
 
     @property
+    def median_seconds(self) -> float | None:
+        from statistics import median
+
+        return median(self.seconds) if self.seconds else None
+
+    @property
     def total_seconds(self) -> float | None:
         return sum(self.seconds) if len(self.seconds) == self.tasks else None
 
     def as_json(self) -> dict[str, object]:
         return {
             "tasks": self.tasks,
-            "median_seconds": median(self.seconds) if self.seconds else None,
+            "median_seconds": self.median_seconds,
             "total_seconds": self.total_seconds,
             "largest_memory": max(self.memory, default=None),
             "requests": {
@@ -239,10 +244,9 @@ def _category_rows(
     described: dict[str, _Category], timed: bool, measured: bool, room: int
 ) -> Iterator[tuple[str, ...]]:
     for name, category in list(described.items())[:_MOST_CATEGORIES]:
-        total = category.total_seconds
         times = [
-            format_seconds(median(category.seconds)) if category.seconds else "unknown",
-            "unknown" if total is None else format_seconds(total),
+            "unknown" if seconds is None else format_seconds(seconds)
+            for seconds in (category.median_seconds, category.total_seconds)
         ]
         memory = format_bytes(max(category.memory)) if category.memory else "unknown"
         yield (
