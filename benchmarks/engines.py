@@ -19,10 +19,10 @@ from time import process_time
 
 import numpy as np
 
-from tonnage.jobs import Amounts, Outcome, Resource
+from tonnage.jobs import SHARED, Amounts, Outcome, Resource
 from tonnage.run.engine import Engine
 from tonnage.run.events import Ended
-from tonnage.run.machines import SHARED, Machine, Room
+from tonnage.run.machines import Machine, Room
 from tonnage.size import Plan
 from tonnage.size.learning import Learner
 from tonnage.units import format_bytes

@@ -15,7 +15,7 @@ PACKAGE = Path(tonnage.__file__).parent
 # Each floor may use the floors before it; rooms on one floor do not know each other.
 FLOORS = [
     {"units", "errors"},
-    {"whole", "kernels", "children"},
+    {"whole", "kernels", "children", "lazy"},
     {"files"},
     {"jobs", "watch"},
     {"accounting"},

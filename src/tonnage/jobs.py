@@ -21,7 +21,20 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["AMOUNTS", "HOURS", "NOTHING_KNOWN", "Amounts", "Attempt", "Decision", "History", "Outcome", "Resource"]
+__all__ = [
+    "AMOUNTS",
+    "EXHAUSTIBLE",
+    "GIVEN",
+    "HOURS",
+    "NOTHING_KNOWN",
+    "SHARED",
+    "Amounts",
+    "Attempt",
+    "Decision",
+    "History",
+    "Outcome",
+    "Resource",
+]
 
 
 class Resource(StrEnum):
@@ -55,6 +68,13 @@ class Resource(StrEnum):
             return format_bytes(amount, binary=binary)
         return format_seconds(amount) if self.unit == "seconds" else format_cores(amount)
 
+
+GIVEN = (Resource.CORES, Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
+"""What a job can ask for and be given."""
+SHARED = (Resource.CORES, Resource.MEMORY, Resource.DISK)
+"""What jobs that run on a machine at the same time share."""
+EXHAUSTIBLE = (Resource.MEMORY, Resource.DISK)
+"""What a job can run out of before its time is over: it is retried with more."""
 
 HOURS = {"bytes": (1e9 * 3600, "GB*h"), "cores": (3600.0, "core*h")}
 """What an amount times a run time is printed in, by the unit of the amount: how many of ours, and its name."""
@@ -109,12 +129,10 @@ class Amounts:
 NOTHING_KNOWN = Amounts()
 
 
-_ASKED = (Resource.CORES, Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
-
 AMOUNTS: dict[str, tuple[Literal["used", "requested", "allocated"], Resource]] = {
     **{str(resource): ("used", resource) for resource in Resource},
-    **{f"requested_{resource}": ("requested", resource) for resource in _ASKED},
-    **{f"allocated_{resource}": ("allocated", resource) for resource in _ASKED},
+    **{f"requested_{resource}": ("requested", resource) for resource in GIVEN},
+    **{f"allocated_{resource}": ("allocated", resource) for resource in GIVEN},
 }
 """Every amount of an attempt by the name that it has in tables, conditions and database columns."""
 

@@ -12,7 +12,7 @@ from archive.attempts import attempts
 from archive.conftest import Store
 from tonnage.accounting import Account
 from tonnage.archive import EVERYTHING, Archive, Search, find, forget, histories, peaks_by_task, reading, stats
-from tonnage.archive.stats import Waste
+from tonnage.archive.statistics import Waste
 from tonnage.jobs import Amounts, Attempt, Outcome, Resource
 
 

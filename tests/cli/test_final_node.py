@@ -7,7 +7,7 @@ import pytest
 
 from command_line import Call, CommandLine
 from run.helping import Place
-from tonnage.cli.rank import METHOD_NAMES
+from tonnage.rank.methods import METHODS
 
 ONLY_FINAL = "FINAL last {\n  executable = /bin/sh\n  arguments = \"-c 'echo hi > last.txt'\"\n}\n"
 POOL = ("--on", "htcondor", "--machine", "cores=2,memory=2GB,disk=2GB")
@@ -19,7 +19,7 @@ def call(slurm_programs: Path, command_line: CommandLine) -> Call:
     return partial(command_line, status=None)
 
 
-@pytest.mark.parametrize("method", METHOD_NAMES)
+@pytest.mark.parametrize("method", METHODS)
 def test_rank_says_that_there_is_nothing_to_rank(method: str, call: Call) -> None:
     said = call("rank", "only.dag", "--method", method, "--explain")
     assert said.status == 0, said

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from command_line import Call, CommandLine
-from tonnage.cli.rank import METHOD_NAMES
 from tonnage.rank import METHODS
 from tonnage.workflow import read, write
 from tonnage.workflow.families import FAMILIES
@@ -25,10 +24,6 @@ def run(command_line: CommandLine, tmp_path: Path) -> Call:
         (tmp_path / f"{name}.sub").write_text("executable = /bin/true\nqueue\n")
     write(FAMILIES["airsn"].generate(83), tmp_path / "airsn.json")
     return partial(command_line, "rank")
-
-
-def test_the_names_of_the_methods_are_those_of_the_room() -> None:
-    assert tuple(METHODS) == METHOD_NAMES
 
 
 def test_json_has_the_order_the_priorities_and_the_certificate(run: Call) -> None:

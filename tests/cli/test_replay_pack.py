@@ -12,7 +12,7 @@ import pytest
 from command_line import Call, CommandLine
 from deadlines import HANGS
 from pack.swf_logs import busy_log
-from tonnage.cli.pack import PACKER_NAMES
+from tonnage.pack.packers import PACKERS
 from tonnage.workflow import write
 from tonnage.workflow.families import FAMILIES
 
@@ -39,12 +39,12 @@ def test_all_strategies_on_two_workflows_under_two_caps(run: Call) -> None:
     rows = facts["results"]
     found = {(one["workflow"], one["strategy"], one["cap"]) for one in rows}
     workflows = ("cybershake", "epigenomics")
-    assert found == {(name, strategy, cap) for name in workflows for strategy in PACKER_NAMES for cap in (2, 16)}
+    assert found == {(name, strategy, cap) for name in workflows for strategy in PACKERS for cap in (2, 16)}
     assert {one["submissions"] for one in rows} == {7}
     assert all(one["improvement"] == 0 for one in rows if one["strategy"] == "zhang")
     assert all(one["mean_makespan_seconds"] > 0 and one["node_hours_idle"] >= 0 for one in rows)
     pairs = {(one["strategy"], one["rival"], one["cap"]) for one in facts["table"]}
-    assert len(pairs) == len(facts["table"]) == 2 * len(PACKER_NAMES) * (len(PACKER_NAMES) - 1)
+    assert len(pairs) == len(facts["table"]) == 2 * len(PACKERS) * (len(PACKERS) - 1)
     for one in facts["table"]:
         assert one["wins"] <= one["wins_any"]
         assert one["losses"] <= one["losses_any"]

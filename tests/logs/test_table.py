@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from archive.attempts import attempts
 from growth import grows_linearly
-from tonnage.archive.export import csv_lines
+from tonnage.archive.exporting import csv_lines
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts, Attempt, Outcome, Resource
 from tonnage.logs import table

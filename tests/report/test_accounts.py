@@ -11,14 +11,13 @@ from hypothesis import given
 
 from report.jobs import attempts
 from report.journals import GB, Try, many, write_run
-from tonnage.jobs import NOTHING_KNOWN, Attempt, Outcome, Resource
+from tonnage.jobs import NOTHING_KNOWN, SHARED, Attempt, Outcome, Resource
 from tonnage.report.accounts import accounts_of, covered
 from tonnage.report.columns import columns_of, outcomes_of
 from tonnage.report.material import Gathering, wasted_of
 from tonnage.report.subject import gather_run
 from tonnage.run.folders import RunFolder
 from tonnage.run.journal import Reader
-from tonnage.run.machines import SHARED
 from tonnage.run.state import machine_of
 from tonnage.run.summary import summarise
 

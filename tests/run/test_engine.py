@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import graphs
-from tonnage.jobs import NOTHING_KNOWN, Amounts, Outcome, Resource
+from tonnage.jobs import NOTHING_KNOWN, SHARED, Amounts, Outcome, Resource
 from tonnage.run.engine import Engine
 from tonnage.run.events import Carried, Ended, Rules, Settled, Start, State
-from tonnage.run.machines import SHARED, Machine, Need, Room
+from tonnage.run.machines import Machine, Need, Room
 from tonnage.run.queue import places_of
 from tonnage.size import Plan
 from tonnage.size.learning import Learner

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import graphs
-from tonnage.jobs import Amounts, Outcome, Resource
+from tonnage.jobs import SHARED, Amounts, Outcome, Resource
 from tonnage.run.engine import Engine
 from tonnage.run.events import Ended, Start, State
-from tonnage.run.machines import SHARED, Machine, QueueRoom, Room
+from tonnage.run.machines import Machine, QueueRoom, Room
 from tonnage.size import Plan
 from tonnage.size.learning import Learner
 from tonnage.workflow import Graph, Task, Workflow

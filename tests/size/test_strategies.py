@@ -11,7 +11,6 @@ from histories import Job, fed, jobs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.cli.strategies import STRATEGY_NAMES
 from tonnage.errors import InputError
 from tonnage.size import STRATEGIES, DoesNotFitError, Ladder, Settings, WholeMachineFirst, cost, sizer
 from tonnage.size.histograms import Histogram
@@ -35,11 +34,6 @@ def is_a_ladder(ladder: Ladder, capacity: float = CAPACITY) -> bool:
     """Strictly increasing, positive amounts up to all there is."""
     numbers = all(isinstance(rung, float) and 0 < rung < INF for rung in ladder)
     return numbers and ladder[-1] == capacity and all(low < high for low, high in pairwise(ladder))
-
-
-def test_the_command_line_knows_every_strategy_by_its_name() -> None:
-    assert sorted(STRATEGY_NAMES) == sorted(STRATEGIES)
-    assert len(set(STRATEGY_NAMES)) == len(STRATEGY_NAMES)
 
 
 def test_an_unknown_strategy_is_refused() -> None:

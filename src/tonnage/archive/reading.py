@@ -25,6 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.sql.util import ClauseAdapter
 
 from tonnage.archive import schema
+from tonnage.archive.choices import GROUPS
 from tonnage.archive.engine import connect
 from tonnage.archive.rows import attempt_values
 from tonnage.archive.schema import attempts, runs, sources, tasks
@@ -35,7 +36,6 @@ from tonnage.jobs import AMOUNTS, Attempt, History, Outcome, Resource
 
 __all__ = [
     "FINISHED",
-    "GROUPS",
     "SORTABLE",
     "columns_by_group",
     "count_up_to",
@@ -44,6 +44,7 @@ __all__ = [
     "newest",
     "peaks_by_task",
     "run_fraction",
+    "sortable",
 ]
 
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -55,7 +56,6 @@ _LARGE_BATCH = 50_000
 _FIRST = 5_000  # attempts that are looked at before all of a category are sorted
 _WALKED = ("ended", "disk", "wall_time")
 """Columns in whose order an index has all attempts; by memory, another one has those of each category."""
-GROUPS = ("category", "label", "user", "workflow", "executable", "source")
 _NOT_SORTABLE = ("id", "identity", "source", "run", "task", "raw")
 SORTABLE = [column.name for column in attempts.columns if column.name not in _NOT_SORTABLE]
 
@@ -141,14 +141,15 @@ class _Place:
 
 
 def _place(connection: Connection, identity: bytes, sort: str | None) -> _Place:
-    value = literal(None) if sort is None else _sortable(sort)
+    value = literal(None) if sort is None else sortable(sort)
     row = connection.execute(select(value, attempts.c.id).where(attempts.c.identity == identity)).first()
     if row is None:
         raise InputError(f"there is no attempt {identity.hex()} to go on after", hint="begin with the first page")
     return _Place(row[0], row[1])
 
 
-def _sortable(name: str) -> ColumnElement[Any]:
+def sortable(name: str) -> ColumnElement[Any]:
+    """Return a column that attempts can be sorted by; raises InputError where it is none."""
     if name not in SORTABLE:
         raise InputError(f'"{name}" is not a column to sort by', hint=f"one of {', '.join(SORTABLE)}")
     return attempts.c[name]
@@ -206,7 +207,7 @@ def _parts(sort: str | None, reverse: bool, after: _Place | None, *, late: bool)
         ordered: ColumnElement[int] = number + 0 if late else number
         yield _Part(behind, [ordered.desc() if reverse else ordered])
         return
-    column = _sortable(sort)
+    column = sortable(sort)
     falling = (column.type.python_type is not str) != reverse
     if after is None or after.value is not None:
         known: list[ColumnElement[bool]] = [column.is_not(None)]

@@ -12,7 +12,7 @@ from enum import StrEnum
 from math import isfinite
 from typing import Any, NoReturn
 
-from tonnage.archive.export import record
+from tonnage.archive.exporting import record
 from tonnage.errors import InputError
 from tonnage.jobs import AMOUNTS, Amounts, Attempt, Outcome, Resource
 

@@ -1,8 +1,16 @@
 """The batch queue: a simulated cluster that replays logs, and snapshots of a queue that answer "what if"."""
 
-from tonnage.batch.cluster import POLICIES, Cluster, Event, Present, RefusedError
-from tonnage.batch.replay import replay
-from tonnage.batch.snapshot import Snapshot
-from tonnage.batch.workload import REQUESTS, Workload
+from typing import TYPE_CHECKING
+
+from tonnage.lazy import exports
+
+if TYPE_CHECKING:
+    from tonnage.batch.choices import POLICIES, REQUESTS
+    from tonnage.batch.cluster import Cluster, Event, Present, RefusedError
+    from tonnage.batch.replays import replay
+    from tonnage.batch.snapshot import Snapshot
+    from tonnage.batch.workload import Workload
+else:
+    __getattr__ = exports(__name__)
 
 __all__ = ["POLICIES", "REQUESTS", "Cluster", "Event", "Present", "RefusedError", "Snapshot", "Workload", "replay"]

@@ -19,14 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonnage.batch import plan
+from tonnage.batch.choices import POLICIES
 from tonnage.batch.snapshot import Snapshot
 from tonnage.batch.workload import Workload
 from tonnage.errors import InputError, TonnageError
 from tonnage.kernels import fast
 
-__all__ = ["POLICIES", "Cluster", "Event", "Present", "RefusedError"]
-
-POLICIES = ("conservative", "easy")
+__all__ = ["Cluster", "Event", "Present", "RefusedError"]
 
 _EFFORT = 20
 """A job takes about as long as so many tasks of other kernels."""

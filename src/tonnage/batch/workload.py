@@ -18,18 +18,16 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from tonnage.batch.choices import REQUESTS
 from tonnage.errors import InputError
 from tonnage.logs.log import Log, UnusableError
 from tonnage.logs.swf import header, numbers, refuse_what_never_ran, rows
 from tonnage.logs.zones import zone
 from tonnage.units import format_seconds, parse_seconds
 
-__all__ = ["REQUESTS", "Workload"]
+__all__ = ["Workload"]
 
 IntArray: TypeAlias = NDArray[np.int64]
-
-REQUESTS = ("accurate", "real")
-"""What jobs ask for: as long as they run, or what the log says."""
 
 _COLUMNS = ("submit", "run", "processors", "requested processors", "requested time", "status", "user")
 _SIZES = ("MaxProcs", "MaxNodes")  # the first that is there: jobs are counted in processors

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from click.core import ParameterSource
 
+from tonnage.batch.choices import SCHEDULERS
 from tonnage.cli.options import gathered, printable, with_options
 from tonnage.errors import InputError
+from tonnage.pack.packers import PACKERS
 from tonnage.written import pairs
 
 if TYPE_CHECKING:
     from tonnage.batch.slurm import Slurm
     from tonnage.run.options import ClusterOptions, PoolOptions
 
-__all__ = ["PACKER_NAMES", "ClusterChoice", "cluster_options", "refuse_options", "slurm_of", "slurm_options"]
+__all__ = ["ClusterChoice", "cluster_options", "refuse_options", "slurm_of", "slurm_options"]
 
-PACKER_NAMES = ("per-task", "one-job", "level-by-level", "zhang", "zhang-printed", "zhang-improved", "glume", "auto")
-"""The names of PACKERS, which is heavy to import."""
 _SLURM, _HTCONDOR = ("slurm",), ("htcondor",)
 _MEANT_FOR = {
     **dict.fromkeys(("pack", "partition", "account", "qos", "sbatch_option"), _SLURM),
@@ -51,7 +51,7 @@ class ClusterChoice(NamedTuple):
     def _refuse_others(self) -> None:
         """Raise InputError where an option means nothing in the place that was chosen."""
         for name in self._fields[1:]:
-            places = _MEANT_FOR.get(name, ("slurm", "htcondor"))
+            places = _MEANT_FOR.get(name, tuple(SCHEDULERS))
             if getattr(self, name) not in (None, ()) and self.on not in places:
                 meant = "clusters" if len(places) > 1 else {"slurm": "Slurm", "htcondor": "HTCondor"}[places[0]]
                 raise InputError(
@@ -139,14 +139,14 @@ def cluster_options(command: Any) -> Any:  # noqa: ANN401
         ClusterChoice,
         click.option(
             "--on",
-            type=click.Choice(["local", "slurm", "htcondor"]),
+            type=click.Choice(["local", *SCHEDULERS]),
             default="local",
             show_default=True,
             help="Where tasks run: on this machine, or on the Slurm cluster or HTCondor pool that it belongs to.",
         ),
         click.option(
             "--pack",
-            type=click.Choice(PACKER_NAMES),
+            type=click.Choice(PACKERS),
             metavar="NAME",
             help="Which tasks share a batch job: a strategy of tonnage pack.  [default: per-task]",
         ),

@@ -23,7 +23,6 @@ __all__ = ["discover"]
 
 _SHOWN = 40
 _STEPS = 20
-_FEATURES = (Resource.CORES, Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
 
 
 @click.command()
@@ -114,10 +113,12 @@ def _radii(eps: float | None, eps_range: str | None) -> list[float] | None:
 
 
 def _weights(text: str) -> dict[Resource, float]:
+    from tonnage.size.discover import FEATURES
+
     found = {}
     for name, value in pairs(text.split(","), "--weights").items():
-        if name not in _FEATURES:
-            raise InputError(f'--weights: "{name}" does not count', hint=f"one of {', '.join(_FEATURES)}")
+        if name not in FEATURES:
+            raise InputError(f'--weights: "{name}" does not count', hint=f"one of {', '.join(FEATURES)}")
         try:
             found[Resource(name)] = float(value)
         except ValueError:

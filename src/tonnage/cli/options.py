@@ -40,10 +40,11 @@ def gathered(command: Any, name: str, kind: Any, *options: Any) -> Any:  # noqa:
 
 def workflow_arguments(command: Any) -> Any:  # noqa: ANN401 (click's decorators take and give any callable)
     """Add the argument WORKFLOW and the option --from."""
+    from tonnage.workflow.formats import READERS
+
     path = click.argument("path", metavar="WORKFLOW", type=click.Path(path_type=Path, readable=False))
-    names = ["dagman", "dax", "pegasus", "wfformat", "makeflow", "makeflow-json", "text"]
     source = click.option(
-        "--from", "source_format", type=click.Choice(names), help="The format of WORKFLOW.  [default: recognised]"
+        "--from", "source_format", type=click.Choice(READERS), help="The format of WORKFLOW.  [default: recognised]"
     )
     return path(source(command))
 

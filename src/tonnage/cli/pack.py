@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from tonnage.batch.choices import POLICIES, REQUESTS
 from tonnage.cli.archive.options import archive_option
-from tonnage.cli.clusters import PACKER_NAMES, refuse_options, slurm_of, slurm_options
+from tonnage.cli.clusters import refuse_options, slurm_of, slurm_options
 from tonnage.cli.options import gathered, json_option, print_json, printable, read_workflow, workflow_arguments
 from tonnage.cli.tables import counted, print_table
 from tonnage.errors import InputError
+from tonnage.pack.packers import ORDERS, PACKERS
 from tonnage.units import format_seconds
 from tonnage.written import amounts
 
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from tonnage.pack.trial import Queue, Trial
 
 __all__ = [
-    "PACKER_NAMES",
     "QueueOptions",
     "compare",
     "log_facts",
@@ -104,14 +105,14 @@ def queue_options(command: Any) -> Any:  # noqa: ANN401 (click's decorators take
         click.option("--nodes", type=click.IntRange(1, 10_000_000), help="Size of the machine.  [default: the log's]"),
         click.option(
             "--requests",
-            type=click.Choice(["accurate", "real"]),
+            type=click.Choice(REQUESTS),
             default="accurate",
             show_default=True,
             help="What the log's jobs ask for: as long as they run, or what the log says.",
         ),
         click.option(
             "--policy",
-            type=click.Choice(["conservative", "easy"]),
+            type=click.Choice(POLICIES),
             default="conservative",
             show_default=True,
             help="How the queue backfills.",
@@ -128,7 +129,7 @@ def queue_options(command: Any) -> Any:  # noqa: ANN401 (click's decorators take
         ),
         click.option(
             "--order",
-            type=click.Choice(["longest", "shortest", "rank"]),
+            type=click.Choice(ORDERS),
             default="longest",
             show_default=True,
             help="Which task of a batch job goes first.",
@@ -165,7 +166,7 @@ def queue_options(command: Any) -> Any:  # noqa: ANN401 (click's decorators take
 @click.option("--at", metavar="TIME", help="When: 5d after the log's first job, or a date.  [default: its middle]")
 @click.option(
     "--strategy",
-    type=click.Choice([*PACKER_NAMES, "all"]),
+    type=click.Choice([*PACKERS, "all"]),
     default="glume",
     show_default=True,
     metavar="NAME",
@@ -227,7 +228,7 @@ def pack(
     work = work_of(path, source_format, queue)
     workload = queue.workload()
     moment = workload.moment(at)
-    names = PACKER_NAMES if strategy == "all" else (strategy,)
+    names = tuple(PACKERS) if strategy == "all" else (strategy,)
     experiment = queue.experiment((moment,), names, () if max_submitted is None else (max_submitted,))
     met, trials = try_out(work, workload, experiment)
     if as_json:

@@ -4,10 +4,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli.clusters import PACKER_NAMES, refuse_options
+from tonnage.cli.clusters import refuse_options
 from tonnage.cli.options import print_json, printable
 from tonnage.cli.pack import QueueOptions, compare, print_trial, trial_facts
 from tonnage.cli.tables import counted
+from tonnage.pack.packers import PACKERS
 from tonnage.units import format_seconds
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def pack_live(
     from tonnage.run.setup import path_of
 
     refuse_options(_OF_LOGS, "logs")
-    names = PACKER_NAMES if strategy == "all" else (strategy,)
+    names = tuple(PACKERS) if strategy == "all" else (strategy,)
     home, most = path_of(workflow).parent, queue.max_running
     world = ClusterWorld(slurm, home, pack=names[0], max_running=most, max_submitted=max_submitted)
     for note in world.notes:

@@ -10,6 +10,7 @@ import click
 from tonnage.cli.options import json_option, print_json, printable, read_workflow, workflow_arguments
 from tonnage.cli.tables import counted, print_table
 from tonnage.errors import InputError
+from tonnage.rank.methods import METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,10 +21,8 @@ if TYPE_CHECKING:
     from tonnage.rank.sidney import Blocks
     from tonnage.workflow import Workflow
 
-__all__ = ["METHOD_NAMES", "rank"]
+__all__ = ["rank"]
 
-METHOD_NAMES = ("prio", "fifo", "critical-path", "descendants", "gain", "sidney", "best")
-"""The names of METHODS, which is heavy to import."""
 _STDOUT = Path("/dev/stdout")
 _SHOWN = 20
 _EXPLAINED = 40
@@ -33,7 +32,7 @@ _EXPLAINED = 40
 @workflow_arguments
 @click.option(
     "--method",
-    type=click.Choice(METHOD_NAMES),
+    type=click.Choice(METHODS),
     default="prio",
     show_default=True,
     metavar="NAME",

@@ -7,8 +7,8 @@ import click
 
 from tonnage.cli.options import json_option, print_json, printable
 from tonnage.cli.sources import Reading, source_options
-from tonnage.cli.strategies import STRATEGY_NAMES
 from tonnage.errors import InputError
+from tonnage.size.strategies import FROM_PEAKS
 from tonnage.units import format_bytes
 from tonnage.written import amounts
 
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from tonnage.run.folders import RunFolder
 
 __all__ = ["report"]
-
-# What a declared amount is, or which jobs are alike, nobody has said here.
-_STRATEGIES = tuple(name for name in STRATEGY_NAMES if name not in ("declared", "density"))
 
 
 @click.command()
@@ -39,7 +36,7 @@ _STRATEGIES = tuple(name for name in STRATEGY_NAMES if name not in ("declared", 
 @source_options
 @click.option(
     "--strategy",
-    type=click.Choice(_STRATEGIES),
+    type=click.Choice(FROM_PEAKS),
     default="auto",
     show_default=True,
     metavar="NAME",

@@ -9,10 +9,10 @@ import click
 from tonnage.cli.archive.options import archive_option
 from tonnage.cli.clusters import ClusterChoice, cluster_options
 from tonnage.cli.options import json_option, print_json, printable, read_workflow, workflow_arguments
-from tonnage.cli.rank import METHOD_NAMES
-from tonnage.cli.strategies import STRATEGY_NAMES
 from tonnage.cli.tables import counted, print_table
 from tonnage.jobs import HOURS
+from tonnage.rank.methods import METHODS
+from tonnage.size.strategies import STRATEGIES
 from tonnage.units import format_seconds
 from tonnage.whole import private_opener
 from tonnage.written import amounts, pairs
@@ -37,7 +37,7 @@ _GROUPS = 3  # of tasks of one category that are tried with the same
 @click.option(
     "--size",
     "strategy",
-    type=click.Choice(STRATEGY_NAMES),
+    type=click.Choice(STRATEGIES),
     default="auto",
     show_default=True,
     metavar="NAME",
@@ -46,7 +46,7 @@ _GROUPS = 3  # of tasks of one category that are tried with the same
 @click.option(
     "--rank",
     "method",
-    type=click.Choice(METHOD_NAMES),
+    type=click.Choice(METHODS),
     default="prio",
     show_default=True,
     metavar="NAME",

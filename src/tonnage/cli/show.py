@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from tonnage.cli import tables
 from tonnage.cli.options import json_option, print_json, printable, read_workflow, workflow_arguments
+from tonnage.cli.tables import counted
 from tonnage.errors import InputError
 from tonnage.units import format_bytes, format_seconds
 
@@ -79,13 +79,19 @@ class _Category(NamedTuple):
     """By the names of resources, gpus among them."""
 
     @property
+    def median_seconds(self) -> float | None:
+        from statistics import median
+
+        return median(self.seconds) if self.seconds else None
+
+    @property
     def total_seconds(self) -> float | None:
         return sum(self.seconds) if len(self.seconds) == self.tasks else None
 
     def as_json(self) -> dict[str, object]:
         return {
             "tasks": self.tasks,
-            "median_seconds": median(self.seconds) if self.seconds else None,
+            "median_seconds": self.median_seconds,
             "total_seconds": self.total_seconds,
             "largest_memory": max(self.memory, default=None),
             "requests": {
@@ -182,7 +188,10 @@ def _summary(workflow: "Workflow") -> Iterator[tuple[str, str]]:
     if critical is None or workflow.total_seconds is None:
         yield "critical path", _unknown(workflow)
     else:
-        yield "critical path", f"{format_seconds(critical.seconds)} through {_counted(len(critical.tasks), 'task')}"
+        yield (
+            "critical path",
+            f"{format_seconds(critical.seconds)} through {counted(len(critical.tasks), 'task')}",
+        )
         yield "total run time", format_seconds(workflow.total_seconds)
         if critical.seconds > 0:
             busy = workflow.total_seconds / critical.seconds
@@ -195,13 +204,7 @@ def _unknown(workflow: "Workflow") -> str:
     without = [task.name for task in workflow.tasks if task.expected.wall_time is None]
     if len(without) == len(workflow):
         return "unknown: the file holds no run times"
-    return (
-        f"unknown: {len(without):,} of {_counted(len(workflow), 'task')} have no run time (the first is {without[0]})"
-    )
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+    return f"unknown: {len(without):,} of {counted(len(workflow), 'task')} have no run time (the first is {without[0]})"
 
 
 def _picture(workflow: "Workflow", console: "Console") -> Iterator[tuple[str, str, str]]:
@@ -241,10 +244,9 @@ def _category_rows(
     described: dict[str, _Category], timed: bool, measured: bool, room: int
 ) -> Iterator[tuple[str, ...]]:
     for name, category in list(described.items())[:_MOST_CATEGORIES]:
-        total = category.total_seconds
         times = [
-            format_seconds(median(category.seconds)) if category.seconds else "unknown",
-            "unknown" if total is None else format_seconds(total),
+            "unknown" if seconds is None else format_seconds(seconds)
+            for seconds in (category.median_seconds, category.total_seconds)
         ]
         memory = format_bytes(max(category.memory)) if category.memory else "unknown"
         yield (

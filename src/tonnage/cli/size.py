@@ -1,15 +1,17 @@
 """``tonnage size``: how much to give the jobs of each category."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import click
 
 from tonnage.cli.options import print_json, printable
 from tonnage.cli.sources import Reading, source_options
-from tonnage.cli.strategies import STRATEGY_NAMES, check_objective, check_share
+from tonnage.cli.strategies import check_objective, check_share
 from tonnage.cli.tables import counted, print_table
 from tonnage.errors import InputError
-from tonnage.jobs import HOURS, Resource
+from tonnage.jobs import GIVEN, HOURS, Resource
+from tonnage.size.export import EXPORTERS
+from tonnage.size.strategies import STRATEGIES, Objective
 from tonnage.written import amounts, pairs, part, parts
 
 if TYPE_CHECKING:
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["size"]
 
-_FORMATS = ("table", "json", "snakemake", "nextflow", "dagman", "makeflow", "sbatch")
-_RESOURCES = ("cores", "memory", "disk", "wall_time")
 _SHOWN = 40
 _RUNGS = 3
 _AGAINST = {"requested": "what was requested", "max-seen": "the largest for all"}
@@ -32,7 +32,7 @@ _AGAINST = {"requested": "what was requested", "max-seen": "the largest for all"
 @source_options
 @click.option(
     "--strategy",
-    type=click.Choice(STRATEGY_NAMES),
+    type=click.Choice(STRATEGIES),
     default="auto",
     show_default=True,
     metavar="NAME",
@@ -40,11 +40,15 @@ _AGAINST = {"requested": "what was requested", "max-seen": "the largest for all"
 )
 @click.option(
     "--objective",
-    type=click.Choice(["waste", "throughput"]),
+    type=click.Choice(get_args(Objective)),
     help="What auto and ladder are to serve.  [default: waste]",
 )
 @click.option(
-    "--resource", "resources", multiple=True, type=click.Choice(_RESOURCES), help="Only this resource; may be repeated."
+    "--resource",
+    "resources",
+    multiple=True,
+    type=click.Choice([one.value for one in GIVEN]),
+    help="Only this resource; may be repeated.",
 )
 @click.option(
     "--machine", multiple=True, metavar="AMOUNTS", help="The largest machine: cores=16,memory=64GiB,disk=1TB."
@@ -84,7 +88,7 @@ _AGAINST = {"requested": "what was requested", "max-seen": "the largest for all"
 @click.option(
     "--format",
     "form",
-    type=click.Choice(_FORMATS),
+    type=click.Choice(["table", "json", *EXPORTERS]),
     default="table",
     show_default=True,
     metavar="FORMAT",
@@ -144,7 +148,7 @@ def size(
     plan = Plan(
         strategy=strategy,
         objective=check_objective(objective, strategy),
-        resources=tuple(Resource(name) for name in resources or _RESOURCES),
+        resources=tuple(Resource(name) for name in resources) or GIVEN,
         machine=amounts(machine, "--machine"),
         declared=amounts(declare, "--declare"),
         share=check_share(percentile),

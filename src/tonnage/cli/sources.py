@@ -1,7 +1,7 @@
 """The options of every verb that takes a SOURCE, and what they name."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -27,22 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["Reading", "named", "source_options"]
 
 _SHOWN = 3
-_FORMATS = (
-    "sacct-json",
-    "workflow",
-    "summary",
-    "htcondor",
-    "htcondor-log",
-    "swf",
-    "nextflow",
-    "snakemake",
-    "phung",
-    "sacct",
-    "csv",
-)
 
 
-def named(text: str, known: Sequence[str], option: str) -> list[str]:
+def named(text: str, known: Collection[str], option: str) -> list[str]:
     """Return names between commas; raises InputError where one is not known."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     unknown = [name for name in names if name not in known]
@@ -138,7 +125,7 @@ class Reading:
     def histories(self, texts: Sequence[str], by: str) -> "Mapping[str, History]":
         """Return what the jobs of all sources used, group by group; from one archive in a single query."""
         from tonnage.archive import Archive, histories
-        from tonnage.archive.reading import GROUPS
+        from tonnage.archive.choices import GROUPS
         from tonnage.archive.url import is_archive, is_remote
 
         here = len(texts) == 1 and is_archive(texts[0]) and not is_remote(texts[0])
@@ -198,8 +185,10 @@ def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that say how a SOURCE is read; the command gets them as one value, `reading`."""
     from functools import wraps
 
+    from tonnage.logs.formats import READERS
+
     @click.option(
-        "--from", "format", type=click.Choice(_FORMATS), metavar="FORMAT", help="Their format.  [default: recognised]"
+        "--from", "format", type=click.Choice(READERS), metavar="FORMAT", help="Their format.  [default: recognised]"
     )
     @click.option(
         "--columns", multiple=True, metavar="OURS=THEIRS,...", help="What a table's columns are called: memory=rss."

@@ -3,7 +3,6 @@
 import os
 import signal
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
@@ -58,15 +57,12 @@ def stop(text: str, now: bool, wait: bool) -> None:
 
 def _cancel(folder: "RunFolder") -> None:
     """Cancel what a run that nobody executes has left in the queue of a cluster."""
-    from tonnage.batch.htcondor import HTCondor
-    from tonnage.batch.scheduler import Queued
-    from tonnage.batch.slurm import Slurm
+    from tonnage.batch.choices import SCHEDULERS
     from tonnage.cli.tables import counted
     from tonnage.run.cluster.queued import cancel_batch_jobs
     from tonnage.run.state import facts_of
 
-    systems: dict[str, Callable[[], Queued]] = {"slurm": Slurm, "htcondor": HTCondor}
-    system = systems.get(facts_of(folder).get("on", ""))
+    system = SCHEDULERS.get(facts_of(folder).get("on", ""))
     cancelled = cancel_batch_jobs(folder, system()) if system is not None else 0
     if not cancelled:
         raise InputError(f"the run {folder.id} is not under way: there is nothing to stop")

@@ -1,34 +1,14 @@
-"""The names of strategies, for every verb that takes one: known here without loading what they need."""
+"""What options of strategies mean, for every verb that takes them."""
 
 from typing import TYPE_CHECKING
 
 from tonnage.errors import InputError
+from tonnage.size.strategies import WITH_OBJECTIVE
 
 if TYPE_CHECKING:
     from tonnage.size import Objective
 
-__all__ = ["STRATEGY_NAMES", "check_objective", "check_share"]
-
-STRATEGY_NAMES = (
-    "auto",
-    "ladder",
-    "min-waste",
-    "min-waste-independent",
-    "min-waste-slots",
-    "max-throughput",
-    "max-throughput-slots",
-    "brute-force-waste",
-    "brute-force-throughput",
-    "regression",
-    "max-seen",
-    "percentile",
-    "quantized",
-    "k-means",
-    "density",
-    "declared",
-    "doubling",
-    "whole-machine",
-)
+__all__ = ["check_objective", "check_share"]
 
 
 def check_share(share: float) -> float:
@@ -40,8 +20,6 @@ def check_share(share: float) -> float:
 
 def check_objective(objective: str | None, strategy: str) -> "Objective":
     """Return the objective that a strategy is to serve; raises InputError where it has its own."""
-    from tonnage.size import WITH_OBJECTIVE
-
     if objective is not None and strategy not in WITH_OBJECTIVE:
         raise InputError(
             f"--objective has no meaning with the strategy {strategy}",

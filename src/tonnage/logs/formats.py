@@ -1,63 +1,58 @@
 """Every log format by its name: recognising a log and reading it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from tonnage.errors import InputError
-from tonnage.logs import (
-    condor,
-    condor_events,
-    nextflow,
-    phung,
-    sacct,
-    sacct_json,
-    snakemake,
-    summaries,
-    swf,
-    table,
-    workflows,
-)
-from tonnage.logs.log import Log, Reader
+from tonnage.lazy import Deferred
 
-__all__ = ["READERS", "Format", "reader_of", "recognise"]
+if TYPE_CHECKING:
+    from tonnage.logs.log import Log, Reader
+
+__all__ = ["READERS", "Format", "check_format", "reader_of", "recognise"]
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
-    """How a log format is recognised and read."""
+class Format(NamedTuple):
+    """How a log format is recognised and read: by the functions `recognises` and `read` of its module."""
 
     description: str
-    recognises: Callable[[str], bool]
-    """Whether the beginning of a text can only be this format."""
-    read: Reader
+    module: str
     takes_units: bool = False
     """Whether it is for the user to say what unit an amount has."""
+
+    @property
+    def recognises(self) -> Callable[[str], bool]:
+        """Whether the beginning of a text can only be this format."""
+        return Deferred(f"{self.module}:recognises")
+
+    @property
+    def read(self) -> "Reader":
+        """What makes attempts of a log."""
+        return Deferred(f"{self.module}:read")
 
 
 # In this order a log's beginning is tried: the most particular first, tables with any columns last.
 READERS = {
-    "sacct-json": Format("Slurm: sacct --json", sacct_json.recognises, sacct_json.read),
-    "workflow": Format(
-        "WfFormat, DAX and Pegasus with run times", workflows.recognises, workflows.read, takes_units=True
-    ),
-    "summary": Format("tonnage watch and cctools resource_monitor", summaries.recognises, summaries.read),
-    "htcondor": Format("HTCondor: condor_history -json, -jsonl or -long", condor.recognises, condor.read),
-    "htcondor-log": Format("HTCondor: job event logs", condor_events.recognises, condor_events.read),
-    "swf": Format("Standard Workload Format", swf.recognises, swf.read),
-    "nextflow": Format("Nextflow traces", nextflow.recognises, nextflow.read),
-    "snakemake": Format("Snakemake benchmarks (TSV or JSON lines)", snakemake.recognises, snakemake.read),
-    "phung": Format("text files with ' -- ' between the columns", phung.recognises, phung.read, takes_units=True),
-    "sacct": Format("Slurm: sacct -P", sacct.recognises, sacct.read),
-    "csv": Format("tables with a header", table.recognises, table.read, takes_units=True),
+    "sacct-json": Format("Slurm: sacct --json", "tonnage.logs.sacct_json"),
+    "workflow": Format("WfFormat, DAX and Pegasus with run times", "tonnage.logs.workflows", takes_units=True),
+    "summary": Format("tonnage watch and cctools resource_monitor", "tonnage.logs.summaries"),
+    "htcondor": Format("HTCondor: condor_history -json, -jsonl or -long", "tonnage.logs.condor"),
+    "htcondor-log": Format("HTCondor: job event logs", "tonnage.logs.condor_events"),
+    "swf": Format("Standard Workload Format", "tonnage.logs.swf"),
+    "nextflow": Format("Nextflow traces", "tonnage.logs.nextflow"),
+    "snakemake": Format("Snakemake benchmarks (TSV or JSON lines)", "tonnage.logs.snakemake"),
+    "phung": Format("text files with ' -- ' between the columns", "tonnage.logs.phung", takes_units=True),
+    "sacct": Format("Slurm: sacct -P", "tonnage.logs.sacct"),
+    "csv": Format("tables with a header", "tonnage.logs.table", takes_units=True),
 }
 
 
-def recognise(log: Log) -> str | None:
+def recognise(log: "Log") -> str | None:
     """Return the name of the format that a log is in; None where it is none that is known."""
     return next((name for name, format in READERS.items() if format.recognises(log.head)), None)
 
 
-def reader_of(log: Log, name: str | None = None) -> tuple[str, Reader]:
+def reader_of(log: "Log", name: str | None = None) -> "tuple[str, Reader]":
     """Return the name and the reader of a log's format, which is recognised unless `name` gives it."""
     found = name or recognise(log)
     if found is None:
@@ -68,6 +63,11 @@ def reader_of(log: Log, name: str | None = None) -> tuple[str, Reader]:
             "is not a job log that is known here",
             hint=f"for a table with other columns, --columns memory=THEIR_NAME; --from names a format: {known}",
         )
-    if found not in READERS:
-        raise InputError(f'"{found}" is not a format of job logs', hint=f"one of {', '.join(READERS)}")
+    check_format(found)
     return found, READERS[found].read
+
+
+def check_format(name: str) -> None:
+    """Raise InputError where a name is not that of a log format."""
+    if name not in READERS:
+        raise InputError(f'"{name}" is not a format of job logs', hint=f"one of {', '.join(READERS)}")

@@ -1,9 +1,16 @@
 """Which tasks travel together through a batch queue: GLUME and its rivals."""
 
-from tonnage.pack.crossing import Carried, Outcome
-from tonnage.pack.decisions import Packed, Settings, Situation, Submission
-from tonnage.pack.packers import PACKERS, cross
-from tonnage.pack.work import ORDERS, Left, Work
+from typing import TYPE_CHECKING
+
+from tonnage.lazy import exports
+
+if TYPE_CHECKING:
+    from tonnage.pack.crossing import Carried, Outcome
+    from tonnage.pack.decisions import Packed, Settings, Situation, Submission
+    from tonnage.pack.packers import ORDERS, PACKERS, cross
+    from tonnage.pack.work import Left, Work
+else:
+    __getattr__ = exports(__name__)
 
 __all__ = [
     "ORDERS",

@@ -1,6 +1,6 @@
 """A workflow as packers see it: what is left of it, in levels, and how long each group of levels takes on n nodes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil
@@ -13,14 +13,12 @@ from tonnage.errors import InputError
 from tonnage.jobs import Amounts, Resource
 from tonnage.kernels import fast
 from tonnage.pack.lists import WHOLE, run_times, schedule, shared_run_times, shared_schedule
+from tonnage.pack.packers import ORDERS
 from tonnage.workflow import Graph, Workflow
 
-__all__ = ["NEVER", "ORDERS", "Left", "Work", "actual_times"]
+__all__ = ["NEVER", "Left", "Work", "actual_times", "unknown_run_times"]
 
 IntArray: TypeAlias = NDArray[np.int64]
-
-ORDERS = ("longest", "shortest", "rank")
-"""Which of the tasks that could start goes first inside of a batch job: GLUME's paper takes the shortest."""
 NEVER = 2**61
 """When a task can start whose parents will not be done."""
 
@@ -52,8 +50,7 @@ class Work:
             raise InputError(f'workflow "{workflow.name}" has no tasks')
         unknown = np.flatnonzero(np.isnan(workflow.seconds))
         if len(unknown):
-            name = workflow.tasks[int(unknown[0])].name
-            problem = f'the run times of {len(unknown):,} of {len(workflow):,} tasks are unknown ("{name}")'
+            problem = unknown_run_times(workflow, unknown.tolist(), among=len(workflow))
             raise InputError(problem, hint="packing needs them: WfFormat and DAX files can hold them")
         seconds = np.clip(np.ceil(workflow.seconds), 1, _LONGEST).astype(np.int64)
         shares = None if node is None else _shares(workflow, node)
@@ -143,6 +140,12 @@ def _share(workflow: Workflow, resource: str, capacity: float | None) -> IntArra
             raise InputError(f"{problem}, and a node has {Resource(resource).shown(capacity)}")
         found[place] = ceil(WHOLE * asked / capacity)
     return found
+
+
+def unknown_run_times(workflow: Workflow, tasks: Sequence[int], *, among: int | None = None) -> str:
+    """Return the message that the run times of these tasks are unknown, among so many; it names the first."""
+    count = f"{len(tasks):,}" if among is None else f"{len(tasks):,} of {among:,}"
+    return f'the run times of {count} tasks are unknown ("{workflow.tasks[tasks[0]].name}")'
 
 
 def _keys(workflow: Workflow, seconds: IntArray, order: str) -> IntArray:

@@ -1,30 +1,37 @@
 """Every way to rank by the name that it has on the command line."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from tonnage.errors import InputError
-from tonnage.rank.best import best
-from tonnage.rank.eligible import Order
-from tonnage.rank.orders import critical_path, descendants, fifo, gain
-from tonnage.rank.prio import prio
-from tonnage.rank.sidney import sidney
-from tonnage.workflow import Workflow
+from tonnage.lazy import Deferred
+
+if TYPE_CHECKING:
+    from tonnage.rank.eligible import Order
+    from tonnage.workflow import Workflow
 
 __all__ = ["METHODS", "rank"]
 
-METHODS: dict[str, Callable[[Workflow], Order]] = {
-    "prio": lambda workflow: prio(workflow.graph),
-    "fifo": lambda workflow: fifo(workflow.graph),
-    "critical-path": lambda workflow: critical_path(workflow.graph, workflow.seconds),
-    "descendants": lambda workflow: descendants(workflow.graph),
-    "gain": lambda workflow: gain(workflow.graph),
-    "sidney": lambda workflow: sidney(workflow.graph),
-    "best": lambda workflow: best(workflow).order,
+
+def _of_graph(path: str) -> "Callable[[Workflow], Order]":
+    """Return a method that looks only at what waits for what."""
+    method = Deferred(path)
+    return lambda workflow: method(workflow.graph)
+
+
+METHODS: "dict[str, Callable[[Workflow], Order]]" = {
+    "prio": _of_graph("tonnage.rank.prio:prio"),
+    "fifo": _of_graph("tonnage.rank.orders:fifo"),
+    "critical-path": lambda workflow: Deferred("tonnage.rank.orders:critical_path")(workflow.graph, workflow.seconds),
+    "descendants": _of_graph("tonnage.rank.orders:descendants"),
+    "gain": _of_graph("tonnage.rank.orders:gain"),
+    "sidney": _of_graph("tonnage.rank.sidney:sidney"),
+    "best": lambda workflow: Deferred("tonnage.rank.best:best")(workflow).order,
 }
 """How to order the tasks of a workflow."""
 
 
-def rank(workflow: Workflow, method: str = "prio") -> Order:
+def rank(workflow: "Workflow", method: str = "prio") -> "Order":
     """Return the tasks of a workflow, by their numbers, in the order in which they should run."""
     try:
         order = METHODS[method]

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tonnage.accounting import NOTHING_HELD, Account, shares
-from tonnage.jobs import Outcome, Resource
+from tonnage.jobs import SHARED, Outcome, Resource
 from tonnage.report.columns import OUTCOMES, Columns
 from tonnage.report.figures.basics import FloatArray
-from tonnage.run.machines import SHARED
 
 __all__ = ["Sums", "accounts_of", "covered"]
 

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonnage.accounting import held_seconds_each
-from tonnage.jobs import Outcome, Resource
+from tonnage.jobs import SHARED, Outcome, Resource
 from tonnage.report.figures.basics import FloatArray
 from tonnage.run.journal import Reader
-from tonnage.run.machines import SHARED
 
 __all__ = ["OUTCOMES", "RUNNING", "Columns", "columns_of", "outcomes_of"]
 

@@ -15,14 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonnage.accounting import account_for, allocation, held_seconds
-from tonnage.jobs import Attempt, Decision, Resource
+from tonnage.jobs import GIVEN, Attempt, Decision, Resource
 from tonnage.report.columns import OUTCOMES, RUNNING, Columns
 from tonnage.report.figures.basics import FloatArray
 from tonnage.size.records import Records, collect, group_of
 from tonnage.workflow import Workflow
 
 __all__ = [
-    "GIVEN",
     "TASKS_IN_TABLE",
     "Gathering",
     "Made",
@@ -32,8 +31,6 @@ __all__ = [
     "wasted_of",
 ]
 
-GIVEN = (Resource.CORES, Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
-"""What an attempt can be given."""
 TASKS_IN_TABLE = 2_000
 _SAMPLE = 3_000
 _LANES = 2_000

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tonnage.jobs import Attempt, Decision, Resource
+from tonnage.jobs import SHARED, Attempt, Decision, Resource
 from tonnage.report.facts import Report, next_time
 from tonnage.report.figures.basics import Figure, Palette, plain
 from tonnage.report.figures.counts import counts_by_category
@@ -18,7 +18,6 @@ from tonnage.report.figures.scatters import peak_against_input, peaks_scatter
 from tonnage.report.material import Made, seconds_of
 from tonnage.report.rows import outcome_of
 from tonnage.report.told import counted, ladder_text, name_of
-from tonnage.run.machines import SHARED
 from tonnage.size.records import group_of
 from tonnage.units import format_seconds
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from tonnage.jobs import Resource
+from tonnage.jobs import GIVEN, SHARED, Resource
 from tonnage.report.columns import outcomes_of
 from tonnage.report.facts import Report
 from tonnage.report.figures.basics import Figure
@@ -20,8 +20,6 @@ from tonnage.report.pictures import (
 )
 from tonnage.report.rows import task_rows
 from tonnage.report.told import counted, hours, ladder_text, name_of, percent, said, saved
-from tonnage.run.machines import SHARED
-from tonnage.size import SIZED
 from tonnage.units import format_seconds
 
 __all__ = ["Category", "View", "view_of"]
@@ -236,7 +234,7 @@ def _categories(report: Report, pictures: Pictures) -> tuple[list[Category], str
             (hours(Resource.MEMORY, saving.amount), saving.amount) if saving and saving.is_worth_it else ("", None),
         ]
         drawn = category_pictures(report, name, pictures) if place < _CATEGORIES else []
-        warnings = dict.fromkeys(one for resource in SIZED for one in _warnings(report, name, resource))
+        warnings = dict.fromkeys(one for resource in GIVEN for one in _warnings(report, name, resource))
         swatch = report.palette.swatch(name)
         found.append(
             Category(said(report.palette.short(name), 100), swatch, cells, _told(report, name), list(warnings), drawn)

@@ -19,7 +19,7 @@ from tonnage.archive.engine import on_network
 from tonnage.archive.history import Wanted, history_of
 from tonnage.archive.remote import contact
 from tonnage.errors import InputError, TonnageError
-from tonnage.jobs import Resource
+from tonnage.jobs import SHARED, Resource
 from tonnage.run.engine import Engine
 from tonnage.run.events import Ended, Rules, Settled, Start, State
 from tonnage.run.files import Files
@@ -27,7 +27,7 @@ from tonnage.run.folders import Lock, new_run
 from tonnage.run.futures import TaskFuture
 from tonnage.run.journal import Journal
 from tonnage.run.local import Local
-from tonnage.run.machines import SHARED, Room, this_machine
+from tonnage.run.machines import Room, this_machine
 from tonnage.run.minders import Minders, Seen
 from tonnage.run.past import remember
 from tonnage.size import STRATEGIES, Plan

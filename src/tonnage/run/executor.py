@@ -10,12 +10,11 @@ from types import TracebackType
 from typing import ParamSpec, TypeVar
 
 from tonnage.errors import InputError
-from tonnage.jobs import NOTHING_KNOWN, Amounts, Resource
+from tonnage.jobs import NOTHING_KNOWN, SHARED, Amounts, Resource
 from tonnage.run.calls import Call, category_of, pickled
 from tonnage.run.dynamic import UNNAMED, DynamicRun
 from tonnage.run.events import Rules
 from tonnage.run.futures import Finished, TaskFuture, finished
-from tonnage.run.machines import SHARED
 from tonnage.workflow import Task
 from tonnage.workflow.shell import executable
 

@@ -17,9 +17,9 @@ from typing import Any
 from urllib.parse import quote
 
 from tonnage.errors import InputError, TonnageError
-from tonnage.jobs import Decision, Resource
+from tonnage.jobs import GIVEN, Decision, Resource
 from tonnage.run.events import Ended, Settled, Start, State
-from tonnage.run.rows import GIVEN, MEASURES, ROWS, Decisions, Row, row_of
+from tonnage.run.rows import MEASURES, ROWS, Decisions, Row, row_of
 from tonnage.whole import make_private_file
 
 __all__ = ["Before", "Journal", "JournalError", "Reader"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tonnage.errors import InputError
-from tonnage.jobs import Decision, Resource
+from tonnage.jobs import SHARED, Decision, Resource
 from tonnage.units import parse_bytes
 
 __all__ = [
@@ -26,8 +26,6 @@ __all__ = [
     "this_machine",
 ]
 
-SHARED = (Resource.CORES, Resource.MEMORY, Resource.DISK)
-"""What tasks that run at the same time share."""
 
 _FOR_THE_SYSTEM = 0.05
 _MACHINES = re.compile(r"(?:(\d+)x)?(?=\d)(?:(\d+)c)?(.*)", re.ASCII)

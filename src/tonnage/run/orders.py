@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 from posixpath import join
 
-from tonnage.jobs import Decision, Resource
+from tonnage.jobs import SHARED, Decision, Resource
 from tonnage.run.events import Start
 from tonnage.run.files import Files
 from tonnage.run.folders import RunFolder
-from tonnage.run.machines import SHARED
 from tonnage.run.minders import Order
 from tonnage.run.orphans import MARK
 from tonnage.workflow import Task

@@ -6,13 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tonnage.jobs import Amounts, Decision, Outcome, Resource
-from tonnage.run.machines import SHARED
+from tonnage.jobs import GIVEN, SHARED, Amounts, Decision, Outcome, Resource
 
-__all__ = ["GIVEN", "MEASURES", "ROWS", "Decisions", "Row", "row_of"]
-
-GIVEN = (Resource.CORES, Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
-"""What an attempt is given."""
+__all__ = ["MEASURES", "ROWS", "Decisions", "Row", "row_of"]
 
 
 @dataclass(frozen=True, slots=True)

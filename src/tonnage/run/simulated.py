@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from tonnage.accounting import added_up, used_amounts
 from tonnage.errors import InputError
-from tonnage.jobs import NOTHING_KNOWN, Amounts, Outcome, Resource
+from tonnage.jobs import EXHAUSTIBLE, NOTHING_KNOWN, SHARED, Amounts, Outcome, Resource
 from tonnage.rank import rank
 from tonnage.run.engine import Engine
 from tonnage.run.events import Ended, Rules, Start, State
-from tonnage.run.machines import SHARED, Machine, Room
+from tonnage.run.machines import Machine, Room
 from tonnage.run.queue import places_of
 from tonnage.size import Plan, Records
 from tonnage.size.histograms import FloatArray
@@ -33,7 +33,6 @@ __all__ = ["ORACLE", "Load", "Simulation", "play", "simulate"]
 
 ORACLE = "oracle"
 """The name of what knows every peak beforehand: no strategy can know more."""
-_EXHAUSTIBLE = (Resource.MEMORY, Resource.DISK)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -189,7 +188,7 @@ def largest(machines: Sequence[Machine]) -> Machine:
 def check_fits(load: Load, machines: Sequence[Machine]) -> None:
     """Raise InputError where a task fits on no machine."""
     most = largest(machines)
-    for resource in _EXHAUSTIBLE:
+    for resource in EXHAUSTIBLE:
         need, capacity = load.need[resource], getattr(most, resource)
         many = int((need > capacity).sum())
         if many:
@@ -275,7 +274,7 @@ class _World:
 
     def _exhausted(self, start: Start) -> Resource | None:
         for one in start.decisions:
-            if one.resource in _EXHAUSTIBLE and self._need[one.resource][start.task] > one.amount:
+            if one.resource in EXHAUSTIBLE and self._need[one.resource][start.task] > one.amount:
                 return one.resource
         return None
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tonnage.accounting import NOTHING_HELD, Account, account_for, held_seconds
-from tonnage.jobs import Outcome, Resource
-from tonnage.run.machines import SHARED, Machine
+from tonnage.jobs import SHARED, Outcome, Resource
+from tonnage.run.machines import Machine
 from tonnage.run.rows import Row
 
 __all__ = ["Summary", "summarise"]

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.jobs import Resource
-from tonnage.run.machines import SHARED
+from tonnage.jobs import SHARED, Resource
 from tonnage.run.simulated import Simulation
 from tonnage.size.histograms import FloatArray
 

@@ -8,9 +8,9 @@ from pydantic import Field, ValidationError
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from tonnage.archive import count_up_to, find, record
-from tonnage.archive.export import EXPORTERS
+from tonnage.archive.choices import EXPORTERS
 from tonnage.archive.filters import written
-from tonnage.archive.reading import SORTABLE
+from tonnage.archive.reading import SORTABLE, sortable
 from tonnage.archive.wire import schema
 from tonnage.errors import InputError
 from tonnage.jobs import Attempt, Outcome, Resource
@@ -124,8 +124,8 @@ def attempts_jsonl(wanted: Annotated[Sorted, Query()], site: _Site) -> Response:
 def _all(site: Site, wanted: Sorted, format: str) -> Iterator[bytes]:
     """Return the pieces of a file; what is wrong with the question is raised at once, not in the midst of the file."""
     search = wanted.search()
-    if wanted.sort is not None and wanted.sort not in SORTABLE:
-        raise InputError(f'"{wanted.sort}" is not a column to sort by', hint=f"one of {', '.join(SORTABLE)}")
+    if wanted.sort is not None:
+        sortable(wanted.sort)
     found = find(site.archive, search, sort=wanted.sort, reverse=wanted.reverse, limit=wanted.limit)
     return EXPORTERS[format](found)
 

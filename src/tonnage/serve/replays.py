@@ -16,6 +16,7 @@ from tonnage.serve.replaying import MOST_JOBS, Comparison, compare
 from tonnage.serve.site import Site, site_of
 from tonnage.serve.works import Work, described
 from tonnage.size import PROTOCOLS, STRATEGIES
+from tonnage.size.strategies import OFFLINE
 from tonnage.written import amounts
 
 __all__ = ["router"]
@@ -24,8 +25,6 @@ router = APIRouter()
 _Site = Annotated[Site, Depends(site_of)]
 _Text = Annotated[str, Field(max_length=1000)]
 _AT_FIRST = ("auto", "min-waste", "max-throughput", "max-seen", "percentile", "whole-machine")
-_OFFLINE = ("brute-force-waste", "brute-force-throughput", "density")
-"""Strategies that must know all jobs beforehand, or are too slow to decide for every job."""
 
 
 class Wanted(BaseModel):
@@ -34,7 +33,7 @@ class Wanted(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     strategies: list[_Text] = Field(default=list(_AT_FIRST), min_length=1, max_length=len(STRATEGIES))
-    protocol: Literal["tovar", "tovar-online", "phung", "sizey"] = "tovar-online"
+    protocol: Literal[*PROTOCOLS] = "tovar-online"  # type: ignore[valid-type]
     by: Literal["category", "label", "executable", "user", "workflow", "none"] = "category"
     resource: Literal["memory", "cores", "disk"] = "memory"
     machine: _Text = ""
@@ -51,7 +50,7 @@ class Wanted(BaseModel):
         unknown = [name for name in self.strategies if name not in STRATEGIES]
         if unknown:
             raise InputError(f'"{unknown[0]}" is not a strategy', hint=f"of {', '.join(STRATEGIES)}")
-        late = [name for name in self.strategies if name in _OFFLINE]
+        late = [name for name in self.strategies if name in OFFLINE]
         if late and PROTOCOLS[self.protocol].online:
             raise InputError(f"{late[0]} cannot decide job by job", hint="it can be played by the protocol tovar")
         names = ("category", "label", "workflow", "user", "executable", "source")

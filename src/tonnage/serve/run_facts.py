@@ -13,7 +13,7 @@ import numpy as np
 
 from tonnage.accounting import Account
 from tonnage.archive import Archive, Search, find
-from tonnage.jobs import Attempt, Resource
+from tonnage.jobs import SHARED, Attempt, Resource
 from tonnage.report.accounts import Sums, accounts_of, covered
 from tonnage.report.columns import Columns, columns_of, outcomes_of
 from tonnage.report.figures import Figure, Palette
@@ -21,7 +21,6 @@ from tonnage.report.figures.over_time import committed_and_used, running_by_cate
 from tonnage.report.material import Gathering
 from tonnage.run.folders import RunFolder, runs_of
 from tonnage.run.journal import Reader
-from tonnage.run.machines import SHARED
 from tonnage.run.rows import Row
 from tonnage.run.state import InFlight, facts_of, in_flight, machine_of
 

@@ -9,16 +9,17 @@ import numpy as np
 from tonnage.archive import Archive, Search, count_up_to, histories
 from tonnage.archive.history import MOST
 from tonnage.errors import InputError
-from tonnage.jobs import History, Resource
+from tonnage.jobs import GIVEN, History, Resource
 from tonnage.report.figures import Figure, histogram
 from tonnage.report.told import name_of
 from tonnage.serve.kept import Kept
-from tonnage.size import SIZED, STRATEGIES, WITH_OBJECTIVE, Objective, Plan, Sized, size
+from tonnage.size import WITH_OBJECTIVE, Objective, Plan, Sized, size
+from tonnage.size.strategies import FROM_PEAKS
 from tonnage.written import amounts
 
 __all__ = ["MOST", "OFFERED", "CategorySizes", "Question", "category_sizes", "sizes"]
 
-OFFERED = tuple(name for name in STRATEGIES if name not in ("declared", "density"))
+OFFERED = FROM_PEAKS
 """Strategies that need no more than the jobs of a category."""
 _DRAWN = (Resource.MEMORY, Resource.DISK, Resource.CORES, Resource.WALL_TIME)
 _COUNTED = 10_000_000
@@ -46,7 +47,7 @@ class Question:
             hint = f"it is for {' and '.join(WITH_OBJECTIVE)}"
             raise InputError(f"an objective has no meaning with the strategy {self.strategy}", hint=hint)
         machine = amounts([self.machine], "machine") if self.machine.strip() else {}
-        return Plan(strategy=self.strategy, objective=self.objective or "waste", resources=SIZED, machine=machine)
+        return Plan(strategy=self.strategy, objective=self.objective or "waste", resources=GIVEN, machine=machine)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from tonnage.serve.pages import address, render
 from tonnage.serve.problems import problems
 from tonnage.serve.site import Site, site_of
 from tonnage.serve.sized import MOST, OFFERED, Question, category_sizes, sizes
-from tonnage.size import WITH_OBJECTIVE
+from tonnage.size import WITH_OBJECTIVE, Objective
 from tonnage.size.export import EXPORTERS, exported
 
 __all__ = ["router"]
@@ -37,7 +37,7 @@ class HowSized(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     strategy: Literal[OFFERED] = Field(default="auto", description="As in `tonnage size --strategy`.")  # type: ignore[valid-type] # a list that is known at run time
-    objective: Literal["waste", "throughput", ""] = Field(
+    objective: Literal[Objective, ""] = Field(
         default="", description="What auto and ladder are to serve; by default waste."
     )
     machine: str = Field(

@@ -8,9 +8,8 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, File, Form, UploadFile
 from starlette.responses import HTMLResponse
 
-from tonnage.errors import InputError
 from tonnage.files import stem
-from tonnage.logs.formats import READERS
+from tonnage.logs.formats import READERS, check_format
 from tonnage.logs.log import Hints
 from tonnage.logs.zones import zone
 from tonnage.serve.access import token_wanted
@@ -51,8 +50,8 @@ def upload(
     field: Annotated[str, _text("Custom fields for all jobs: project=atlas,site=x.")] = "",
 ) -> Work:
     """Begin to import a log; ``/api/work/ID`` says how far it is, and in the end what was stored, skipped, and why."""
-    if format and format not in READERS:
-        raise InputError(f'"{format}" is not a format of job logs', hint=f"one of {', '.join(READERS)}")
+    if format:
+        check_format(format)
     name = _shown_name(file.filename)
     hints = Hints(
         label=label or stem(Path(name)),

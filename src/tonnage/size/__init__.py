@@ -1,19 +1,27 @@
 """How much to give a job: strategies that turn what past jobs used into what the next are tried with."""
 
-from tonnage.size.histograms import Histogram, Tally
-from tonnage.size.ladders import Cost, DoesNotFitError, Ladder, cost
-from tonnage.size.learning import Learner, as_before, climbed, fits
-from tonnage.size.plans import SIZED, Plan
-from tonnage.size.queues import QueueChoice, compare_queues
-from tonnage.size.records import Records, collect
-from tonnage.size.replay import PROTOCOLS, Protocol, Result, replay
-from tonnage.size.sizers import Sizer, WholeMachineFirst
-from tonnage.size.sizing import Sized, size
-from tonnage.size.strategies import STRATEGIES, WITH_OBJECTIVE, Objective, Settings, sizer
+from typing import TYPE_CHECKING
+
+from tonnage.lazy import exports
+
+if TYPE_CHECKING:
+    from tonnage.size.histograms import Histogram, Tally
+    from tonnage.size.ladders import Cost, DoesNotFitError, Ladder, cost
+    from tonnage.size.learning import Learner, as_before, climbed, fits
+    from tonnage.size.plans import Plan
+    from tonnage.size.protocols import PROTOCOLS, Protocol
+    from tonnage.size.queues import QueueChoice, compare_queues
+    from tonnage.size.records import Records, collect
+    from tonnage.size.replays import Result, replay
+    from tonnage.size.settings import Settings
+    from tonnage.size.sizers import Sizer, WholeMachineFirst
+    from tonnage.size.sizing import Sized, size
+    from tonnage.size.strategies import STRATEGIES, WITH_OBJECTIVE, Objective, sizer
+else:
+    __getattr__ = exports(__name__)
 
 __all__ = [
     "PROTOCOLS",
-    "SIZED",
     "STRATEGIES",
     "WITH_OBJECTIVE",
     "Cost",

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tonnage.jobs import Amounts, Resource
+from tonnage.jobs import SHARED, Amounts, Resource
 from tonnage.size.discover import Cluster, Discovery
 from tonnage.workflow import Workflow
 from tonnage.workflow.shell import executable
@@ -12,7 +12,6 @@ from tonnage.workflow.shell import executable
 __all__ = ["Applied", "apply"]
 
 _OUTLIERS = 0.05
-_SIZED = (Resource.CORES, Resource.MEMORY, Resource.DISK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ def _asked(workflow: Workflow) -> dict[Resource, float]:
     """Return what all tasks together ask for."""
     found: dict[Resource, float] = defaultdict(float)
     for task in workflow.tasks:
-        for resource in _SIZED:
+        for resource in SHARED:
             amount = getattr(task.request, resource)
             if amount is not None:
                 found[resource] += amount
@@ -108,6 +107,6 @@ def _usual(clusters: Counter[int]) -> frozenset[int]:
 def _most(clusters: Sequence[Cluster], chosen: frozenset[int], margin: float) -> Amounts:
     """Return the most of each resource that one of some clusters needs."""
     amounts = [clusters[number].allocation(margin) for number in sorted(chosen)]
-    columns = ([getattr(one, resource) for one in amounts] for resource in _SIZED)
+    columns = ([getattr(one, resource) for one in amounts] for resource in SHARED)
     cores, memory, disk = (max((value for value in column if value is not None), default=None) for column in columns)
     return Amounts.of(cores=cores, memory=memory, disk=disk)

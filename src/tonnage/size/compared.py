@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from statistics import fmean, pstdev
 
 from tonnage.jobs import HOURS
-from tonnage.size.replay import Result
+from tonnage.size.replays import Result
 
 __all__ = ["compared"]
 

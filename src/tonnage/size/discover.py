@@ -13,17 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonnage.errors import InputError
-from tonnage.jobs import Amounts, Attempt, Resource
+from tonnage.jobs import GIVEN, SHARED, Amounts, Attempt, Resource
 from tonnage.size.clusters import Choice, choose, default_radii, weighted
 from tonnage.size.histograms import FloatArray
 from tonnage.size.records import Records
 
 __all__ = ["FEATURES", "WEIGHTS", "Cluster", "Discovery", "Task", "by_density", "discover", "merge"]
 
-FEATURES = (Resource.CORES, Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
+FEATURES = GIVEN
 WEIGHTS = {Resource.CORES: 0.1, Resource.MEMORY: 0.7, Resource.DISK: 0.1, Resource.WALL_TIME: 0.1}
 """How much each feature counts in the distance of two jobs, by default as in the paper."""
-_GIVEN = (Resource.CORES, Resource.MEMORY, Resource.DISK)
 _SMALLER = 10  # distances, each a quarter of the next
 _NO_MATCH = 0.2  # where 1 is a perfect match and 0 is chance
 _UNIT = {"bytes": 1e6, "cores": 1.0, "seconds": 1.0}
@@ -58,7 +57,7 @@ class Cluster:
 
     def allocation(self, margin: float) -> Amounts:
         """Return what each of its tasks should be given: the most that one used, and a margin; whole cores."""
-        cores, memory, disk = (self.maxima.get(resource) for resource in _GIVEN)
+        cores, memory, disk = (self.maxima.get(resource) for resource in SHARED)
         return Amounts.of(
             cores=None if cores is None else ceil(cores - 1e-9),
             memory=None if memory is None else memory * (1 + margin),
@@ -92,7 +91,7 @@ class Discovery:
         given = [cluster.allocation(margin) for cluster in self.clusters]
         seconds = np.array([task.used.get(Resource.WALL_TIME, 1.0) for task in self.tasks])
         found = {}
-        for resource in (one for one in _GIVEN if one in self.features):
+        for resource in (one for one in SHARED if one in self.features):
             after = np.array([getattr(amounts, resource) for amounts in given])[self.cluster]
             requested = np.array([task.requested.get(resource, np.nan) for task in self.tasks])
             before = requested if not np.isnan(requested).any() else np.full(len(after), after.max())
@@ -105,7 +104,7 @@ class Discovery:
     def compared_with(self) -> str:
         """What savings are against: ``requested`` or ``one size for all``."""
         known = all(
-            resource in task.requested for task in self.tasks for resource in _GIVEN if resource in self.features
+            resource in task.requested for task in self.tasks for resource in SHARED if resource in self.features
         )
         return "requested" if known else "one size for all"
 

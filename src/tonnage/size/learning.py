@@ -13,7 +13,7 @@ from math import inf, nan
 from types import MappingProxyType
 from typing import TypeVar
 
-from tonnage.jobs import NOTHING_KNOWN, Amounts, Decision, History, Resource
+from tonnage.jobs import NOTHING_KNOWN, SHARED, Amounts, Decision, History, Resource
 from tonnage.size.fixed import declared
 from tonnage.size.histograms import Histogram, Tally
 from tonnage.size.ladders import DoesNotFitError, Ladder, escalated, grown, of_rungs
@@ -28,7 +28,6 @@ from tonnage.units import format_bytes
 
 __all__ = ["Learner", "as_before", "climbed", "fits"]
 
-_GIVEN = (Resource.CORES, Resource.MEMORY, Resource.DISK)
 _GROWTH = 2.0
 _PARTS = 32
 """What a task took before is rounded up to one of so many sizes between powers of two."""
@@ -44,7 +43,7 @@ class Learner:
         """Prepare for tasks of any category; `histories` are what is known of some, oldest first."""
         self._plan = plan
         self._machine = {
-            resource: possible(resource, plan.machine[resource]) for resource in _GIVEN if resource in plan.machine
+            resource: possible(resource, plan.machine[resource]) for resource in SHARED if resource in plan.machine
         }
         self._longest = plan.machine.get(Resource.WALL_TIME)
         """The longest that a task may take; None where its time need not be limited."""
@@ -232,7 +231,7 @@ class _Known:
 
 def fits(request: Amounts, machine: Mapping[Resource, float]) -> Resource | None:
     """Return a resource of which more is requested than the machine has; None where all fits."""
-    for resource in _GIVEN:
+    for resource in SHARED:
         amount: float | None = getattr(request, resource)
         if amount is not None and resource in machine and amount > possible(resource, machine[resource]):
             return resource

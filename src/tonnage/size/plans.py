@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import floor
 
-from tonnage.jobs import Decision, Resource
+from tonnage.jobs import GIVEN, Decision, Resource
 from tonnage.size.histograms import Histogram
 from tonnage.size.ladders import Ladder, cost, of_rungs
 from tonnage.size.practical import LEAST_BYTES, coarse, few, rounded_up
-from tonnage.size.strategies import Objective, Settings
+from tonnage.size.settings import Settings
+from tonnage.size.strategies import Objective
 
 __all__ = [
-    "SIZED",
     "Plan",
     "counted",
     "explained",
@@ -28,8 +28,6 @@ __all__ = [
     "strategy_for",
 ]
 
-SIZED = (Resource.CORES, Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
-"""The resources that a job can be given."""
 _BY_ITSELF = ("auto", "regression")
 
 
@@ -39,7 +37,7 @@ class Plan:
 
     strategy: str = "auto"
     objective: Objective = "waste"
-    resources: tuple[Resource, ...] = SIZED
+    resources: tuple[Resource, ...] = GIVEN
     machine: Mapping[Resource, float] = field(default_factory=dict)
     """How much the largest machine has, where that is known."""
     declared: Mapping[Resource, float] = field(default_factory=dict)

@@ -1,8 +1,15 @@
 """What is to be run: tasks, workflows, and the files that describe them."""
 
-from tonnage.workflow.formats import READERS, WRITERS, read, write
-from tonnage.workflow.graph import Graph
-from tonnage.workflow.model import CriticalPath, Source, SpecialTask, Task, Workflow
+from typing import TYPE_CHECKING
+
+from tonnage.lazy import exports
+
+if TYPE_CHECKING:
+    from tonnage.workflow.formats import READERS, WRITERS, read, write
+    from tonnage.workflow.graph import Graph
+    from tonnage.workflow.model import CriticalPath, Source, SpecialTask, Task, Workflow
+else:
+    __getattr__ = exports(__name__)
 
 __all__ = [
     "READERS",

@@ -1,62 +1,76 @@
 """Every workflow format by its name: recognising a file, reading it, writing it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from tonnage.errors import InputError
-from tonnage.files import Document, without_gz, write_whole
-from tonnage.workflow import dagman, dax, dot, makeflow, makeflow_json, pegasus, text, wfformat
-from tonnage.workflow.garbage import collector_paused
-from tonnage.workflow.model import Workflow
-from tonnage.workflow.unrecognised import is_for_another_tool, refusal
+from tonnage.lazy import Deferred
+
+if TYPE_CHECKING:
+    from tonnage.files import Document
+    from tonnage.workflow.model import Workflow
 
 __all__ = ["READERS", "STANDARD_INPUT", "WRITERS", "format_of", "read", "recognise", "write"]
 
 STANDARD_INPUT = Path("/dev/stdin")
 
 
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """How a format is recognised and read."""
+class Reader(NamedTuple):
+    """How a format is recognised and read: by the functions `recognises` and `read` of its module."""
 
     endings: tuple[str, ...]
-    recognises: Callable[[str], bool]
-    """Whether a text, from its beginning, can only be this format."""
-    read: Callable[[Document], Workflow]
+    module: str
+
+    @property
+    def recognises(self) -> Callable[[str], bool]:
+        """Whether a text, from its beginning, can only be this format."""
+        return Deferred(f"{self.module}:recognises")
+
+    @property
+    def read(self) -> "Callable[[Document], Workflow]":
+        """What makes a workflow of a document."""
+        return Deferred(f"{self.module}:read")
 
 
-@dataclass(frozen=True, slots=True)
-class Writer:
-    """How a format is written."""
+class Writer(NamedTuple):
+    """How a format is written: by the function `render` of its module."""
 
     endings: tuple[str, ...]
-    render: Callable[[Workflow], str]
+    module: str
+
+    @property
+    def render(self) -> "Callable[[Workflow], str]":
+        """What makes a text of a workflow."""
+        return Deferred(f"{self.module}:render")
 
 
 # In this order a file's content is tried. A list of commands looks like anything, a script or a letter, and running it
 # may destroy what is there: so it comes last, and a file is one only if its author says so, by its ending or otherwise.
 READERS = {
-    "dax": Reader((".dax", ".xml"), dax.recognises, dax.read),
-    "wfformat": Reader((".json",), wfformat.recognises, wfformat.read),
-    "makeflow-json": Reader((".json", ".jx"), makeflow_json.recognises, makeflow_json.read),
-    "pegasus": Reader((".yml", ".yaml"), pegasus.recognises, pegasus.read),
-    "dagman": Reader((".dag",), dagman.recognises, dagman.read),
-    "makeflow": Reader((".mf", ".makeflow"), makeflow.recognises, makeflow.read),
-    "text": Reader((".txt", ".list", ".cmds", ".tasks"), text.recognises, text.read),
+    "dax": Reader((".dax", ".xml"), "tonnage.workflow.dax"),
+    "wfformat": Reader((".json",), "tonnage.workflow.wfformat"),
+    "makeflow-json": Reader((".json", ".jx"), "tonnage.workflow.makeflow_json"),
+    "pegasus": Reader((".yml", ".yaml"), "tonnage.workflow.pegasus"),
+    "dagman": Reader((".dag",), "tonnage.workflow.dagman"),
+    "makeflow": Reader((".mf", ".makeflow"), "tonnage.workflow.makeflow"),
+    "text": Reader((".txt", ".list", ".cmds", ".tasks"), "tonnage.workflow.text"),
 }
 
 WRITERS = {
-    "dagman": Writer((".dag",), dagman.render),
-    "wfformat": Writer((".json",), wfformat.render),
-    "makeflow": Writer((".mf", ".makeflow"), makeflow.render),
-    "makeflow-json": Writer((".jx",), makeflow_json.render),
-    "dot": Writer((".dot", ".gv"), dot.render),
+    "dagman": Writer((".dag",), "tonnage.workflow.dagman"),
+    "wfformat": Writer((".json",), "tonnage.workflow.wfformat"),
+    "makeflow": Writer((".mf", ".makeflow"), "tonnage.workflow.makeflow"),
+    "makeflow-json": Writer((".jx",), "tonnage.workflow.makeflow_json"),
+    "dot": Writer((".dot", ".gv"), "tonnage.workflow.dot"),
 }
 
 
-def read(path: Path | str, format: str | None = None) -> Workflow:
+def read(path: Path | str, format: str | None = None) -> "Workflow":
     """Read a workflow file in any format of READERS, recognised by its content unless `format` names it."""
+    from tonnage.files import Document
+    from tonnage.workflow.garbage import collector_paused
+
     if format is not None and format not in READERS:
         raise InputError(f'"{format}" is not a format that can be read', hint=f"one of {', '.join(READERS)}")
     document = Document.open(Path(path))
@@ -65,8 +79,10 @@ def read(path: Path | str, format: str | None = None) -> Workflow:
         return READERS[name].read(document)
 
 
-def recognise(document: Document) -> str:
+def recognise(document: "Document") -> str:
     """Return the name of the format that a file is in: by its content first, then by its ending."""
+    from tonnage.workflow.unrecognised import is_for_another_tool, refusal
+
     if not document.text.strip():
         raise document.error("is empty")
     if is_for_another_tool(document):
@@ -82,8 +98,10 @@ def recognise(document: Document) -> str:
     raise refusal(document)
 
 
-def write(workflow: Workflow, path: Path | str, format: str | None = None) -> None:
+def write(workflow: "Workflow", path: Path | str, format: str | None = None) -> None:
     """Write a workflow in a format of WRITERS, by default the one that the file's ending names."""
+    from tonnage.files import write_whole
+
     if format is not None and format not in WRITERS:
         raise InputError(f'"{format}" is not a format that can be written', hint=f"one of {', '.join(WRITERS)}")
     target = Path(path)
@@ -92,6 +110,8 @@ def write(workflow: Workflow, path: Path | str, format: str | None = None) -> No
 
 def format_of(path: Path) -> str:
     """Return the format of WRITERS that a file's ending names."""
+    from tonnage.files import without_gz
+
     ending = Path(without_gz(path)).suffix.lower()
     for name, writer in WRITERS.items():
         if ending in writer.endings:

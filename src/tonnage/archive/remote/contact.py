@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import islice
 from types import TracebackType
 
-from tonnage.archive.export import record
+from tonnage.archive.exporting import record
 from tonnage.archive.history import Wanted
 from tonnage.archive.identity import Identities
 from tonnage.archive.importing import import_source

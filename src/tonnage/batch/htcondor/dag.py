@@ -19,11 +19,20 @@ from tonnage import __version__
 from tonnage.batch.htcondor.monitor import write_monitor
 from tonnage.errors import InputError
 from tonnage.files import write_whole
-from tonnage.jobs import Decision, Resource
+from tonnage.jobs import EXHAUSTIBLE, Decision, Resource
 from tonnage.whole import make_private_folder
 from tonnage.workflow import Task
-from tonnage.workflow.dagman.submit import quoted_argument
-from tonnage.workflow.dagman.writer import escaped, file_list, node_names, safe_name, with_unit
+from tonnage.workflow.dagman.lines import (
+    arc_lines,
+    file_list,
+    heading,
+    node_names,
+    priority_line,
+    safe_name,
+    variables_line,
+    with_unit,
+)
+from tonnage.workflow.dagman.submit import REQUESTS, quoted_argument
 from tonnage.workflow.references import FreeNames
 from tonnage.workflow.shell import one_line, own_program
 
@@ -46,9 +55,7 @@ _FINAL = 2
 """The exit status of the POST script after which DAGMan does not try again."""
 _TASK, _MONITOR, _POST = "task.sh", "monitor.pyz", "post.sh"
 _SUMMARY = "tonnage-summary.json"  # in the folder of a job that brings its files along
-_CHILDREN_PER_LINE = 1000
 _KEPT = ("PATH", "HOME", "LD_LIBRARY_PATH")  # of our environment, where files are shared
-_LADDERS = (Resource.MEMORY, Resource.DISK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +138,9 @@ def write_dag(dag: Dag) -> list[Node]:
     descriptions = _Descriptions(dag)
     lines = [line for node in nodes for line in _node_lines(dag, node, descriptions)]
     descriptions.write()
-    head = f"# {' '.join(dag.title.split())}: {len(nodes):,} tasks, written by Tonnage {__version__}"
     throttles = [f"MAXJOBS {safe_name(name)} {most}" for name, most in dag.throttles.items()]
     arcs = _arcs(nodes, dag.children)
-    write_whole(dag.path, "".join(f"{line}\n" for line in [head, *lines, *arcs, *throttles]))
+    write_whole(dag.path, "".join(f"{line}\n" for line in [heading(dag.title, len(nodes)), *lines, *arcs, *throttles]))
     return nodes
 
 
@@ -157,9 +163,9 @@ def _node_lines(dag: Dag, node: Node, descriptions: "_Descriptions") -> Iterator
     variables = _variables(dag, node)
     description = descriptions.of(node.order.task.category, tuple(variables))
     yield f"JOB {node.name} {description}"
-    yield f"VARS {node.name} " + " ".join(f'{name}="{escaped(value)}"' for name, value in variables.items())
-    yield f"PRIORITY {node.name} {node.order.priority}"
-    memory, disk = (_rungs(dag, node, resource) for resource in _LADDERS)
+    yield variables_line(node.name, variables)
+    yield priority_line(node.name, node.order.priority)
+    memory, disk = (_rungs(dag, node, resource) for resource in EXHAUSTIBLE)
     most = max(memory, disk) - 1 + dag.retries + dag.kills
     if most:
         yield f"RETRY {node.name} {most} UNLESS-EXIT {_FINAL}"
@@ -203,7 +209,7 @@ def _amounts(dag: Dag, node: Node) -> dict[str, str]:
     found = {"rung": "$(RETRY)"}
     for one in node.order.decisions:
         rungs = [_asked(one.resource, amount) for amount in one.ladder[one.rung :]]
-        if one.resource not in _LADDERS:
+        if one.resource not in EXHAUSTIBLE:
             found[str(one.resource)] = rungs[0]
         elif one.resource is Resource.DISK and dag.grows_disk:
             found["disk"] = rungs[0]
@@ -211,7 +217,7 @@ def _amounts(dag: Dag, node: Node) -> dict[str, str]:
                 found["more_disk"] = ", ".join(rungs[1:])
         else:
             # Failures and kills count as retries, too: so the last rung is there a few times more than can be climbed.
-            tries = max(_rungs(dag, node, resource) for resource in _LADDERS) + dag.retries + dag.kills
+            tries = max(_rungs(dag, node, resource) for resource in EXHAUSTIBLE) + dag.retries + dag.kills
             found[str(one.resource)] = ", ".join((rungs + rungs[-1:] * tries)[:tries])
     return found
 
@@ -251,9 +257,7 @@ def _files(dag: Dag, task: Task) -> dict[str, str]:
 
 def _arcs(nodes: Sequence[Node], children: Sequence[Sequence[int]]) -> Iterator[str]:
     for node, places in zip(nodes, children, strict=True):
-        for begin in range(0, len(places), _CHILDREN_PER_LINE):
-            names = " ".join(nodes[place].name for place in places[begin : begin + _CHILDREN_PER_LINE])
-            yield f"PARENT {node.name} CHILD {names}"
+        yield from arc_lines(node.name, [nodes[place].name for place in places])
 
 
 # Descriptions
@@ -310,14 +314,12 @@ def _description(dag: Dag, category: str, variables: Sequence[str]) -> Iterator[
 
 
 def _requests(dag: Dag, variables: Sequence[str]) -> Iterator[str]:
-    names = {"cores": "request_cpus", "memory": "request_memory", "disk": "request_disk"}
-    for name, setting in names.items():
+    for name in ("cores", "memory", "disk", "gpus"):
         if name in variables:
             is_chosen = name == "memory" or (name == "disk" and not dag.grows_disk)
-            yield f"{setting} = $CHOICE(rung, {name})" if is_chosen else f"{setting} = $({name})"
-    for name, setting in {"gpus": "request_gpus", "more_disk": "retry_request_disk"}.items():
-        if name in variables:
-            yield f"{setting} = $({name})"
+            yield f"{REQUESTS[name]} = $CHOICE(rung, {name})" if is_chosen else f"{REQUESTS[name]} = $({name})"
+    if "more_disk" in variables:
+        yield "retry_request_disk = $(more_disk)"
 
 
 def _travelling(dag: Dag) -> Iterator[str]:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tonnage.archive.choices import ENDINGS, EXPORTERS
 from tonnage.cli.archive.options import archive_option, search_options
 from tonnage.errors import InputError
 
@@ -13,14 +14,12 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_ENDINGS = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".pq": "parquet"}
-
 
 @click.command("export")
 @archive_option
 @search_options
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), metavar="FILE", help="Write here.")
-@click.option("--format", type=click.Choice(["csv", "jsonl", "parquet"]), help="[default: by the ending of FILE]")
+@click.option("--format", type=click.Choice(EXPORTERS), help="[default: by the ending of FILE]")
 def command(url: str | None, search: "Search", output: Path, format: str | None) -> None:
     """Write jobs as CSV, JSON lines or Parquet, in bytes and seconds.
 
@@ -30,9 +29,9 @@ def command(url: str | None, search: "Search", output: Path, format: str | None)
     from tonnage.archive import export
     from tonnage.archive.remote import find_at
 
-    chosen = format or _ENDINGS.get(output.suffix.lower())
+    chosen = format or ENDINGS.get(output.suffix.lower())
     if chosen is None:
-        raise InputError(f"{output}: the ending names no format", hint=f"one of {', '.join(_ENDINGS)}, or --format")
+        raise InputError(f"{output}: the ending names no format", hint=f"one of {', '.join(ENDINGS)}, or --format")
     output = Path("/dev/stdout") if str(output) == "-" else output
     count = export(find_at(url, search), output, chosen)
     click.echo(f"{output}: {count:,} jobs", err=True)

@@ -38,7 +38,7 @@ def command(
              tonnage archive query --outcome exhausted --since 30d --csv --limit 0 > exhausted.csv
     """
     from tonnage.archive import record
-    from tonnage.archive.export import csv_lines
+    from tonnage.archive.exporting import csv_lines
     from tonnage.archive.remote import find_at
 
     if as_csv and as_json:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tonnage.archive.choices import GROUPS
 from tonnage.cli.archive.options import archive_option, search_options
 from tonnage.cli.options import json_option, print_json, printable
 from tonnage.cli.tables import amount, print_table
@@ -11,12 +12,11 @@ from tonnage.jobs import HOURS, Resource
 
 if TYPE_CHECKING:
     from tonnage.archive import Search
-    from tonnage.archive.stats import CategoryStats
+    from tonnage.archive.statistics import CategoryStats
 
 __all__ = ["command"]
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
-_GROUPS = ("category", "label", "user", "workflow", "executable", "source")
 _GB_HOUR, _ = HOURS["bytes"]
 _MOST_CATEGORIES = 40
 
@@ -24,7 +24,7 @@ _MOST_CATEGORIES = 40
 @click.command("stats")
 @archive_option
 @search_options
-@click.option("--by", type=click.Choice([*_GROUPS, "none"]), default="category", show_default=True)
+@click.option("--by", type=click.Choice([*GROUPS, "none"]), default="category", show_default=True)
 @click.option(
     "--resource",
     type=click.Choice([one.value for one in Resource]),

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 import click
 
 from tonnage.cli.options import json_option, print_json, printable
-from tonnage.cli.pack import PACKER_NAMES, QueueOptions, log_facts, print_left_out, queue_options, work_of
+from tonnage.cli.pack import QueueOptions, log_facts, print_left_out, queue_options, work_of
 from tonnage.cli.replay.cores import on_all_cores, progress
 from tonnage.cli.sources import named
 from tonnage.cli.tables import counted, print_table
 from tonnage.errors import InputError
+from tonnage.pack.packers import PACKERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +33,7 @@ _HOUR = 3600
 )
 @click.option(
     "--baseline",
-    type=click.Choice(PACKER_NAMES),
+    type=click.Choice(PACKERS),
     default="zhang",
     show_default=True,
     metavar="NAME",
@@ -79,7 +80,7 @@ def command(
     from tonnage.pack.replay import results, scores, submission_times
     from tonnage.units import parse_seconds
 
-    names = PACKER_NAMES if strategies == "all" else named(strategies, PACKER_NAMES, "--strategies")
+    names = tuple(PACKERS) if strategies == "all" else named(strategies, PACKERS, "--strategies")
     works = _works(paths, queue)
     workload = queue.workload()
     times = submission_times(

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 import click
 
 from tonnage.cli.options import json_option, print_json, read_workflow, workflow_arguments
-from tonnage.cli.rank import METHOD_NAMES
 from tonnage.cli.replay.cores import all_cores, progress
 from tonnage.cli.sources import named
 from tonnage.cli.tables import bar, print_table
 from tonnage.errors import InputError
+from tonnage.rank.methods import METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -35,7 +35,7 @@ _POINTS = 500
     "--baseline",
     default="fifo",
     show_default=True,
-    type=click.Choice(METHOD_NAMES),
+    type=click.Choice(METHODS),
     help="What they are compared with.",
 )
 @click.option(
@@ -84,7 +84,7 @@ def command(
         for batch in (_BATCHES if sweep else batches or (16.0,))
     ]
     usual = 30 if sweep else 300
-    names = list(METHOD_NAMES) if methods == "all" else named(methods, METHOD_NAMES, "--methods")
+    names = list(METHODS) if methods == "all" else named(methods, METHODS, "--methods")
     if set(names) <= {baseline}:
         raise InputError(f"nothing to compare with {baseline}", hint="name another method with --methods")
     workflow = read_workflow(path, source_format)

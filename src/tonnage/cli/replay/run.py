@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 import click
 
 from tonnage.cli.options import json_option, print_json
-from tonnage.cli.rank import METHOD_NAMES
 from tonnage.cli.replay.cores import on_all_cores, progress
 from tonnage.cli.sources import Reading, named, source_options
-from tonnage.cli.strategies import STRATEGY_NAMES
 from tonnage.cli.tables import bar, counted, print_table
 from tonnage.errors import InputError
+from tonnage.rank.methods import METHODS
+from tonnage.size.strategies import STRATEGIES
 from tonnage.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_STRATEGIES = tuple(name for name in STRATEGY_NAMES if name != "density")  # which knows all jobs beforehand
+_STRATEGIES = tuple(name for name in STRATEGIES if name != "density")  # which knows all jobs beforehand
 _USUAL = "auto,max-seen,whole-machine"
 _FEW = 20_000  # tasks in all, which are simulated before other processes have started
 _COLUMNS = ("strategy", "seconds", "resource", "category", "committed", "used", "first_allocation")
@@ -48,7 +48,7 @@ _COLUMNS = ("strategy", "seconds", "resource", "category", "committed", "used", 
 @click.option(
     "--rank",
     "order",
-    type=click.Choice(METHOD_NAMES),
+    type=click.Choice(METHODS),
     default="prio",
     show_default=True,
     metavar="NAME",

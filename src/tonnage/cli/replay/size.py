@@ -7,10 +7,12 @@ import click
 
 from tonnage.cli.options import json_option, print_json, printable
 from tonnage.cli.sources import Reading, named, source_options
-from tonnage.cli.strategies import STRATEGY_NAMES, check_share
+from tonnage.cli.strategies import check_share
 from tonnage.cli.tables import print_table
 from tonnage.errors import InputError
-from tonnage.jobs import Resource
+from tonnage.jobs import SHARED, Resource
+from tonnage.size.protocols import PROTOCOLS
+from tonnage.size.strategies import OFFLINE, STRATEGIES
 from tonnage.written import amounts
 
 if TYPE_CHECKING:
@@ -22,10 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_PROTOCOLS = ("tovar", "tovar-online", "phung", "sizey")
-_RESOURCES = ("cores", "memory", "disk")
 _SEEDS = (11, 12, 13, 14, 15)  # one split of the jobs says little: judge over several
-_OFFLINE = ("brute-force-waste", "brute-force-throughput", "density")  # too slow for every job, or not possible
 
 
 @click.command("size")
@@ -37,7 +36,7 @@ _OFFLINE = ("brute-force-waste", "brute-force-throughput", "density")  # too slo
 @click.option(
     "--protocol",
     "protocol_name",
-    type=click.Choice(_PROTOCOLS),
+    type=click.Choice(PROTOCOLS),
     default="tovar-online",
     show_default=True,
     help="How jobs are played to them.",
@@ -47,7 +46,7 @@ _OFFLINE = ("brute-force-waste", "brute-force-throughput", "density")  # too slo
     "--resource",
     "resources",
     multiple=True,
-    type=click.Choice(_RESOURCES),
+    type=click.Choice([one.value for one in SHARED]),
     help="What to size; may be repeated.  [default: memory]",
 )
 @click.option("--machine", metavar="AMOUNTS", multiple=True, help="The machine: cores=16,memory=64GiB,disk=64GiB.")
@@ -127,8 +126,8 @@ def command(
 
 def _strategies(text: str, *, online: bool) -> list[str]:
     if text == "all":
-        return [name for name in STRATEGY_NAMES if not (online and name in _OFFLINE)]
-    return named(text, STRATEGY_NAMES, "--strategies")
+        return [name for name in STRATEGIES if not (online and name in OFFLINE)]
+    return named(text, STRATEGIES, "--strategies")
 
 
 def _protocol(
@@ -146,7 +145,6 @@ def _protocol(
     """Return a protocol with what the user wants otherwise."""
     from dataclasses import replace
 
-    from tonnage.size import PROTOCOLS
     from tonnage.units import parse_bytes
 
     protocol = PROTOCOLS[name]
@@ -165,7 +163,7 @@ def _protocol(
 
 
 def _measured(reading: Reading, source: "Source", protocol: str) -> "Iterator[Attempt]":
-    from tonnage.size.replay import as_sizey_measures
+    from tonnage.size.replays import as_sizey_measures
 
     measures: Callable[[Attempt], Attempt] = as_sizey_measures if protocol == "sizey" else lambda attempt: attempt
     return (measures(attempt) for attempt in reading.attempts(source))

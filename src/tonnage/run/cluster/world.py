@@ -9,7 +9,8 @@ from pathlib import Path
 
 from tonnage.batch.scheduler import Node, RejectedError, Request, Scheduler
 from tonnage.errors import InputError, TonnageError
-from tonnage.jobs import Outcome, Resource
+from tonnage.jobs import SHARED, Outcome, Resource
+from tonnage.pack.work import unknown_run_times
 from tonnage.run.batch_jobs import BatchJobs
 from tonnage.run.cluster.arrays import MONITOR, Arrays
 from tonnage.run.cluster.desk import Desk
@@ -24,7 +25,7 @@ from tonnage.run.folders import RunFolder
 from tonnage.run.inside.cargo import Cargo
 from tonnage.run.journal import Journal
 from tonnage.run.local import Watcher
-from tonnage.run.machines import SHARED, Machine, QueueRoom, Space
+from tonnage.run.machines import Machine, QueueRoom, Space
 from tonnage.run.resuming import NO_SUCH_TASK
 from tonnage.run.rows import Row
 from tonnage.run.worlds import Away, Driver, Parts, refuse_too_large
@@ -202,8 +203,7 @@ class ClusterWorld:
         unknown = packing.unknown(parts.engine)
         if not unknown:
             return False
-        name = parts.workflow.tasks[unknown[0]].name
-        problem = f'the run times of {len(unknown):,} tasks are unknown ("{name}")'
+        problem = unknown_run_times(parts.workflow, unknown)
         if self.pack != "auto":
             hint = "let it run once with --pack per-task: the archive knows them then"
             raise InputError(f"{problem}, and {self.pack} must know them", hint=hint)

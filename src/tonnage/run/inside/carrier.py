@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tonnage.batch.slurm.lists import expanded
 from tonnage.errors import TonnageError
-from tonnage.jobs import Outcome
+from tonnage.jobs import SHARED, Outcome
 from tonnage.run.engine import Engine
 from tonnage.run.events import Carried, Ended, Settled, Start, State
 from tonnage.run.files import Files
@@ -26,7 +26,7 @@ from tonnage.run.inside.ending import Ending
 from tonnage.run.inside.ledger import AttemptEnded, AttemptStarted, Entry, Ledger, LedgerReader, TaskRefused
 from tonnage.run.judging import judged
 from tonnage.run.local import Local
-from tonnage.run.machines import SHARED, Room, largest
+from tonnage.run.machines import Room, largest
 from tonnage.run.minders import Answer, Seen
 from tonnage.run.resuming import carried_after
 from tonnage.size import Plan

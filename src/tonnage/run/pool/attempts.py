@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import tzinfo
 from typing import TypeAlias
 
-from tonnage.jobs import Attempt, Decision, Outcome, Resource
+from tonnage.jobs import EXHAUSTIBLE, Attempt, Decision, Outcome, Resource
 from tonnage.logs.condor_event import Event, JobName
 from tonnage.logs.condor_events import Queue
 from tonnage.run.pool.nodes import Sent
@@ -152,7 +152,7 @@ class Attempts:
         before = self._submitted[sent.node]
         retry = sum(cluster > self.dagman for cluster in before)
         before.append(event.job[0])
-        chosen = (Resource.MEMORY,) if self._grows_disk else (Resource.MEMORY, Resource.DISK)
+        chosen = (Resource.MEMORY,) if self._grows_disk else EXHAUSTIBLE
         decisions = _raised(sent.decisions, chosen, retry)
         self._jobs[event.job] = _Job(sent, decisions, event.moment(self._zone).known)
         self._waiting.add(event.job)

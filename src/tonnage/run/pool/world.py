@@ -11,7 +11,7 @@ from tonnage.batch.htcondor.system import HTCondor, submit_words
 from tonnage.batch.scheduler import Node
 from tonnage.errors import InputError
 from tonnage.files import stem
-from tonnage.jobs import Outcome, Resource
+from tonnage.jobs import SHARED, Outcome, Resource
 from tonnage.run.batch_jobs import BatchJobs
 from tonnage.run.clerk import Clerk
 from tonnage.run.cluster.queued import in_queue, open_jobs
@@ -19,7 +19,7 @@ from tonnage.run.events import Ended, Settled, Start, State
 from tonnage.run.folders import RUNS, RunFolder
 from tonnage.run.journal import Journal
 from tonnage.run.local import Watcher
-from tonnage.run.machines import SHARED, Machine, QueueRoom, Space
+from tonnage.run.machines import Machine, QueueRoom, Space
 from tonnage.run.options import PoolOptions
 from tonnage.run.pool.driver import Dagman
 from tonnage.run.pool.nodes import read_nodes

@@ -1,26 +1,33 @@
 """Sizes in the words of the tools that run workflows: one module a tool, each a function from sizes to a text."""
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from tonnage.jobs import Decision, Resource
-from tonnage.size.export import dagman, makeflow, nextflow, sbatch, snakemake
-from tonnage.size.export.sizes import Sizes
-from tonnage.size.sizing import Sized
+from tonnage.lazy import Deferred, exports
+
+if TYPE_CHECKING:
+    from tonnage.jobs import Decision, Resource
+    from tonnage.size.export.sizes import Sizes
+    from tonnage.size.sizing import Sized
+else:
+    __getattr__ = exports(__name__)
 
 __all__ = ["EXPORTERS", "Sizes", "exported"]
 
-EXPORTERS: dict[str, Callable[[Sequence[Sizes]], str]] = {
-    "snakemake": snakemake.export,
-    "nextflow": nextflow.export,
-    "dagman": dagman.export,
-    "makeflow": makeflow.export,
-    "sbatch": sbatch.export,
+EXPORTERS: "dict[str, Callable[[Sequence[Sizes]], str]]" = {
+    "snakemake": Deferred("tonnage.size.export.snakemake:export"),
+    "nextflow": Deferred("tonnage.size.export.nextflow:export"),
+    "dagman": Deferred("tonnage.size.export.dagman:export"),
+    "makeflow": Deferred("tonnage.size.export.makeflow:export"),
+    "sbatch": Deferred("tonnage.size.export.sbatch:export"),
 }
 """What writes the whole text of a file, by the name that it has in options."""
 
 
-def exported(format: str, found: Sequence[Sized]) -> str:
+def exported(format: str, found: "Sequence[Sized]") -> str:
     """Return the text of a file with what was found for each category."""
+    from tonnage.size.export.sizes import Sizes
+
     decisions: dict[str, dict[Resource, Decision]] = {}
     for one in found:
         decisions.setdefault(one.category, {})[one.decision.resource] = one.decision

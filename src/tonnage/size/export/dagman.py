@@ -7,12 +7,11 @@ copied, or included, into the submit description that it is headed by. Retries w
 
 from collections.abc import Iterator, Sequence
 
-from tonnage.jobs import Resource
+from tonnage.jobs import SHARED, Resource
 from tonnage.size.export.sizes import MIB, Sizes
+from tonnage.workflow.dagman.submit import REQUESTS
 
 __all__ = ["export"]
-
-_ASKED_FOR = (Resource.CORES, Resource.MEMORY, Resource.DISK)
 
 
 def export(sizes: Sequence[Sizes]) -> str:
@@ -24,16 +23,16 @@ def export(sizes: Sequence[Sizes]) -> str:
 
 
 def _section(sizes: Sizes) -> Iterator[str]:
-    yield from (f"# {line}" for line in sizes.comments(_ASKED_FOR))
+    yield from (f"# {line}" for line in sizes.comments(SHARED))
     cores = sizes.rungs(Resource.CORES)
     if cores:
-        yield f"request_cpus = {cores[0]}"
+        yield f"{REQUESTS['cores']} = {cores[0]}"
     yield from _megabytes("memory", sizes.rungs(Resource.MEMORY, MIB))
     yield from _megabytes("disk", sizes.rungs(Resource.DISK, MIB))
 
 
 def _megabytes(name: str, rungs: tuple[int, ...]) -> Iterator[str]:
     if rungs:
-        yield f"request_{name} = {rungs[0]} MB"
+        yield f"{REQUESTS[name]} = {rungs[0]} MB"
     if len(rungs) > 1:
-        yield f"retry_request_{name} = {', '.join(f'{rung} MB' for rung in rungs[1:])}"
+        yield f"retry_{REQUESTS[name]} = {', '.join(f'{rung} MB' for rung in rungs[1:])}"

@@ -4,12 +4,10 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from tonnage.jobs import Decision, Resource
+from tonnage.jobs import GIVEN, Decision, Resource
 
-__all__ = ["EXPORTED", "LONGEST_NAME", "MIB", "Sizes", "longest"]
+__all__ = ["LONGEST_NAME", "MIB", "Sizes", "longest"]
 
-EXPORTED = (Resource.CORES, Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
-"""What schedulers can be asked for."""
 MIB = 2**20
 
 LONGEST_NAME = 500
@@ -36,7 +34,7 @@ class Sizes:
         whole = sorted({max(1, math.ceil(amount / unit)) for amount in decision.ladder[decision.rung :]})
         return tuple(whole[:1] if resource is Resource.CORES else whole)
 
-    def comments(self, resources: Iterable[Resource] = EXPORTED) -> Iterator[str]:
+    def comments(self, resources: Iterable[Resource] = GIVEN) -> Iterator[str]:
         """Yield the category and the reason of each size, to be put behind a comment sign."""
         yield f"category {_one_line(self.category)}"
         for resource in resources:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from tonnage.files import Document
 from tonnage.workflow.dagman import submit
+from tonnage.workflow.dagman.lines import priority_line, variables_line
 from tonnage.workflow.dagman.parts import Parts, variable_pairs
 from tonnage.workflow.dagman.patch import Patch, Patches
 from tonnage.workflow.dagman.statements import ALL_NODES, WORD, Statement, quoted
@@ -35,7 +36,7 @@ def state_priorities(parts: Parts, wanted: Mapping[str, int], patches: Patches) 
     own = patches.of(parts.documents[0])
     for node, priority in wanted.items():
         if places.get(node, -1) <= everyone:
-            own.add(f"PRIORITY {quoted(node)} {priority}")
+            own.add(priority_line(quoted(node), priority))
 
 
 def replace_word(patch: Patch, statement: Statement, place: int, new: str) -> None:
@@ -71,11 +72,10 @@ def state_variables(parts: Parts, wanted: Mapping[str, int], patches: Patches) -
                 patches.of(document).replace(statement, pair.begin, pair.end, f'"{wanted[node]}"')
     nobody = _Stated(False, -1)
     last = stated.get(ALL_NODES, nobody)
-    append = "APPEND " if last.appended else ""
     own = patches.of(parts.documents[0])
     for node, number in wanted.items():
         if stated.get(node, nobody) <= last:
-            own.add(f'VARS {quoted(node)} {append}JOBPRIORITY="{number}"')
+            own.add(variables_line(quoted(node), {"JOBPRIORITY": number}, append=last.appended))
 
 
 def state_macros(parts: Parts, jobs: Collection[str], used: Collection[str], patches: Patches) -> list[tuple[str, str]]:

@@ -16,6 +16,7 @@ __all__ = [
     "RESERVED",
     "WORD",
     "Statement",
+    "escaped",
     "pieces",
     "quoted",
     "statements",
@@ -147,8 +148,12 @@ def quoted(word: str) -> str:
     """Return a word as it must stand in a statement to be read back."""
     if _PLAIN.fullmatch(word):
         return word
-    escaped = word.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    return f'"{escaped(word)}"'
+
+
+def escaped(text: str) -> str:
+    """Return a text as it stands between double quotes."""
+    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def pieces(lines: Sequence[str], statement: Statement) -> Iterator[tuple[int, int, str]]:

@@ -41,8 +41,16 @@ _AMOUNT = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([kmgt]?)b?\s*$", re.IGNORECAS
 # Of the new syntax of `arguments`: what stands in single quotes (two of them inside are one), blanks, other text.
 _PIECES = re.compile(r"('(?:[^']|'')*'?)|(\s+)|([^\s']+)")
 _LARGEST = 2.0**63
-_REQUESTS = ("request_cpus", "request_memory", "request_disk", "allowed_execute_duration")
-_GPUS = "request_gpus"
+REQUESTS = {
+    "cores": "request_cpus",
+    "memory": "request_memory",
+    "disk": "request_disk",
+    "wall_time": "allowed_execute_duration",
+    "gpus": "request_gpus",
+}
+"""The submit command by which a job asks for each resource."""
+_GPUS = REQUESTS["gpus"]
+_AMOUNTS = [command for command in REQUESTS.values() if command != _GPUS]
 _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 QUEUE = "queue"
@@ -271,7 +279,7 @@ def quoted_argument(text: str) -> str:
 
 def amounts(description: Description, macros: Mapping[str, str]) -> Amounts:
     """Return what a description requests; an expression that only a pool can evaluate is unknown."""
-    return _amounts(*(expand(description.get(name, ""), macros) for name in _REQUESTS))
+    return _amounts(*(expand(description.get(name, ""), macros) for name in _AMOUNTS))
 
 
 @lru_cache(maxsize=4096)  # thousands of nodes ask for the same, and share one value
@@ -307,9 +315,7 @@ def _whole(text: str, default_unit: int) -> int | None:
 
 def oddities(description: Description, macros: Mapping[str, str], request: Amounts) -> Iterator[str]:
     """Yield what a reader should know: requests that only a pool can evaluate, and more jobs than one."""
-    for name, requested in zip(
-        _REQUESTS, (request.cores, request.memory, request.disk, request.wall_time), strict=True
-    ):
+    for name, requested in zip(_AMOUNTS, (request.cores, request.memory, request.disk, request.wall_time), strict=True):
         if requested is None and name in description and (value := expand(description[name], macros)):
             yield f"{name} = {value} is an expression that only a pool can evaluate: unknown"
     if (value := expand(description.get(_GPUS, ""), macros)).strip() and amount(value, 1) is None:

@@ -1,36 +1,35 @@
 """Writing a workflow as a DAGMan file: one submit description per category, the rest through VARS."""
 
 import math
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from tonnage import __version__
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts
+from tonnage.workflow.dagman.lines import (
+    arc_lines,
+    file_list,
+    folder_word,
+    heading,
+    node_names,
+    priority_line,
+    safe_name,
+    variables_line,
+    with_unit,
+)
 from tonnage.workflow.dagman.reader import NOTE
-from tonnage.workflow.dagman.statements import RESERVED
-from tonnage.workflow.dagman.submit import quoted_argument
+from tonnage.workflow.dagman.submit import REQUESTS, quoted_argument
 from tonnage.workflow.model import Task, Workflow
 from tonnage.workflow.notes import note
 from tonnage.workflow.references import FreeNames
 from tonnage.workflow.shell import one_line
 
-__all__ = ["escaped", "file_list", "node_names", "render", "safe_name", "with_unit"]
-
-# What may stand in the name of a node or description without a second thought.
-_UNSAFE = re.compile(r"^-|[^\w./:,-]", re.ASCII)
-
-_CHILDREN_PER_LINE = 1000
+__all__ = ["render"]
 
 # In a description each of these stands as `setting = $(variable)`; a task that has none leaves the line out.
 _SETTINGS = {
     "command": "executable = /bin/sh\n    arguments = \"-c '$(command)'\"",
-    "cores": "request_cpus = $(cores)",
-    "memory": "request_memory = $(memory)",
-    "disk": "request_disk = $(disk)",
-    "gpus": "request_gpus = $(gpus)",
-    "wall_time": "allowed_execute_duration = $(wall_time)",
+    **{name: f"{command} = $({name})" for name, command in REQUESTS.items()},
     "inputs": "transfer_input_files = $(inputs)\n    preserve_relative_paths = true",
     "outputs": "transfer_output_files = $(outputs)",
 }
@@ -48,7 +47,7 @@ def _lines(workflow: Workflow) -> Iterator[str]:
     free = FreeNames()
     for kind, task in _all_tasks(workflow):
         nodes += _node(kind, task, names[task.name], descriptions, free)
-    yield f"# {' '.join(workflow.name.split())}: {len(workflow):,} tasks, written by Tonnage {__version__}"
+    yield heading(workflow.name, len(workflow))
     for (_, variables), name in descriptions.items():
         yield f"SUBMIT-DESCRIPTION {name} {{"
         yield from (f"    {_SETTINGS[variable]}" for variable in variables)
@@ -60,21 +59,6 @@ def _lines(workflow: Workflow) -> Iterator[str]:
 def _all_tasks(workflow: Workflow) -> Iterator[tuple[str, Task]]:
     yield from (("JOB", task) for task in workflow.tasks)
     yield from ((special.kind.upper(), special.task) for special in workflow.special)
-
-
-def node_names(names: Sequence[str]) -> dict[str, str]:
-    """Return a name for each task that DAGMan accepts, the task's own where it can be."""
-    free = FreeNames(names)
-    return {name: name if _is_safe(name) else free.give(safe_name(name)) for name in names}
-
-
-def _is_safe(name: str) -> bool:
-    return bool(name) and not _UNSAFE.search(name) and name.upper() not in RESERVED
-
-
-def safe_name(name: str) -> str:
-    """Return a name that may stand anywhere in a DAGMan file; two may get the same."""
-    return name if _is_safe(name) else _UNSAFE.sub("_", f"{name}_")
 
 
 def _node(
@@ -91,10 +75,9 @@ def _node(
         variables[NOTE] = extra
     yield f"{kind} {name} {description}{_folder(task)}"
     if variables:
-        settings = (f'{variable}="{escaped(value)}"' for variable, value in variables.items())
-        yield f"VARS {name} {' '.join(settings)}"
+        yield variables_line(name, variables)
     if plain.priority is not None:
-        yield f"PRIORITY {name} {plain.priority}"
+        yield priority_line(name, plain.priority)
 
 
 def _variables(task: Task) -> dict[str, str]:
@@ -113,20 +96,6 @@ def _variables(task: Task) -> dict[str, str]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def with_unit(amount: int) -> str:
-    """Return bytes in the largest of HTCondor's units (base 1024) that fits, rounded up to whole KB."""
-    return f"{amount // 2**20} MB" if amount % 2**20 == 0 else f"{-(-amount // 2**10)} KB"
-
-
-def file_list(task: Task, names: tuple[str, ...]) -> str | None:
-    """Return names of files as HTCondor lists them; None where there are none."""
-    for name in names:
-        if any(character in ',"\n\r$' for character in name) or name != name.strip() or not name:
-            problem = f'the file name "{name}" of task "{task.name}"'
-            raise InputError(f"{problem} cannot stand in an HTCondor file list")
-    return ",".join(names) or None
-
-
 def _priority(kind: str, task: Task) -> int | None:
     """Return the priority where DAGMan takes one: of jobs only, and in 32 bits."""
     return task.priority if kind == "JOB" and task.priority is not None and abs(task.priority) < 2**31 else None
@@ -137,7 +106,7 @@ def _folder(task: Task) -> str:
         return ""
     if "\n" in task.directory or "\r" in task.directory:
         raise InputError(f'the folder of task "{task.name}" cannot stand in a DAGMan file: its name has a line break')
-    return f' DIR "{escaped(task.directory)}"' if _UNSAFE.search(task.directory) else f" DIR {task.directory}"
+    return f" DIR {folder_word(task.directory)}"
 
 
 def _as_read(task: Task, name: str, description: str, *, priority: int | None) -> Task:
@@ -162,14 +131,7 @@ def _as_read(task: Task, name: str, description: str, *, priority: int | None) -
     )
 
 
-def escaped(value: str) -> str:
-    """Return a value as it stands between the double quotes of a VARS line."""
-    return value.replace("\\", "\\\\").replace('"', '\\"')
-
-
 def _arcs(workflow: Workflow, names: dict[str, str]) -> Iterator[str]:
-    """Yield a line for the children of each task, and another where they are very many."""
     for number, task in enumerate(workflow.tasks):
         children = [names[workflow.tasks[child].name] for child in workflow.graph.children_of(number)]
-        for begin in range(0, len(children), _CHILDREN_PER_LINE):
-            yield f"PARENT {names[task.name]} CHILD {' '.join(children[begin : begin + _CHILDREN_PER_LINE])}"
+        yield from arc_lines(names[task.name], children)

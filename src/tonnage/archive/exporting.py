@@ -3,11 +3,12 @@
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tonnage.archive.choices import EXPORTERS
 from tonnage.archive.schema import attempts as attempts_table
 from tonnage.errors import InputError
 from tonnage.jobs import AMOUNTS, Attempt
@@ -16,7 +17,7 @@ from tonnage.whole import WholeFile
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-__all__ = ["EXPORTERS", "csv_lines", "export", "record"]
+__all__ = ["csv_lines", "export", "json_lines", "parquet", "record"]
 
 _BATCH = 10_000
 _LINES = 1_000
@@ -100,20 +101,22 @@ def _cell(value: object) -> object:
     return value
 
 
-def _json_lines(attempts: Iterable[Attempt]) -> Iterator[bytes]:
+def json_lines(attempts: Iterable[Attempt]) -> Iterator[bytes]:
+    """Yield the pieces of a file with one JSON object a line."""
     remaining = iter(attempts)
     while batch := list(islice(remaining, _LINES)):
         yield "".join(f"{json.dumps(record(one))}\n" for one in batch).encode()
 
 
-def _parquet(attempts: Iterable[Attempt]) -> Iterator[bytes]:
+def parquet(attempts: Iterable[Attempt]) -> Iterator[bytes]:
+    """Yield the pieces of a Parquet file."""
     import pyarrow as arrow
-    from pyarrow import parquet
+    from pyarrow.parquet import ParquetWriter
 
     schema = arrow.schema([(name, _arrow_type(name)) for name in record(Attempt())])
     sink = _Sink()
     remaining = iter(attempts)
-    with parquet.ParquetWriter(sink, schema) as writer:
+    with ParquetWriter(sink, schema) as writer:
         while batch := list(islice(remaining, _BATCH)):
             rows = [{name: _json_text(value) for name, value in record(one).items()} for one in batch]
             writer.write_table(arrow.Table.from_pylist(rows, schema=schema))
@@ -168,10 +171,3 @@ def _need_parquet() -> None:
     except ModuleNotFoundError:
         hint = "pip install 'tonnage[parquet]'"
         raise InputError("Parquet needs the package pyarrow", hint=hint) from None
-
-
-EXPORTERS: dict[str, Callable[[Iterable[Attempt]], Iterator[bytes]]] = {
-    "csv": csv_lines,
-    "jsonl": _json_lines,
-    "parquet": _parquet,
-}
