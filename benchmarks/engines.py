@@ -24,7 +24,7 @@ from tonnage.run.engine import Engine
 from tonnage.run.events import Ended
 from tonnage.run.machines import Machine, Room
 from tonnage.size import Plan
-from tonnage.size.learning import Learner
+from tonnage.size.learner import Learner
 from tonnage.units import format_bytes
 from tonnage.workflow import Task, Workflow
 

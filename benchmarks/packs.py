@@ -13,7 +13,7 @@ import numpy as np
 
 from tonnage.batch import Cluster, Workload
 from tonnage.pack import PACKERS, Settings, Situation, Work, cross
-from tonnage.pack.lists import schedule
+from tonnage.pack.list_schedule import schedule
 from tonnage.workflow import Workflow
 from tonnage.workflow.families import FAMILIES
 

@@ -21,7 +21,7 @@ from unittest import mock
 
 import numpy as np
 
-from tonnage import kernels
+from tonnage import jit
 from tonnage.batch import REQUESTS, Cluster, Workload, replay
 
 DATA = Path(os.environ.get("TONNAGE_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
@@ -157,7 +157,7 @@ def replaying(name: str, log: Workload) -> None:
         plain = plain_replay(log, requests)
         lists = len(log) / (process_time() - begin)
         part = log.head(2000)
-        with mock.patch.object(kernels, "COMPILE_FROM", FOREVER):
+        with mock.patch.object(jit, "COMPILE_FROM", FOREVER):
             begin = process_time()
             same = replay(part, requests=requests)
             uncompiled = len(part) / (process_time() - begin)

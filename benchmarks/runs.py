@@ -30,7 +30,7 @@ from tonnage.run.events import Ended, State
 from tonnage.run.journal import Journal
 from tonnage.run.machines import Room
 from tonnage.run.options import Options
-from tonnage.run.resuming import take_over
+from tonnage.run.recovery import take_over
 from tonnage.run.session import RunSession
 from tonnage.workflow import Workflow, read
 

@@ -10,7 +10,9 @@ from time import perf_counter
 import numpy as np
 
 from tonnage.jobs import History, Resource
-from tonnage.size import PROTOCOLS, STRATEGIES, Histogram, Ladder, Records, Settings, replay, sizer
+from tonnage.lab.size_protocols import PROTOCOLS
+from tonnage.lab.size_replay import replay
+from tonnage.size import STRATEGIES, Histogram, Ladder, Records, Settings, sizer
 from tonnage.size.first_allocations import max_throughput, min_waste
 from tonnage.size.optimal import ladder
 

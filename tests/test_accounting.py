@@ -16,11 +16,11 @@ from tonnage.archive import Archive, Search, import_source, stats
 from tonnage.jobs import Amounts, Attempt, Decision, Outcome, Resource
 from tonnage.logs.sources import Source
 from tonnage.report.accounts import accounts_of
-from tonnage.report.material import Gathering, wasted_of
+from tonnage.report.attempt_table import Gathering, wasted_of
 from tonnage.run.events import Ended, Settled, Start, State
+from tonnage.run.journal_rows import Row
 from tonnage.run.machines import SHARED, Machine
 from tonnage.run.progress import Progress
-from tonnage.run.rows import Row
 from tonnage.run.summary import summarise
 from tonnage.workflow import Task
 

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from tonnage.kernels import COMPILE_FROM, fast
+from tonnage.jit import COMPILE_FROM, fast
 
 
 def double(value: int) -> int:
@@ -32,7 +32,7 @@ def test_a_small_input_runs_the_function_itself_and_a_large_one_its_compiled_twi
 
 def test_compiling_works_where_nothing_can_be_kept() -> None:
     # Code that stands in no file has no place for a cache, as a package in a closed folder has none.
-    code = "from tonnage.kernels import fast\ndef f(x):\n    return x + 1\nprint(fast(f, 10**6)(1))"
+    code = "from tonnage.jit import fast\ndef f(x):\n    return x + 1\nprint(fast(f, 10**6)(1))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout == "2\n"
 

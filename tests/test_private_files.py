@@ -13,15 +13,15 @@ import pytest
 
 from run.batching import BatchJob, Errands
 from tonnage.archive import Archive
-from tonnage.archive.remote.posting import Parcel
+from tonnage.archive.remote.outbox import Spool
 from tonnage.archive.remote.server import Server
-from tonnage.archive.remote.spool import Spool
+from tonnage.archive.remote.upload import Parcel
 from tonnage.archive.token import make_token
 from tonnage.batch.htcondor.dag import Dag, Order, write_dag
 from tonnage.cli import main as tonnage
-from tonnage.run.executor import Executor
-from tonnage.run.pool.nodes import write_nodes
-from tonnage.run.pool.post import main as post
+from tonnage.run.backends.htcondor.nodes import write_nodes
+from tonnage.run.backends.htcondor.post_script import main as post
+from tonnage.run.executor.executor import Executor
 from tonnage.workflow import Task
 
 OWN = "touch own"  # the task's own file
@@ -125,7 +125,7 @@ def write_for_htcondor() -> None:
     order = Order(Task("a", "prog --password x"), (), 1)
     nodes = write_dag(Dag(folder=folder, home=Path.cwd(), title="w", orders=[order], children=[[]], retries=1))
     write_nodes(folder, nodes, [0], {})
-    assert post([str(folder), "1", "0", "7.0", "0", "1", "1", "1"]) == 1
+    assert post([str(folder), "1", "0", "7.0", "0", "1", "1", "1", "0"]) == 1
     assert os.access(folder / "task.sh", os.X_OK)
     work = [str(folder / "task.sh"), str(folder / "monitor.pyz"), f"{folder}/summaries/0.7", f"{folder}/partial/0.7"]
     script = f"echo secret; touch bad; {OWN}; (cd {Path.cwd()}; {SEEN}); exit 1"

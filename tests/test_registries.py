@@ -17,12 +17,13 @@ import tonnage
 from tonnage.archive.choices import ENDINGS, EXPORTERS
 from tonnage.batch.choices import SCHEDULERS
 from tonnage.cli import tonnage as cli
+from tonnage.lab.size_protocols import PROTOCOLS
 from tonnage.lazy import Deferred
 from tonnage.logs import formats as logs
 from tonnage.pack import PACKERS
 from tonnage.rank import METHODS
 from tonnage.serve.sizes import FILES
-from tonnage.size import PROTOCOLS, STRATEGIES
+from tonnage.size import STRATEGIES
 from tonnage.size.export import EXPORTERS as TOOLS
 from tonnage.size.strategies import FROM_PEAKS, OFFLINE, WITH_OBJECTIVE
 from tonnage.workflow import formats as workflows
@@ -99,7 +100,7 @@ def test_a_function_that_was_not_imported_yet_can_be_sent_to_another_process() -
 
 def test_every_registry_is_read_without_what_its_entries_need() -> None:
     registries = (
-        "archive.choices batch.choices logs.formats pack.packers rank.methods size.export size.protocols"
+        "archive.choices batch.choices logs.formats pack.packers rank.methods size.export lab.size_protocols"
         " size.strategies workflow.formats"
     )
     code = f"import sys, {', '.join('tonnage.' + name for name in registries.split())}"

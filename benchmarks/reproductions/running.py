@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from tonnage.cli.sources import Reading
 from tonnage.jobs import Resource
+from tonnage.lab.simulated_run import ORACLE, Load, Simulation, play
 from tonnage.run.machines import parse_machines
-from tonnage.run.simulated import ORACLE, Load, Simulation, play
 from tonnage.size import Histogram
 from tonnage.size.ladders import cost
 from tonnage.size.optimal import ladder
-from tonnage.size.practical import LEAST_BYTES
+from tonnage.size.rounding import LEAST_BYTES
 from tonnage.units import format_bytes
 
 DATA = Path(os.environ.get("TONNAGE_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))

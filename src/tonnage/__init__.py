@@ -6,10 +6,10 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tonnage.run.executor import Executor as Executor
-    from tonnage.run.futures import TaskFailedError as TaskFailedError
+    from tonnage.run.executor.executor import Executor as Executor
+    from tonnage.run.executor.futures import TaskFailedError as TaskFailedError
 else:  # what has a name here is loaded when it is asked for: most of Tonnage must start fast
-    _LAZY = {"Executor": "tonnage.run.executor", "TaskFailedError": "tonnage.run.futures"}
+    _LAZY = {"Executor": "tonnage.run.executor.executor", "TaskFailedError": "tonnage.run.executor.futures"}
 
     def __getattr__(name: str) -> object:
         if name not in _LAZY:

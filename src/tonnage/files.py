@@ -10,8 +10,8 @@ from io import BufferedReader
 from pathlib import Path
 from stat import S_ISREG
 
+from tonnage.atomic import WholeFile
 from tonnage.errors import InputError
-from tonnage.whole import WholeFile
 
 __all__ = [
     "MAX_FILE",

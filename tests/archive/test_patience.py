@@ -9,8 +9,8 @@ from archive.conftest import Store
 from deadlines import HANGS
 from tonnage.archive import Archive, Search, find, forget
 from tonnage.archive.engine import connect
-from tonnage.archive.patience import shared, within
-from tonnage.archive.upkeep import set_labels
+from tonnage.archive.maintenance import set_labels
+from tonnage.archive.query_timeout import shared, within
 from tonnage.errors import TonnageError
 from tonnage.jobs import Attempt
 

@@ -13,10 +13,10 @@ import pytest
 from deadlines import HANGS
 from tonnage.archive import record
 from tonnage.archive.history import Wanted
-from tonnage.archive.remote import Server, contact, posting
-from tonnage.archive.remote.posting import MOST
-from tonnage.archive.remote.reading import past_of
-from tonnage.archive.remote.spool import Sent, Spool
+from tonnage.archive.remote import Server, contact, upload
+from tonnage.archive.remote.download import past_of
+from tonnage.archive.remote.outbox import Sent, Spool
+from tonnage.archive.remote.upload import MOST
 from tonnage.archive.url import remote_url
 from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import Attempt
@@ -127,7 +127,7 @@ def test_what_is_no_acknowledgement_leaves_everything_waiting(other: Other, answ
 
 
 def test_a_server_that_is_busy_is_tried_again_when_it_says(other: Other, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(posting, "_PAUSES", (0.01,))
+    monkeypatch.setattr(upload, "_PAUSES", (0.01,))
     answers = iter([said(503, error="too many wait"), said(429, error="too much"), stores])
 
     def answer(body: Any) -> Answer:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from archive.attempts import attempts
 from tonnage.archive import record
-from tonnage.archive.wire import LONGEST, attempt_of, brief_record, parsed, schema, text_of
+from tonnage.archive.codec import LONGEST, attempt_of, brief_record, parsed, schema, text_of
 from tonnage.errors import InputError
 from tonnage.jobs import Attempt
 

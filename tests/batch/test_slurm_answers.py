@@ -2,7 +2,7 @@
 
 import pytest
 
-from tonnage.batch.slurm.answers import wait_of
+from tonnage.batch.slurm.messages import wait_of
 
 
 @pytest.mark.parametrize(

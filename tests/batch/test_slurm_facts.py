@@ -5,9 +5,9 @@ from math import inf
 import pytest
 
 from tonnage.batch.scheduler import Node
+from tonnage.batch.slurm.access import check_rights
 from tonnage.batch.slurm.accounts import Allowed, allowed, associations, is_enforced, qualities
-from tonnage.batch.slurm.facts import machines, partitions, seconds_of, settings
-from tonnage.batch.slurm.rights import check_rights
+from tonnage.batch.slurm.scontrol import machines, partitions, seconds_of, settings
 from tonnage.batch.slurm.scripts import SlurmOptions
 from tonnage.errors import InputError
 

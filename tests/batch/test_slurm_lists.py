@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.batch.slurm.lists import chunks, elements, expanded, shortened
+from tonnage.batch.slurm.host_lists import chunks, elements, expanded, shortened
 from tonnage.errors import TonnageError
 
 

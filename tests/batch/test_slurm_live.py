@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.batch import Cluster
-from tonnage.batch.slurm.facts import machines, partitions
-from tonnage.batch.slurm.live import Queue, Queued, Reservation, queued, reservations, snapshot
+from tonnage.batch.slurm.queue_snapshot import Queue, Queued, Reservation, queued, reservations, snapshot
+from tonnage.batch.slurm.scontrol import machines, partitions
 
 NOW = 1_000_000
 HOUR = 3600

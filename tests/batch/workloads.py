@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from batch.reference import Job
-from tonnage import kernels
+from tonnage import jit
 from tonnage.batch import Workload
 
 T = TypeVar("T")
@@ -19,7 +19,7 @@ NODES = 8
 
 @contextmanager
 def kernels_compiled(compiled: bool) -> Iterator[None]:
-    with mock.patch.object(kernels, "COMPILE_FROM", 0 if compiled else 10**12):
+    with mock.patch.object(jit, "COMPILE_FROM", 0 if compiled else 10**12):
         yield
 
 

@@ -11,7 +11,7 @@ from htcondor.pool import Pool
 from run.helping import TONNAGE, Begun, Place, check_archive, check_order, check_private
 from tonnage.jobs import Outcome
 from tonnage.run.journal import Reader
-from tonnage.run.rows import Row
+from tonnage.run.journal_rows import Row
 from tonnage.workflow import read
 
 __all__ = ["PoolPlace", "hungry", "shared"]

@@ -11,7 +11,7 @@ import pytest
 from htcondor.conftest import PoolWith
 from htcondor.pool import Pool
 from tonnage.jobs import Amounts, Attempt, Outcome, Resource
-from tonnage.logs import condor_events
+from tonnage.logs import htcondor_events
 from tonnage.logs.log import Hints, Log, Skipped
 
 MIB, KIB = 2**20, 2**10
@@ -61,7 +61,7 @@ class Work:
 
     def attempts(self) -> list[Attempt]:
         """Return the attempts that Tonnage finds in the log of the jobs."""
-        entries = list(condor_events.read(Log.open(self.folder / "jobs.log"), Hints()))
+        entries = list(htcondor_events.read(Log.open(self.folder / "jobs.log"), Hints()))
         assert not [entry for entry in entries if isinstance(entry, Skipped)]
         return [entry for entry in entries if isinstance(entry, Attempt)]
 
@@ -435,7 +435,7 @@ def test_a_pool_that_preempts_evicts_what_took_too_much_again_and_again(pool_wit
     pool.wait_until(lambda: work.kinds().count(EVICTED) > 1, "the job is not evicted again")
     evicted = [event for event in work.events() if event.type == EVICTED]
     assert {event["ReasonCode"] for event in evicted} == {1011}
-    entries = condor_events.read(Log.open(work.folder / "jobs.log"), Hints())
+    entries = htcondor_events.read(Log.open(work.folder / "jobs.log"), Hints())
     assert {entry.exhausted for entry in entries if isinstance(entry, Attempt)} == {Resource.MEMORY}
 
 

@@ -17,7 +17,7 @@ from tonnage.errors import InputError
 from tonnage.jobs import Attempt
 from tonnage.logs.log import Assumed, Hints, Skipped
 from tonnage.logs.sources import Source, open_source
-from tonnage.written import pairs
+from tonnage.option_values import pairs
 
 TABLE = "category,memory\nalign,1\nmerge,2\n"
 OTHER_TABLE = "category,memory\nsort,3\nodd,x\n"

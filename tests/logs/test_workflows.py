@@ -13,7 +13,7 @@ from tonnage.errors import InputError
 from tonnage.logs import workflows
 from tonnage.logs.log import Hints, Log
 from tonnage.workflow import Workflow, read
-from tonnage.workflow.wfformat import render
+from tonnage.workflow.formats.wfformat import render
 
 DAX = """<?xml version="1.0"?>
 <adag xmlns="http://pegasus.isi.edu/schema/DAX" name="montage">

@@ -13,8 +13,8 @@ from tonnage.jobs import Amounts
 from tonnage.pack import PACKERS, Settings, Situation, Work, cross
 from tonnage.pack.allocations import best_nodes, on_nodes
 from tonnage.pack.decisions import requested
-from tonnage.pack.plain import split_level
-from tonnage.pack.work import actual_times
+from tonnage.pack.remaining import actual_times
+from tonnage.pack.simple import split_level
 from tonnage.workflow import Task, Workflow
 from tonnage.workflow.families import FAMILIES
 

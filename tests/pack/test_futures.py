@@ -5,8 +5,8 @@ import pytest
 
 from tonnage.batch import Cluster, Snapshot, Workload
 from tonnage.pack import PACKERS, Settings, Situation, Work, cross
-from tonnage.pack.crossing import forecast
 from tonnage.pack.futures import futures
+from tonnage.pack.simulation import forecast
 from tonnage.workflow.families import FAMILIES
 
 NODES = 32

@@ -11,12 +11,21 @@ import pytest
 from pack.swf_logs import HOUR, NODES, busy_jobs, swf
 from tonnage.batch import Cluster, Workload
 from tonnage.errors import InputError
+from tonnage.lab import pack_replay
+from tonnage.lab.pack_checkpoint import Saved
+from tonnage.lab.pack_replay import (
+    Chunk,
+    Crossings,
+    Experiment,
+    Player,
+    chunks,
+    results,
+    scores,
+    submission_times,
+    try_out,
+)
 from tonnage.logs.log import Log
 from tonnage.pack import PACKERS, Work, cross
-from tonnage.pack import replay as pack_replay
-from tonnage.pack.replay import Chunk, Crossings, Experiment, Player, chunks, results, scores, submission_times
-from tonnage.pack.saved import Saved
-from tonnage.pack.trial import try_out
 from tonnage.workflow import read
 from tonnage.workflow.families import FAMILIES
 
@@ -179,7 +188,7 @@ def test_a_folder_is_no_file_to_keep_parts_in(tmp_path: Path) -> None:
 def test_parts_of_another_version_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "done"
     saved(path)
-    monkeypatch.setattr("tonnage.pack.saved.__version__", "99.9")
+    monkeypatch.setattr("tonnage.lab.pack_checkpoint.__version__", "99.9")
     with pytest.raises(InputError, match="other version"):
         saved(path)
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from rank.test_prio import graphs
 from tonnage.errors import InputError
+from tonnage.lab.rank_replay import compare, ratio
 from tonnage.rank.grid import Grid, simulate
 from tonnage.rank.orders import fifo
 from tonnage.rank.prio import prio
-from tonnage.rank.replay import compare, ratio
 from tonnage.workflow import Graph
 from tonnage.workflow.families import FAMILIES
 
@@ -64,7 +64,7 @@ def test_the_compiled_kernel_runs_as_the_plain_one(monkeypatch: pytest.MonkeyPat
     graph = FAMILIES["montage"].generate(60).graph
     found = []
     for compile_from in (0, 10**12):
-        monkeypatch.setattr("tonnage.kernels.COMPILE_FROM", compile_from)
+        monkeypatch.setattr("tonnage.jit.COMPILE_FROM", compile_from)
         found.append(simulate(graph, fifo(graph), Grid(1.0, 4.0), runs=20, seed=3))
     assert found[0].seconds.tolist() == found[1].seconds.tolist()
     assert found[0].utilisation.tolist() == found[1].utilisation.tolist()

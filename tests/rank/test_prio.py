@@ -53,7 +53,7 @@ def test_components_are_those_of_the_definition(one: Graph) -> None:
 @pytest.mark.parametrize("compile_from", [0, 10**9])
 def test_the_compiled_kernels_find_the_same(monkeypatch: pytest.MonkeyPatch, compile_from: int) -> None:
     random = np.random.default_rng(1)
-    monkeypatch.setattr("tonnage.kernels.COMPILE_FROM", compile_from)
+    monkeypatch.setattr("tonnage.jit.COMPILE_FROM", compile_from)
     for _ in range(30):
         size = int(random.integers(2, 12))
         order = random.permutation(size)

@@ -7,9 +7,9 @@ import pytest
 
 from command_line import Call
 from tonnage.jobs import Amounts, Attempt, Outcome, Resource
-from tonnage.report.facts import report_on
-from tonnage.report.material import Gathering
-from tonnage.report.subject import Subject
+from tonnage.report.attempt_table import Gathering
+from tonnage.report.model import report_on
+from tonnage.report.source import Subject
 from tonnage.size import Plan
 
 ALL_IS_WELL = "Nothing stands out"

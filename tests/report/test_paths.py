@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from strategies import graphs
 from tonnage.jobs import Attempt, Outcome
-from tonnage.report.material import Gathering
-from tonnage.report.paths import critical_chain
+from tonnage.report.attempt_table import Gathering
+from tonnage.report.critical_path import critical_chain
 from tonnage.workflow import Task, Workflow
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from tonnage.jobs import Resource
 from tonnage.report.figures import Palette, plain
-from tonnage.report.told import counted, hours, ladder_text, percent, said, saved
+from tonnage.report.text import counted, hours, ladder_text, percent, said, saved
 
 
 @pytest.mark.parametrize(

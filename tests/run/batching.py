@@ -12,18 +12,18 @@ from pathlib import Path
 from deadlines import HANGS
 from processes import with_variable
 from run.helping import marked
+from tonnage.atomic import make_private_folder
 from tonnage.jobs import Amounts, Outcome, Resource
-from tonnage.run.cluster.errands import write_orders
+from tonnage.run.backends.batch.order_files import write_orders
 from tonnage.run.events import State
-from tonnage.run.inside.cargo import LEDGER, Cargo
-from tonnage.run.inside.ledger import AttemptEnded, AttemptStarted, Bye, Entry, LedgerReader
 from tonnage.run.machines import Machine
 from tonnage.run.minders import Answer, Order, words_of
-from tonnage.whole import make_private_folder
+from tonnage.run.pilot.job_spec import LEDGER, Cargo
+from tonnage.run.pilot.ledger import AttemptEnded, AttemptStarted, Bye, Entry, LedgerReader
 from tonnage.workflow import Task
 
 MACHINES = {"n1": Machine(4, 1e9, 1e9), "n2": Machine(2, 2e9, 1e9), "n3": Machine(4, 1e9, 1e9)}
-ERRAND = [sys.executable, "-P", "-m", "tonnage.watch.errand"]
+ERRAND = [sys.executable, "-P", "-m", "tonnage.watch.single_task"]
 
 
 class Errands:
@@ -110,7 +110,7 @@ class BatchJob:
         Cargo(**{**facts, **options}).write(self.path)  # type: ignore[arg-type]
 
     def begin(self) -> "subprocess.Popen[str]":
-        words = [sys.executable, "-P", "-m", "tonnage.run.inside.carrier", str(self.path), "--here", *self.nodes]
+        words = [sys.executable, "-P", "-m", "tonnage.run.pilot.pilot_job", str(self.path), "--here", *self.nodes]
         return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def go(self, status: int = 0, **options: object) -> list[Entry]:

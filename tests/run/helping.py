@@ -18,7 +18,7 @@ from tonnage.archive import Archive, Search, find
 from tonnage.jobs import Outcome, Resource
 from tonnage.run.folders import RunFolder, runs_of
 from tonnage.run.journal import Reader
-from tonnage.run.rows import Row
+from tonnage.run.journal_rows import Row
 from tonnage.workflow import read
 from tonnage.workflow.model import Workflow
 from warm import Warm

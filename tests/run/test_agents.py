@@ -12,8 +12,8 @@ import pytest
 
 from deadlines import HANGS
 from run.batching import running
-from tonnage.run.inside.agents import Agents, here, srun, undelivered
 from tonnage.run.minders import Answer, Order, Seen
+from tonnage.run.pilot.agents import Agents, here, srun, undelivered
 from waiting import until
 
 Make = Callable[..., Order]
@@ -176,7 +176,7 @@ CARRIER = """
 import fcntl, sys, termios, time
 from pathlib import Path
 from struct import unpack
-from tonnage.run.inside.agents import Agents, here
+from tonnage.run.pilot.agents import Agents, here
 from tonnage.run.minders import Order
 folder = Path(sys.argv[1])
 agents = Agents(folder, ["n1"], "token", launcher=here)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from strategies import decisions, edges, workflows
 from tonnage.errors import InputError
 from tonnage.run.events import Carried, Rules
-from tonnage.run.inside.cargo import CARGO, Cargo
 from tonnage.run.machines import Machine
+from tonnage.run.pilot.job_spec import CARGO, Cargo
 
 names = st.text(max_size=8)
 machines = st.builds(Machine, st.floats(1, 256), st.floats(1, 1e15), st.just(inf) | st.floats(1, 1e15))

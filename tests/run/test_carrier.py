@@ -14,8 +14,8 @@ from run.batching import MACHINES, BatchJob
 from run.helping import kill, marked
 from tonnage.jobs import Amounts, Outcome
 from tonnage.run.events import Carried, Rules, State
-from tonnage.run.inside.cargo import LEDGER
-from tonnage.run.inside.ledger import (
+from tonnage.run.pilot.job_spec import LEDGER
+from tonnage.run.pilot.ledger import (
     AttemptStarted,
     Ledger,
     MachineLost,
@@ -265,7 +265,7 @@ def test_a_carrier_without_srun_says_so_in_the_ledger(job: BatchJob, tmp_path: P
     (tmp_path / "scontrol").write_text("#!/bin/sh\necho n1\n")
     (tmp_path / "scontrol").chmod(0o755)
     environment = {**os.environ, "PATH": str(tmp_path), "SLURM_JOB_NODELIST": "n1"}
-    carrier = [sys.executable, "-P", "-m", "tonnage.run.inside.carrier", str(job.path)]
+    carrier = [sys.executable, "-P", "-m", "tonnage.run.pilot.pilot_job", str(job.path)]
     ended = subprocess.run(carrier, capture_output=True, text=True, env=environment, check=False)
     assert ended.returncode == 1
     assert ended.stderr == ""
@@ -279,7 +279,7 @@ def test_a_carrier_without_srun_says_so_in_the_ledger(job: BatchJob, tmp_path: P
 def test_a_carrier_that_cannot_work_says_why(job: BatchJob, arguments: list[str], message: str) -> None:
     job.add("one", "true")
     job.write()
-    words = [sys.executable, "-P", "-m", "tonnage.run.inside.carrier", str(job.path), *arguments]
+    words = [sys.executable, "-P", "-m", "tonnage.run.pilot.pilot_job", str(job.path), *arguments]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SLURM")}
     ended = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
     assert ended.returncode == 1

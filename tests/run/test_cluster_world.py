@@ -9,7 +9,7 @@ from tonnage.batch import Snapshot
 from tonnage.batch.scheduler import Limits, Look, Node, Request, Verdict
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts, Resource
-from tonnage.run.cluster.world import ClusterWorld
+from tonnage.run.backends.batch.backend import ClusterWorld
 from tonnage.workflow import Task, Workflow
 
 GIB = 2.0**30

@@ -15,7 +15,7 @@ from tonnage.run.events import Carried, Ended, Rules, Settled, Start, State
 from tonnage.run.machines import Machine, Need, Room
 from tonnage.run.queue import places_of
 from tonnage.size import Plan
-from tonnage.size.learning import Learner
+from tonnage.size.learner import Learner
 from tonnage.workflow import Task, Workflow
 
 GB = 1e9

@@ -11,7 +11,7 @@ from tonnage.run.engine import Engine
 from tonnage.run.events import Ended, Start, State
 from tonnage.run.machines import Machine, QueueRoom, Room
 from tonnage.size import Plan
-from tonnage.size.learning import Learner
+from tonnage.size.learner import Learner
 from tonnage.workflow import Graph, Task, Workflow
 
 GB = 1e9

@@ -152,7 +152,7 @@ def test_an_answer_that_cannot_be_written_is_said(run: Errands) -> None:
 
 def test_it_starts_with_little() -> None:
     slow = ["numpy", "click", "dataclasses", "typing", "re", "pathlib", "logging", "json", "enum", "subprocess"]
-    program = "import sys; import tonnage.watch.errand; print(*sys.modules)"
+    program = "import sys; import tonnage.watch.single_task; print(*sys.modules)"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     words = [sys.executable, "-P", "-S", "-c", program]
     loaded = subprocess.run(words, capture_output=True, text=True, check=True, env=environment).stdout.split()

@@ -22,8 +22,8 @@ from deadlines import HANGS
 from run.holding import taking
 from tonnage.errors import InputError
 from tonnage.jobs import NOTHING_KNOWN, Outcome, Resource
-from tonnage.run.calls import category_of
-from tonnage.run.executor import Executor
+from tonnage.run.executor.calls import category_of
+from tonnage.run.executor.executor import Executor
 from tonnage.run.folders import RunFolder, runs_of
 from tonnage.run.journal import Reader
 from tonnage.run.state import state_of

@@ -13,7 +13,7 @@ from strategies import amounts, decisions
 from tonnage.errors import TonnageError
 from tonnage.jobs import Outcome, Resource
 from tonnage.run.events import Ended, Settled, Start, State
-from tonnage.run.inside.ledger import (
+from tonnage.run.pilot.ledger import (
     AttemptEnded,
     AttemptStarted,
     Bye,

@@ -6,12 +6,12 @@ import pytest
 from tonnage.batch import Snapshot
 from tonnage.errors import InputError
 from tonnage.jobs import SHARED, Amounts, Outcome, Resource
-from tonnage.run.cluster.packing import Packing, Way
+from tonnage.run.backends.batch.packing import Packing, Way
 from tonnage.run.engine import Engine
 from tonnage.run.events import Ended, State
 from tonnage.run.machines import Machine, QueueRoom
 from tonnage.size import Plan
-from tonnage.size.learning import Learner
+from tonnage.size.learner import Learner
 from tonnage.workflow import Task, Workflow
 
 GB = 1e9

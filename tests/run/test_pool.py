@@ -10,12 +10,12 @@ from htcondor import eventlog
 from htcondor.eventlog import Amount, Usage
 from tonnage.batch.htcondor.dag import Dag, Order, write_dag
 from tonnage.jobs import Amounts, Attempt, Decision, Outcome, Resource
-from tonnage.run.pool.attempts import Attempts, Began, HeldUp, News, Over, Removed
-from tonnage.run.pool.follow import EventFile
-from tonnage.run.pool.nodes import Sent, write_nodes
-from tonnage.run.pool.post import main as post
-from tonnage.run.pool.submitted import is_left
-from tonnage.run.pool.verdicts import ended
+from tonnage.run.backends.htcondor.attempts import Attempts, Began, HeldUp, News, Over, Removed
+from tonnage.run.backends.htcondor.event_log import EventFile
+from tonnage.run.backends.htcondor.nodes import Sent, write_nodes
+from tonnage.run.backends.htcondor.post_script import main as post
+from tonnage.run.backends.htcondor.submitted import is_left
+from tonnage.run.backends.htcondor.verdicts import ended
 from tonnage.workflow import Task
 
 HOST = "<127.0.0.1:9618?addrs=127.0.0.1-9618&alias=here>"

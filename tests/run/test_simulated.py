@@ -5,9 +5,9 @@ import pytest
 
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts, Attempt, Resource
+from tonnage.lab.simulated_run import ORACLE, Load, play
+from tonnage.lab.timelines import timeline
 from tonnage.run.machines import Machine
-from tonnage.run.simulated import ORACLE, Load, play
-from tonnage.run.timelines import timeline
 from tonnage.size import collect
 from tonnage.workflow import Task, Workflow
 

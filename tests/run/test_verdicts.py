@@ -5,9 +5,9 @@ import signal
 import pytest
 
 from tonnage.batch.scheduler import Verdict
-from tonnage.batch.slurm.markers import told
+from tonnage.batch.slurm.output_markers import told
 from tonnage.jobs import Outcome, Resource
-from tonnage.run.cluster.verdicts import explained, needs_verdict
+from tonnage.run.backends.batch.verdicts import explained, needs_verdict
 from tonnage.run.events import Ended
 from tonnage.run.minders import Answer
 from tonnage.watch.order import MONITOR_KILLED, TERMINATED

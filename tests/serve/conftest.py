@@ -7,13 +7,13 @@ import pytest
 import warm
 from serve.filled import fill
 from serve.serving import Server
-from tonnage.serve import work
+from tonnage.serve import background_jobs
 
 
 @pytest.fixture(autouse=True)
 def work_begins_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let servers in this process fork those that do their work, not start a new Python each time."""
-    monkeypatch.setattr(work, "get_context", lambda _: warm.context)
+    monkeypatch.setattr(background_jobs, "get_context", lambda _: warm.context)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from deadlines import HANGS
 from tonnage.archive import Archive
 from tonnage.serve.access import COOKIE, cookie_value
 from tonnage.serve.app import make_app
-from tonnage.serve.punctual import Punctual
+from tonnage.serve.header_timeout import Punctual
 from tonnage.serve.server import listen, make_server
 from tonnage.serve.settings import Settings
 from warm import Warm

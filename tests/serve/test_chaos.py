@@ -14,7 +14,7 @@ from serve.serving import TOKEN, ServerProcess
 from serve.users import stored
 from tonnage.archive import Archive, check, record
 from tonnage.archive.remote import Server as Address
-from tonnage.archive.remote.spool import Spool
+from tonnage.archive.remote.outbox import Spool
 from tonnage.jobs import Amounts, Attempt, Outcome
 from warm import Warm
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from archive.attempts import attempts
 from serve.serving import Server
 from tonnage.archive import Archive, check, find, record
-from tonnage.archive.wire import attempt_of, text_of
+from tonnage.archive.codec import attempt_of, text_of
 from tonnage.jobs import Amounts, Attempt, Outcome
 
 SOURCE = {"label": "a run", "format": "tonnage", "path": "/home/me/runs/a"}

@@ -21,7 +21,7 @@ from tonnage.archive import Archive
 from tonnage.errors import InputError
 from tonnage.logs.log import Hints
 from tonnage.serve import problems, uploading
-from tonnage.serve.punctual import Punctual
+from tonnage.serve.header_timeout import Punctual
 from tonnage.serve.settings import Limits
 from tonnage.serve.uploading import Upload, take_in
 

@@ -14,7 +14,7 @@ from tonnage.archive.remote import find_at
 from tonnage.jobs import Amounts, Attempt, Outcome
 from tonnage.logs.conditions import Condition
 from tonnage.logs.sources import Source
-from tonnage.run.executor import Executor
+from tonnage.run.executor.executor import Executor
 
 UNKNOWN = "nothing is known"
 

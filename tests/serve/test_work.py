@@ -10,7 +10,7 @@ import pytest
 
 from deadlines import HANGS
 from tonnage.errors import InputError
-from tonnage.serve.work import Piece, State, Tell, TooMuchError, Workshop
+from tonnage.serve.background_jobs import Piece, State, Tell, TooMuchError, Workshop
 
 
 @pytest.fixture(autouse=True)

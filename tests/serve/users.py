@@ -13,7 +13,7 @@ __all__ = ["WORKFLOW", "User", "stored"]
 
 WORKFLOW = "".join(f"out{number}:\n\ttrue && echo done > out{number}\n" for number in range(5))
 # A server that went away just now may be restarting; how long a run waits for that is not what is tested.
-_HASTY = {"tonnage.archive.remote.contact._PATIENT": 0.2}
+_HASTY = {"tonnage.archive.remote.session._PATIENT": 0.2}
 
 
 class User:

@@ -8,8 +8,8 @@ from histories import fed, paid
 from numpy.typing import NDArray
 
 from tonnage.size import Objective, Settings, Sizer, sizer
-from tonnage.size.mixture import Mixture
-from tonnage.size.tail import RECORD_SHARES, guarantee, with_record
+from tonnage.size.auto import Mixture
+from tonnage.size.record_tail import RECORD_SHARES, guarantee, with_record
 
 pytestmark = pytest.mark.filterwarnings("error")
 

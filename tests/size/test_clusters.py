@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sklearn.cluster import DBSCAN  # type: ignore[import-untyped]
 from sklearn.metrics import adjusted_rand_score, calinski_harabasz_score  # type: ignore[import-untyped]
 
-from tonnage import kernels
+from tonnage import jit
 from tonnage.errors import InputError
 from tonnage.size.clusters import (
     Labels,
@@ -33,7 +33,7 @@ either_kernel = settings(suppress_health_check=[HealthCheck.function_scoped_fixt
 
 @pytest.fixture(params=["plain", "compiled"])
 def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setattr(kernels, "COMPILE_FROM", 10**12 if request.param == "plain" else 0)
+    monkeypatch.setattr(jit, "COMPILE_FROM", 10**12 if request.param == "plain" else 0)
     yield request.param
 
 

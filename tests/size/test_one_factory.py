@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tonnage.jobs import Amounts, Attempt, Outcome, Resource
-from tonnage.size import PROTOCOLS, STRATEGIES, Learner, Plan, Protocol, collect, replay, size
+from tonnage.lab.size_protocols import PROTOCOLS, Protocol
+from tonnage.lab.size_replay import replay
+from tonnage.size import STRATEGIES, Learner, Plan, collect, size
 
 MACHINE = {Resource.CORES: 1.0, Resource.MEMORY: 64e9}
 OURS = ("auto", "regression")

@@ -99,9 +99,9 @@ def random_histogram(seed: int, size: int) -> Histogram:
 @pytest.mark.parametrize("part", [0.0, 0.05])
 def test_the_compiled_kernel_chooses_as_the_plain_one(monkeypatch: pytest.MonkeyPatch, part: float) -> None:
     made = [random_histogram(seed, size) for seed, size in enumerate([1, 2, 3, 10, 50, 400, 400, 20_000])]
-    monkeypatch.setattr("tonnage.kernels.COMPILE_FROM", 10**9)
+    monkeypatch.setattr("tonnage.jit.COMPILE_FROM", 10**9)
     plain = [ladder(one, attempt_cost=part) for one in made]
-    monkeypatch.setattr("tonnage.kernels.COMPILE_FROM", 0)
+    monkeypatch.setattr("tonnage.jit.COMPILE_FROM", 0)
     assert [ladder(one, attempt_cost=part) for one in made] == plain
 
 

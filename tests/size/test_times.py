@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tonnage.jobs import Amounts, Decision, Resource
 from tonnage.size import Learner, Plan, climbed
-from tonnage.size.practical import coarse
+from tonnage.size.rounding import coarse
 
 TIMES = st.lists(st.floats(0.001, 1e6), min_size=1, max_size=60)
 

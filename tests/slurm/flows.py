@@ -17,12 +17,12 @@ from slurm.cluster import SlurmCluster
 from slurm.daemons import wait_for
 from tonnage.errors import TonnageError
 from tonnage.jobs import NOTHING_KNOWN, Amounts, Outcome
+from tonnage.run.backends.batch.arrays import MONITOR
 from tonnage.run.batch_jobs import BatchJob, batch_jobs
-from tonnage.run.cluster.arrays import MONITOR
 from tonnage.run.journal import Reader
-from tonnage.run.rows import Row
+from tonnage.run.journal_rows import Row
 from tonnage.workflow import Task, Workflow
-from tonnage.workflow.wfformat import render
+from tonnage.workflow.formats.wfformat import render
 
 WORKFLOW = "flow.json"
 CORES, MEMORY_MIB = 4, 2000  # of each node of the shared cluster

@@ -14,9 +14,9 @@ from run.batching import BatchJob, Errands, wait_until
 from run.helping import kill, marked
 from slurm.cluster import SlurmCluster
 from tonnage.jobs import Amounts, Outcome
-from tonnage.run.inside.ledger import AttemptStarted, Bye, MachineLost
 from tonnage.run.machines import Machine
 from tonnage.run.minders import words_of
+from tonnage.run.pilot.ledger import AttemptStarted, Bye, MachineLost
 from tonnage.watch.proc import read
 
 SlurmWith = Callable[..., SlurmCluster]
@@ -30,7 +30,7 @@ class Packed(BatchJob):
         """Submit it, and return what Slurm calls it."""
         self.write(nodes=MACHINES, **options)
         script = self.path / "script"
-        script.write_text(f"#!/bin/sh\nexec {sys.executable} -P -m tonnage.run.inside.carrier {self.path}\n")
+        script.write_text(f"#!/bin/sh\nexec {sys.executable} -P -m tonnage.run.pilot.pilot_job {self.path}\n")
         whole = ("--exclusive", "--mem=0", f"--nodes={nodes}", "--no-kill", "--no-requeue")
         files = (f"--output={self.path}/out", f"--chdir={self.folder}")
         return cluster.command("sbatch", "--parsable", *whole, *files, str(script)).strip()
@@ -99,7 +99,7 @@ def test_killed_agents_and_carriers(clear_slurm: SlurmCluster, job: Packed) -> N
     job.submit(clear_slurm, 3)
     job.wait_for_tasks(12)
     second = job.nodes_in_use()[1]
-    kill(process(f"^{sys.executable} .*tonnage.run.inside.agent {job.path} {second} "))
+    kill(process(f"^{sys.executable} .*tonnage.run.pilot.agent {job.path} {second} "))
     let_go(job)
     job.wait()
     job.check(MACHINES)
@@ -112,7 +112,7 @@ def test_killed_agents_and_carriers(clear_slurm: SlurmCluster, job: Packed) -> N
         other.add(f"{quick}", "true")
     number = other.submit(clear_slurm, 6)
     wait_until(lambda: len(other.done()) >= 4, HANGS)
-    kill(process(f"tonnage.run.inside.carrier {other.path}"))
+    kill(process(f"tonnage.run.pilot.pilot_job {other.path}"))
     wait_until(lambda: not clear_slurm.command("squeue", "--noheader", f"--jobs={number}", "--states=R,CG"), HANGS)
     wait_until(lambda: not marked(other.token), HANGS)
     assert len(other.done()) == 4
@@ -146,7 +146,7 @@ def test_errands_of_an_array(slurm_with: SlurmWith, tmp_path: Path) -> None:
     run.add("trap '' TERM; sleep 600; true", environment={"MARK": mark, "TONNAGE_ATTEMPT": f"{mark}:104"})
     run.add("sleep 600; true", environment={"TONNAGE_ATTEMPT": f"{mark}:105"})
     script = run.path / "script"
-    script.write_text(f"#!/bin/sh\nexec {sys.executable} -P -m tonnage.watch.errand {run.batch}\n")
+    script.write_text(f"#!/bin/sh\nexec {sys.executable} -P -m tonnage.watch.single_task {run.batch}\n")
     options = ("--array=0-5", "--mem=50", f"--output={run.path}/%a", f"--chdir={run.path}")
     array = cluster.command("sbatch", "--parsable", *options, str(script)).strip()
     wait_until(lambda: all(words_of(run.path, 100 + element) for element in range(4)), HANGS)
@@ -170,6 +170,6 @@ def test_an_errand_that_succeeded_is_a_completed_job(clear_slurm: SlurmCluster, 
     """The command's own status is in the words, not in Slurm's state."""
     run = Errands(tmp_path / "run")
     run.add("exit 3")
-    words = ["srun", "--mem=50", sys.executable, "-P", "-m", "tonnage.watch.errand", str(run.batch)]
+    words = ["srun", "--mem=50", sys.executable, "-P", "-m", "tonnage.watch.single_task", str(run.batch)]
     clear_slurm.command(*words)
     assert os.waitstatus_to_exitcode(run.words().status or 0) == 3

@@ -12,8 +12,8 @@ from slurm.cluster import SlurmCluster
 from slurm.daemons import wait_for
 from tonnage.batch.scheduler import Phase, RejectedError, Request, Scheduler, UnreachableError, Verdict
 from tonnage.batch.slurm import Slurm, SlurmOptions
+from tonnage.batch.slurm.host_lists import expanded
 from tonnage.batch.slurm.jobs import accounted
-from tonnage.batch.slurm.lists import expanded
 from tonnage.errors import InputError
 from tonnage.jobs import Outcome, Resource
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.watch.pace import Pace, time_to_reach, usual_cost
+from tonnage.watch.sampling import Pace, time_to_reach, usual_cost
 
 COSTS = st.floats(0, 0.1)
 

@@ -36,7 +36,9 @@ def test_nothing_slow_is_imported_before_the_command_starts(tmp_path: Path) -> N
 
 
 def test_the_keeper_of_a_pool_stays_small() -> None:
-    program = f"import sys; sys.path.insert(0, {str(_source())!r}); import tonnage.watch.pool; print(*sys.modules)"
+    program = (
+        f"import sys; sys.path.insert(0, {str(_source())!r}); import tonnage.watch.fork_server; print(*sys.modules)"
+    )
     ended = subprocess.run([sys.executable, "-P", "-S", "-c", program], capture_output=True, text=True, check=True)
     assert set(ended.stdout.split()).isdisjoint(SLOW)
 

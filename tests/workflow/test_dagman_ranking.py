@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tonnage.atomic import WholeFile
 from tonnage.errors import CycleError, InputError, TonnageError
 from tonnage.files import Document
-from tonnage.whole import WholeFile
 from tonnage.workflow import Workflow, read
 from tonnage.workflow.dagman import submit
 from tonnage.workflow.dagman.parts import parts

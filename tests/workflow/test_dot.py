@@ -8,7 +8,7 @@ from hypothesis import given
 
 from strategies import examples, workflows
 from tonnage.workflow import Workflow
-from tonnage.workflow.dot import render
+from tonnage.workflow.formats.dot import render
 
 if TYPE_CHECKING:
     from conftest import ToolFinder

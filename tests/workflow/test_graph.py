@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import Edge, edges, graphs
-from tonnage import kernels
+from tonnage import jit
 from tonnage.workflow import Graph
 from tonnage.workflow.graph import Cycle
 
@@ -28,7 +28,7 @@ def oracle(size: int, pairs: list[Edge]) -> "nx.DiGraph[int]":
 def _either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the kernels as Python and as machine code: both must say the same."""
     if request.param == "compiled":
-        monkeypatch.setattr(kernels, "COMPILE_FROM", 0)
+        monkeypatch.setattr(jit, "COMPILE_FROM", 0)
         monkeypatch.setattr("tonnage.workflow.graph.COMPILE_FROM", 0)
 
 

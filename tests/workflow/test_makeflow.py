@@ -17,8 +17,9 @@ from strategies import examples
 from tonnage.errors import CycleError, InputError
 from tonnage.files import Document
 from tonnage.jobs import Amounts
-from tonnage.workflow import SpecialTask, Task, Workflow, makeflow_json, read
-from tonnage.workflow import makeflow as classic
+from tonnage.workflow import SpecialTask, Task, Workflow, read
+from tonnage.workflow.formats import makeflow as classic
+from tonnage.workflow.formats import makeflow_json
 
 
 def load(text: str) -> Workflow:
@@ -203,7 +204,7 @@ def test_errors_name_the_line(text: str, line: int | None, message: str) -> None
 @pytest.mark.parametrize("most", [2**20, pytest.param(2**28, marks=pytest.mark.long)])
 def test_variables_cannot_grow_without_end(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     monkeypatch.setattr(classic, "_MOST_INSERTED", most)
-    monkeypatch.setattr("tonnage.workflow.makeflow_rules._MOST_EXPORTED", most)
+    monkeypatch.setattr("tonnage.workflow.formats.makeflow_rules._MOST_EXPORTED", most)
     with pytest.raises(InputError, match="grow beyond"):
         load("A=x\n" + "A=$(A)$(A)\n" * 100 + "a:\n\tcmd\n")
     with pytest.raises(InputError, match="exports more"):

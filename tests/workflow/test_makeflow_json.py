@@ -13,7 +13,8 @@ from conftest import ToolFinder
 from tonnage.errors import InputError
 from tonnage.files import Document
 from tonnage.jobs import Amounts
-from tonnage.workflow import SpecialTask, Task, Workflow, makeflow_json, read
+from tonnage.workflow import SpecialTask, Task, Workflow, read
+from tonnage.workflow.formats import makeflow_json
 
 _KEYS = (
     *("command", "workflow", "inputs", "outputs", "category", "resources", "environment", "tonnage", "dag_name"),

@@ -5,7 +5,7 @@ from hypothesis import given
 
 from strategies import tasks
 from tonnage.workflow import Task
-from tonnage.workflow.notes import note, restored
+from tonnage.workflow.formats.notes import note, restored
 
 
 @given(tasks("a", files=True), tasks("a", files=True))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import ToolFinder
-from tonnage.workflow.shell_lines import why_not_alone
+from tonnage.workflow.formats.shell_lines import why_not_alone
 
 WHOLE = [
     "echo a",

@@ -10,7 +10,7 @@ from strategies import workflows
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts
 from tonnage.workflow import Task, Workflow, read
-from tonnage.workflow.wfformat import render
+from tonnage.workflow.formats.wfformat import render
 
 
 def load(folder: Path, value: object) -> Workflow:

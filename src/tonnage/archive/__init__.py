@@ -7,11 +7,11 @@ from tonnage.lazy import exports
 if TYPE_CHECKING:
     from tonnage.archive.exporting import export, record
     from tonnage.archive.importing import Report, import_source
+    from tonnage.archive.maintenance import check, count_forgettable, forget
     from tonnage.archive.reading import count_up_to, find, histories, peaks_by_task, run_fraction
     from tonnage.archive.search import EVERYTHING, Search
     from tonnage.archive.statistics import stats
     from tonnage.archive.store import Archive
-    from tonnage.archive.upkeep import check, count_forgettable, forget
 else:
     __getattr__ = exports(__name__)
 

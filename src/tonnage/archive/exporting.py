@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from tonnage.archive.choices import EXPORTERS
 from tonnage.archive.schema import attempts as attempts_table
+from tonnage.atomic import WholeFile
 from tonnage.errors import InputError
 from tonnage.jobs import AMOUNTS, Attempt
-from tonnage.whole import WholeFile
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from tonnage.archive.search import Search
 from tonnage.jobs import Outcome, Resource
 from tonnage.logs.conditions import Condition
-from tonnage.logs.moments import moment
-from tonnage.written import pairs
+from tonnage.logs.user_times import moment
+from tonnage.option_values import pairs
 
 __all__ = ["search_of", "written"]
 

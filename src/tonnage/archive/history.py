@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import func, select
 
+from tonnage.archive.attempt_rows import clean, short
 from tonnage.archive.engine import connect
 from tonnage.archive.reading import FINISHED, histories, newest
-from tonnage.archive.rows import clean, short
 from tonnage.archive.schema import attempts, tasks
 from tonnage.archive.search import Search
 from tonnage.archive.store import Archive

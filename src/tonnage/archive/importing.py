@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from time import sleep, time
 
+from tonnage.archive.attempt_rows import Batch
 from tonnage.archive.engine import lost_connection
 from tonnage.archive.identity import Identities, number_of
-from tonnage.archive.rows import Batch
 from tonnage.archive.store import Archive
 from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import Attempt, Resource

@@ -10,8 +10,8 @@ from tonnage.archive.engine import make_engine, write
 from tonnage.archive.schema import VERSION
 from tonnage.archive.store import Archive, stored_version, version_in
 from tonnage.archive.url import archive_url, shown
+from tonnage.atomic import make_private_file
 from tonnage.errors import InputError, TonnageError
-from tonnage.whole import make_private_file
 
 __all__ = ["bring_up_to_date", "migrate", "upgrade"]
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import ColumnElement, Table, func, or_, select
 
+from tonnage.archive.attempt_rows import INPUT, OUTPUT, clean, short
 from tonnage.archive.identity import number_of
-from tonnage.archive.rows import INPUT, OUTPUT, clean, short
 from tonnage.archive.schema import attempts, fields, files, sources, tasks
 from tonnage.jobs import Outcome, Resource
 from tonnage.logs.conditions import OPERATORS, Condition

@@ -10,13 +10,13 @@ from types import TracebackType
 from sqlalchemy import Connection, Engine, Table, func, inspect, select, text
 
 from tonnage.archive import schema
+from tonnage.archive.attempt_rows import Batch, clean
 from tonnage.archive.bulk import bulk
 from tonnage.archive.engine import connect, make_engine, on_network, write
-from tonnage.archive.rows import Batch, clean
 from tonnage.archive.schema import METADATA, VERSION
 from tonnage.archive.url import archive_url, shown
+from tonnage.atomic import make_private_file, make_private_folder
 from tonnage.errors import InputError
-from tonnage.whole import make_private_file, make_private_folder
 
 __all__ = ["Archive", "stored_version", "version_in"]
 

@@ -5,8 +5,8 @@ import secrets
 from pathlib import Path
 
 from tonnage.archive.url import data_folder
+from tonnage.atomic import make_private_folder
 from tonnage.errors import InputError
-from tonnage.whole import make_private_folder
 
 __all__ = ["find_token", "make_token", "token_file"]
 

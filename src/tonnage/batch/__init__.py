@@ -6,10 +6,10 @@ from tonnage.lazy import exports
 
 if TYPE_CHECKING:
     from tonnage.batch.choices import POLICIES, REQUESTS
-    from tonnage.batch.cluster import Cluster, Event, Present, RefusedError
-    from tonnage.batch.replays import replay
+    from tonnage.batch.simulator.cluster import Cluster, Event, Present, RefusedError
+    from tonnage.batch.simulator.replay import replay
+    from tonnage.batch.simulator.workload import Workload
     from tonnage.batch.snapshot import Snapshot
-    from tonnage.batch.workload import Workload
 else:
     __getattr__ = exports(__name__)
 

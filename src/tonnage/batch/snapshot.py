@@ -7,9 +7,9 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tonnage.batch.plan import FOREVER, change, earliest, earliest_block, earliest_of_many
+from tonnage.batch.simulator.backfill import FOREVER, change, earliest, earliest_block, earliest_of_many
 from tonnage.errors import InputError
-from tonnage.kernels import fast
+from tonnage.jit import fast
 
 __all__ = ["Snapshot"]
 

@@ -10,8 +10,8 @@ from click.core import ParameterSource
 from tonnage.batch.choices import SCHEDULERS
 from tonnage.cli.options import gathered, printable, with_options
 from tonnage.errors import InputError
+from tonnage.option_values import pairs
 from tonnage.pack.packers import PACKERS
-from tonnage.written import pairs
 
 if TYPE_CHECKING:
     from tonnage.batch.slurm import Slurm

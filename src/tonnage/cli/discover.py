@@ -12,11 +12,11 @@ from tonnage.cli.sources import Reading, source_options
 from tonnage.cli.tables import counted, print_table
 from tonnage.errors import InputError
 from tonnage.jobs import Resource
-from tonnage.written import pairs, part
+from tonnage.option_values import pairs, part
 
 if TYPE_CHECKING:
     from tonnage.jobs import Attempt
-    from tonnage.size.applying import Applied
+    from tonnage.size.apply import Applied
     from tonnage.size.discover import Cluster, Discovery
 
 __all__ = ["discover"]
@@ -127,7 +127,7 @@ def _weights(text: str) -> dict[Resource, float]:
 
 
 def _apply(found: "Discovery", path: Path, output: Path, margin: float) -> "Applied":
-    from tonnage.size.applying import apply
+    from tonnage.size.apply import apply
     from tonnage.workflow import write
 
     workflow = read_workflow(path, None)
@@ -138,7 +138,7 @@ def _apply(found: "Discovery", path: Path, output: Path, margin: float) -> "Appl
 
 def _write(found: "Discovery", text: str) -> int:
     from tonnage.archive import Archive
-    from tonnage.archive.upkeep import set_labels
+    from tonnage.archive.maintenance import set_labels
 
     labels = {
         identity: found.clusters[number].label

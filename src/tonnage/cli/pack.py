@@ -11,18 +11,18 @@ from tonnage.cli.clusters import refuse_options, slurm_of, slurm_options
 from tonnage.cli.options import gathered, json_option, print_json, printable, read_workflow, workflow_arguments
 from tonnage.cli.tables import counted, print_table
 from tonnage.errors import InputError
+from tonnage.option_values import amounts
 from tonnage.pack.packers import ORDERS, PACKERS
 from tonnage.units import format_seconds
-from tonnage.written import amounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tonnage.batch import Workload
     from tonnage.jobs import Amounts
+    from tonnage.lab.pack_replay import Experiment, Queue
     from tonnage.pack import Carried, Work
-    from tonnage.pack.replay import Experiment
-    from tonnage.pack.trial import Queue, Trial
+    from tonnage.pack.trial import Trial
 
 __all__ = [
     "QueueOptions",
@@ -73,8 +73,8 @@ class QueueOptions(NamedTuple):
 
     def experiment(self, times: tuple[int, ...], strategies: tuple[str, ...], caps: tuple[int, ...]) -> "Experiment":
         """Return what to simulate; without caps it is 16, or none where there is one on running jobs."""
+        from tonnage.lab.pack_replay import Experiment
         from tonnage.pack import Settings
-        from tonnage.pack.replay import Experiment
 
         return Experiment(
             times,
@@ -223,7 +223,7 @@ def pack(
         pack_live(workflow, slurm, queue, max_submitted, strategy, url, dry_run=dry_run, as_json=as_json)
         return
     refuse_options(("partition", "account", "qos", "sbatch_option", "url", "dry_run"), f"--queue {LIVE}")
-    from tonnage.pack.trial import try_out
+    from tonnage.lab.pack_replay import try_out
 
     work = work_of(path, source_format, queue)
     workload = queue.workload()

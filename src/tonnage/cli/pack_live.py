@@ -13,7 +13,7 @@ from tonnage.units import format_seconds
 
 if TYPE_CHECKING:
     from tonnage.batch.scheduler import Scheduler
-    from tonnage.run.cluster.outlook import Outlook
+    from tonnage.run.backends.batch.outlook import Outlook
     from tonnage.workflow import Workflow
 
 __all__ = ["pack_live"]
@@ -33,8 +33,8 @@ def pack_live(
     as_json: bool,
 ) -> None:
     """Print what strategies would submit to a cluster now, and what may become of it."""
-    from tonnage.run.cluster.outlook import outlook
-    from tonnage.run.cluster.world import ClusterWorld
+    from tonnage.run.backends.batch.backend import ClusterWorld
+    from tonnage.run.backends.batch.outlook import outlook
     from tonnage.run.options import Options
     from tonnage.run.setup import path_of
 

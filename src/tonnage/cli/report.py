@@ -8,16 +8,16 @@ import click
 from tonnage.cli.options import json_option, print_json, printable
 from tonnage.cli.sources import Reading, source_options
 from tonnage.errors import InputError
+from tonnage.option_values import amounts
 from tonnage.size.strategies import FROM_PEAKS
 from tonnage.units import format_bytes
-from tonnage.written import amounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tonnage.jobs import Attempt
-    from tonnage.report.material import Material
-    from tonnage.report.subject import Subject
+    from tonnage.report.attempt_table import Material
+    from tonnage.report.source import Subject
     from tonnage.run.folders import RunFolder
 
 __all__ = ["report"]
@@ -71,7 +71,7 @@ def report(
     """
     from dataclasses import replace
 
-    from tonnage.report.facts import report_on
+    from tonnage.report.model import report_on
     from tonnage.report.page import made_by, need_pages, write_page
     from tonnage.size import Plan
 
@@ -107,7 +107,7 @@ def _run(text: str) -> "RunFolder | None":
 
 
 def _of_run(run: "RunFolder", reading: Reading, by: str) -> "tuple[Subject, Material]":
-    from tonnage.report.subject import gather_run
+    from tonnage.report.source import gather_run
 
     if reading.is_told:
         raise InputError("--from, --columns, --units, --timezone, --label and --where have no meaning with a run")
@@ -116,8 +116,8 @@ def _of_run(run: "RunFolder", reading: Reading, by: str) -> "tuple[Subject, Mate
 
 def _of_source(text: str, reading: Reading, by: str) -> "tuple[Subject, Material]":
     from tonnage.archive.url import is_archive, shown
-    from tonnage.report.material import Gathering
-    from tonnage.report.subject import Subject
+    from tonnage.report.attempt_table import Gathering
+    from tonnage.report.source import Subject
 
     workflow = None if reading.where else reading.workflow([text])
     names: list[str] = []

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tonnage.atomic import private_opener
 from tonnage.cli.archive.options import archive_option
 from tonnage.cli.clusters import ClusterChoice, cluster_options
 from tonnage.cli.options import json_option, print_json, printable, read_workflow, workflow_arguments
 from tonnage.cli.tables import counted, print_table
 from tonnage.jobs import HOURS
+from tonnage.option_values import amounts, pairs
 from tonnage.rank.methods import METHODS
 from tonnage.size.strategies import STRATEGIES
 from tonnage.units import format_seconds
-from tonnage.whole import private_opener
-from tonnage.written import amounts, pairs
 
 if TYPE_CHECKING:
     from tonnage.accounting import Account

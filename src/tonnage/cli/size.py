@@ -10,9 +10,9 @@ from tonnage.cli.strategies import check_objective, check_share
 from tonnage.cli.tables import counted, print_table
 from tonnage.errors import InputError
 from tonnage.jobs import GIVEN, HOURS, Resource
+from tonnage.option_values import amounts, pairs, part, parts
 from tonnage.size.export import EXPORTERS
 from tonnage.size.strategies import STRATEGIES, Objective
-from tonnage.written import amounts, pairs, part, parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,7 +12,7 @@ import click
 from tonnage.cli.options import printable
 from tonnage.cli.tables import counted
 from tonnage.errors import InputError
-from tonnage.written import pairs, parts
+from tonnage.option_values import pairs, parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,7 +13,7 @@ from tonnage.units import format_bytes, format_cores, format_seconds
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tonnage.run.rows import Row
+    from tonnage.run.journal_rows import Row
     from tonnage.run.state import RunState
 
 __all__ = ["status"]

@@ -59,7 +59,7 @@ def _cancel(folder: "RunFolder") -> None:
     """Cancel what a run that nobody executes has left in the queue of a cluster."""
     from tonnage.batch.choices import SCHEDULERS
     from tonnage.cli.tables import counted
-    from tonnage.run.cluster.queued import cancel_batch_jobs
+    from tonnage.run.backends.batch.in_queue import cancel_batch_jobs
     from tonnage.run.state import facts_of
 
     system = SCHEDULERS.get(facts_of(folder).get("on", ""))

@@ -12,7 +12,7 @@ from tonnage.jobs import Amounts
 from tonnage.logs.amounts import binary_bytes, clock_seconds, moment, number, scaled, whole
 from tonnage.logs.log import Assumed, Entry, Hints, Log, Skipped, UnusableError
 from tonnage.logs.sacct_rows import CATEGORY, COLUMNS, IDS, Row, Table
-from tonnage.logs.slurm import WINDOW, Copies, Record, Steps, attempt
+from tonnage.logs.slurm_jobs import WINDOW, Copies, Record, Steps, attempt
 
 __all__ = ["read", "recognises", "records"]
 

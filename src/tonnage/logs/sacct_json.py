@@ -14,7 +14,7 @@ from tonnage.jobs import Amounts
 from tonnage.logs.amounts import number, scaled
 from tonnage.logs.json_values import values
 from tonnage.logs.log import Entry, Hints, Log, Skipped, UnusableError
-from tonnage.logs.slurm import Copies, Record, Steps, attempt
+from tonnage.logs.slurm_jobs import Copies, Record, Steps, attempt
 
 __all__ = ["read", "recognises"]
 

@@ -17,8 +17,8 @@ from typing import Any
 from tonnage.errors import InputError
 from tonnage.jobs import AMOUNTS, Amounts, Attempt, Outcome, Resource
 from tonnage.logs.amounts import byte_unit, is_unknown, moment, number, scaled, whole
+from tonnage.logs.delimited import rows
 from tonnage.logs.log import Assumed, Entry, Hints, Log, Skipped, UnusableError
-from tonnage.logs.rows import rows
 from tonnage.units import parse_bytes, parse_seconds
 
 __all__ = ["NAMES", "read", "recognises"]

@@ -67,7 +67,8 @@ def read(log: Log, hints: Hints) -> Iterator[Entry]:
 
 def workflow_of(log: Log, hints: Hints) -> "Workflow":
     """Read the workflow; what `memoryInBytes` counts can be said by the user, since its producers disagree."""
-    from tonnage.workflow import READERS, wfformat
+    from tonnage.workflow import READERS
+    from tonnage.workflow.formats import wfformat
 
     unit = byte_unit(hints.units["memory"]) if "memory" in hints.units else None
     document = _document(log)

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 from tonnage.lazy import exports
 
 if TYPE_CHECKING:
-    from tonnage.pack.crossing import Carried, Outcome
     from tonnage.pack.decisions import Packed, Settings, Situation, Submission
     from tonnage.pack.packers import ORDERS, PACKERS, cross
-    from tonnage.pack.work import Left, Work
+    from tonnage.pack.remaining import Left, Work
+    from tonnage.pack.simulation import Carried, Outcome
 else:
     __getattr__ = exports(__name__)
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonnage.pack.decisions import IntArray, Settings, Situation, Submission, requested
-from tonnage.pack.work import NEVER
+from tonnage.pack.remaining import NEVER
 
 __all__ = [
     "Allocation",

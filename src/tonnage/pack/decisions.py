@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from tonnage.batch import Snapshot, Workload
 from tonnage.errors import InputError
-from tonnage.pack.work import Left
+from tonnage.pack.remaining import Left
 
 __all__ = ["Packed", "Settings", "Situation", "Submission", "more_time", "requested"]
 

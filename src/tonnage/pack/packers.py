@@ -7,16 +7,16 @@ from tonnage.lazy import Deferred
 
 if TYPE_CHECKING:
     from tonnage.batch import Cluster
-    from tonnage.pack.crossing import IntArray, Outcome, Packer
     from tonnage.pack.decisions import Settings
-    from tonnage.pack.work import Work
+    from tonnage.pack.remaining import Work
+    from tonnage.pack.simulation import IntArray, Outcome, Packer
 
 __all__ = ["FORESIGHTED", "ORDERS", "PACKERS", "cross"]
 
 PACKERS: "dict[str, Packer]" = {
-    "per-task": Deferred("tonnage.pack.plain:per_task"),
-    "one-job": Deferred("tonnage.pack.plain:one_job"),
-    "level-by-level": Deferred("tonnage.pack.plain:level_by_level"),
+    "per-task": Deferred("tonnage.pack.simple:per_task"),
+    "one-job": Deferred("tonnage.pack.simple:one_job"),
+    "level-by-level": Deferred("tonnage.pack.simple:level_by_level"),
     "zhang": Deferred("tonnage.pack.zhang:zhang"),
     "zhang-printed": Deferred("tonnage.pack.zhang:zhang_printed"),
     "zhang-improved": Deferred("tonnage.pack.zhang:zhang_improved"),
@@ -42,8 +42,8 @@ def cross(
 
     `actual` is how long tasks really take; packers know only what the work says.
     """
-    from tonnage.pack.crossing import cross as crossed
     from tonnage.pack.decisions import Settings
+    from tonnage.pack.simulation import cross as crossed
 
     if strategy not in PACKERS:
         raise InputError(f'"{strategy}" is not a strategy', hint=f"one of {', '.join(PACKERS)}")

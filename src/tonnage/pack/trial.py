@@ -1,16 +1,15 @@
-"""A workflow tried on a recorded queue: what each strategy would submit first, and what would become of it."""
+"""A workflow tried on a simulated queue: what each strategy would submit first, and what would become of it."""
 
 from dataclasses import dataclass, replace
 
-from tonnage.batch import Cluster, Workload
-from tonnage.pack.crossing import Outcome, cross
+from tonnage.batch import Cluster
 from tonnage.pack.decisions import Packed, Settings, Situation, Submission
 from tonnage.pack.packers import FORESIGHTED, PACKERS
-from tonnage.pack.plain import per_task
-from tonnage.pack.replay import Experiment
-from tonnage.pack.work import Work, actual_times
+from tonnage.pack.remaining import Work, actual_times
+from tonnage.pack.simple import per_task
+from tonnage.pack.simulation import Outcome, cross
 
-__all__ = ["Queue", "Trial", "try_on", "try_out"]
+__all__ = ["Trial", "try_on"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,23 +28,6 @@ class Trial:
     def estimated_wait(self, number: int) -> int | None:
         """Return what the wait of a batch job was estimated to be; None where nobody asked."""
         return (self.first[number] if number < len(self.first) else self.outcome.carried[number].job).wait
-
-
-@dataclass(frozen=True, slots=True)
-class Queue:
-    """What a workflow meets: how many jobs run and wait."""
-
-    moment: int
-    running: int
-    queued: int
-
-
-def try_out(work: Work, workload: Workload, experiment: Experiment) -> tuple[Queue, list[Trial]]:
-    """Submit a workflow at the first moment of an experiment under its first cap, with each of its strategies."""
-    cluster = experiment.cluster(workload, experiment.caps[0])
-    cluster.advance(experiment.times[0])
-    trials = [try_on(work, cluster.copy(), name, experiment.settings) for name in experiment.strategies]
-    return Queue(cluster.now, cluster.running, cluster.queued), trials
 
 
 def try_on(work: Work, cluster: Cluster, strategy: str, settings: Settings) -> Trial:

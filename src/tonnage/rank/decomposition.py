@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.kernels import fast
+from tonnage.jit import fast
 from tonnage.workflow import Graph
 
 __all__ = ["Decomposition", "decompose"]

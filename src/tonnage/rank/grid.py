@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonnage.errors import InputError
-from tonnage.kernels import fast
+from tonnage.jit import fast
 from tonnage.rank.eligible import Order, positions
 from tonnage.workflow import Graph
 

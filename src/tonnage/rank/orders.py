@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.kernels import fast
+from tonnage.jit import fast
 from tonnage.rank.eligible import Order
 from tonnage.workflow import Graph
 

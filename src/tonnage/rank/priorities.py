@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.kernels import fast
+from tonnage.jit import fast
 from tonnage.workflow import Graph
 
 __all__ = ["Chosen", "Profile", "bends", "choose", "priority"]

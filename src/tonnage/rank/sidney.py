@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonnage.errors import InputError
-from tonnage.kernels import fast
+from tonnage.jit import fast
 from tonnage.rank.eligible import Order
 from tonnage.rank.orders import gain_within
 from tonnage.rank.prio import prio

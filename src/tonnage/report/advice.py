@@ -10,10 +10,10 @@ import numpy as np
 from tonnage.jobs import HOURS, History, Resource
 from tonnage.report.accounts import Sums
 from tonnage.report.columns import Columns
-from tonnage.report.paths import Chain
+from tonnage.report.critical_path import Chain
 from tonnage.report.retries import Reason
-from tonnage.report.subject import Subject
-from tonnage.report.told import counted, hours, ladder_text, name_of, percent
+from tonnage.report.source import Subject
+from tonnage.report.text import counted, hours, ladder_text, name_of, percent
 from tonnage.size import Histogram, Sized, cost
 from tonnage.size.usage import Usage
 from tonnage.units import format_seconds

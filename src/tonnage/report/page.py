@@ -7,10 +7,10 @@ from importlib.resources import files
 from pathlib import Path
 
 from tonnage import __version__
+from tonnage.atomic import WholeFile
 from tonnage.errors import InputError
-from tonnage.report.facts import Report
 from tonnage.report.figures.basics import escaped_json
-from tonnage.whole import WholeFile
+from tonnage.report.model import Report
 
 __all__ = ["made_by", "need_pages", "plotly_script", "static_text", "write_page"]
 
@@ -55,7 +55,7 @@ def _rendered(report: Report, made: str) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
-    from tonnage.report.view import view_of
+    from tonnage.report.template_context import view_of
 
     # Scripts are allowed by what they contain: a script that came in with a name would not run, even unescaped.
     scripts = [plotly_script(), *(static_text(name) for name in _SCRIPTS)]

@@ -7,8 +7,8 @@ import numpy as np
 
 from tonnage.accounting import allocation
 from tonnage.jobs import Attempt, Outcome, Resource
-from tonnage.report.material import Material
-from tonnage.report.told import name_of
+from tonnage.report.attempt_table import Material
+from tonnage.report.text import name_of
 
 __all__ = ["Climb", "Reason", "climbs", "reasons"]
 

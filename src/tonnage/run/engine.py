@@ -15,7 +15,7 @@ from tonnage.jobs import NOTHING_KNOWN, Amounts, Decision, Outcome, Resource
 from tonnage.run.events import Carried, Ended, Rules, Settled, Start, State
 from tonnage.run.machines import Need, Space, largest, need_of
 from tonnage.run.queue import Decided, Kind, Queue, key_of, task_of
-from tonnage.size.learning import Learner, climbed, fits
+from tonnage.size.learner import Learner, climbed, fits
 from tonnage.workflow import Task, Workflow
 
 if TYPE_CHECKING:

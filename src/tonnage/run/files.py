@@ -8,9 +8,9 @@ from math import nan
 from pathlib import Path
 from posixpath import basename, dirname, isabs, join, normpath
 
+from tonnage.atomic import make_private_folder
 from tonnage.errors import TonnageError
 from tonnage.run.folders import RunFolder
-from tonnage.whole import make_private_folder
 from tonnage.workflow import Task, Workflow
 from tonnage.workflow.shell import own_program
 

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tonnage.atomic import make_private_folder
 from tonnage.errors import InputError, TonnageError
 from tonnage.files import is_file, stem
-from tonnage.whole import make_private_folder
 
 __all__ = ["RUNS", "Holder", "Lock", "RunFolder", "choosing", "find_run", "new_run", "runs_of"]
 

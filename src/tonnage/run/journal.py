@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from tonnage.atomic import make_private_file
 from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import GIVEN, Decision, Resource
 from tonnage.run.events import Ended, Settled, Start, State
-from tonnage.run.rows import MEASURES, ROWS, Decisions, Row, row_of
-from tonnage.whole import make_private_file
+from tonnage.run.journal_rows import MEASURES, ROWS, Decisions, Row, row_of
 
 __all__ = ["Before", "Journal", "JournalError", "Reader"]
 

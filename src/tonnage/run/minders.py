@@ -1,7 +1,7 @@
 """The engine's side of a pool of minders: orders go out, answers come in, and what is killed is noticed.
 
 All sockets are looked after by the one thread that calls `Minders.wait`. The processes on the other side are described
-in `tonnage.watch.pool`.
+in `tonnage.watch.fork_server`.
 """
 
 import json
@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tonnage.atomic import make_private_folder
 from tonnage.jobs import Resource
-from tonnage.watch.inherited import forget_coerced_locale
+from tonnage.watch.fork_server import ENGINE_GONE, NUMBER, SLOTS, Inbox, frame
 from tonnage.watch.order import MONITOR_KILLED, WORDS
-from tonnage.watch.pool import ENGINE_GONE, NUMBER, SLOTS, Inbox, frame
-from tonnage.whole import make_private_folder
+from tonnage.watch.standard_streams import forget_coerced_locale
 
 __all__ = ["Answer", "Minders", "Order", "Seen", "forget_words", "last_words", "words_of"]
 
@@ -141,7 +141,7 @@ class _Keeper:
         with theirs:
             number = theirs.fileno()
             self.process = subprocess.Popen(  # noqa: S603 (our own program)
-                [sys.executable, "-P", "-m", "tonnage.watch.pool", str(number), str(folder), *map(str, held)],
+                [sys.executable, "-P", "-m", "tonnage.watch.fork_server", str(number), str(folder), *map(str, held)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=(number, *held),

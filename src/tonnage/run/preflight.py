@@ -9,7 +9,7 @@ from posixpath import join, normpath
 from tonnage.errors import InputError
 from tonnage.run.files import Files, made_by
 from tonnage.run.options import ClusterOptions, PoolOptions
-from tonnage.run.resuming import finals
+from tonnage.run.recovery import finals
 from tonnage.workflow import Task, Workflow
 from tonnage.workflow.shell import plain_words
 

@@ -16,19 +16,19 @@ from tonnage.archive.engine import on_network
 from tonnage.archive.remote import contact
 from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import Resource
+from tonnage.run.archiving import peaks_of_tasks, remember, wanted_for
+from tonnage.run.backends.backend import Driver, Parts
+from tonnage.run.backends.local_driver import Watcher
 from tonnage.run.events import Ended, Settled, State
 from tonnage.run.files import Files
 from tonnage.run.folders import RUNS, Lock, RunFolder, choosing, new_run, runs_of
 from tonnage.run.journal import Journal, Reader
-from tonnage.run.local import Watcher
 from tonnage.run.options import Options
-from tonnage.run.past import peaks_of_tasks, remember, wanted_for
 from tonnage.run.preflight import check_commands, check_gpus, foreseen
-from tonnage.run.resuming import finals, take_over
+from tonnage.run.recovery import finals, take_over
 from tonnage.run.setup import Explained, explained, is_piped, path_of, set_up, world_of
 from tonnage.run.state import facts_of, state_of
 from tonnage.run.summary import Summary, summarise
-from tonnage.run.worlds import Driver, Parts
 from tonnage.workflow import Workflow
 
 __all__ = ["Result", "RunSession"]

@@ -14,17 +14,17 @@ from tonnage.errors import InputError
 from tonnage.files import is_stream
 from tonnage.jobs import Decision
 from tonnage.rank import rank
+from tonnage.run.archiving import peaks_of_tasks, sized_by_density, wanted_for
+from tonnage.run.backends.backend import LocalWorld, World
 from tonnage.run.engine import Engine
 from tonnage.run.events import Carried
 from tonnage.run.files import Files
 from tonnage.run.machines import SHARED
 from tonnage.run.options import Options, PoolOptions
-from tonnage.run.past import peaks_of_tasks, sized_by_density, wanted_for
 from tonnage.run.queue import places_of
-from tonnage.run.resuming import NOTHING_BEFORE, Left, finals
-from tonnage.run.worlds import LocalWorld, World
+from tonnage.run.recovery import NOTHING_BEFORE, Left, finals
 from tonnage.size import Plan
-from tonnage.size.learning import Learner, as_before
+from tonnage.size.learner import Learner, as_before
 from tonnage.workflow import Workflow
 
 __all__ = ["Explained", "Setup", "Sizes", "explained", "is_piped", "path_of", "set_up", "world_of"]
@@ -126,10 +126,10 @@ def world_of(home: Path, options: Options, say: Callable[[str], None], *, dry: b
         return LocalWorld(home, options.machine)
     chosen = options.cluster
     if isinstance(chosen, PoolOptions):
-        from tonnage.run.pool.world import PoolWorld
+        from tonnage.run.backends.htcondor.backend import PoolWorld
 
         return PoolWorld(chosen, options.machine, dry=dry)
-    from tonnage.run.cluster.world import ClusterWorld  # packers are heavy to import
+    from tonnage.run.backends.batch.backend import ClusterWorld  # packers are heavy to import
 
     world = ClusterWorld(
         chosen.scheduler,

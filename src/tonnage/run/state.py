@@ -9,8 +9,8 @@ from tonnage.jobs import Resource
 from tonnage.run.batch_jobs import BatchJob, batch_jobs
 from tonnage.run.folders import RunFolder
 from tonnage.run.journal import Reader
+from tonnage.run.journal_rows import Row
 from tonnage.run.machines import Machine
-from tonnage.run.rows import Row
 from tonnage.run.summary import Summary, summarise
 
 __all__ = ["QUEUED", "InFlight", "RunState", "facts_of", "in_flight", "state_of"]

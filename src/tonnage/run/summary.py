@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from tonnage.accounting import NOTHING_HELD, Account, account_for, held_seconds
 from tonnage.jobs import SHARED, Outcome, Resource
+from tonnage.run.journal_rows import Row
 from tonnage.run.machines import Machine
-from tonnage.run.rows import Row
 
 __all__ = ["Summary", "summarise"]
 

@@ -8,8 +8,20 @@ from starlette.staticfiles import StaticFiles
 
 from tonnage import __version__
 from tonnage.archive import Archive
-from tonnage.archive.patience import shared
-from tonnage.serve import categories, documents, exchange, health, jobs, login, replays, runs, sizes, uploads, works
+from tonnage.archive.query_timeout import shared
+from tonnage.serve import (
+    background_jobs_api,
+    categories,
+    documents,
+    health,
+    ingest,
+    jobs,
+    login,
+    replays,
+    runs,
+    sizes,
+    uploads,
+)
 from tonnage.serve.access import Guard, token_wanted
 from tonnage.serve.limits import Bounded
 from tonnage.serve.overview import Overview
@@ -36,8 +48,8 @@ def make_app(settings: Settings, archive: Archive) -> FastAPI:
     )
     app.state.site = Site(settings, archive, Overview(archive))
     add_handlers(app)
-    app.include_router(exchange.make_router())  # first, since routes are tried in turn, and runs ask most
-    for module in (categories, sizes, jobs, replays, uploads, works, runs, health, login, documents):
+    app.include_router(ingest.make_router())  # first, since routes are tried in turn, and runs ask most
+    for module in (categories, sizes, jobs, replays, uploads, background_jobs_api, runs, health, login, documents):
         app.include_router(module.router)
     beside = [("tonnage.report", "static"), ("plotly", "package_data")]
     app.mount("/static", StaticFiles(directory=Path(str(files("tonnage.serve") / "static")), packages=beside))  # type: ignore[arg-type] # tuples are as good as they say

@@ -9,17 +9,17 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from tonnage.archive import count_up_to, find, record
 from tonnage.archive.choices import EXPORTERS
+from tonnage.archive.codec import schema
 from tonnage.archive.filters import written
 from tonnage.archive.reading import SORTABLE, sortable
-from tonnage.archive.wire import schema
 from tonnage.errors import InputError
 from tonnage.jobs import Attempt, Outcome, Resource
+from tonnage.option_values import parts
 from tonnage.serve.answers import Answer, Json
 from tonnage.serve.filters import Filters
 from tonnage.serve.pages import address, render
 from tonnage.serve.problems import problems
 from tonnage.serve.site import Site, site_of
-from tonnage.written import parts
 
 __all__ = ["router"]
 

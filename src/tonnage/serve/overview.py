@@ -12,7 +12,7 @@ from typing import Any
 
 from tonnage.archive import Archive, stats
 from tonnage.errors import TonnageError
-from tonnage.serve.work import Tell, Workshop
+from tonnage.serve.background_jobs import Tell, Workshop
 
 __all__ = ["Counted", "Overview"]
 

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from tonnage import __version__
 from tonnage.jobs import Resource
-from tonnage.report.told import hours, ladder_text, name_of, percent, said
+from tonnage.report.text import hours, ladder_text, name_of, percent, said
 
 __all__ = ["address", "page_environment", "render", "script_json"]
 

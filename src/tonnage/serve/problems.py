@@ -16,7 +16,7 @@ from starlette.routing import Match
 from starlette.types import Receive, Scope, Send
 
 from tonnage.errors import InputError, TonnageError
-from tonnage.serve.work import TooMuchError
+from tonnage.serve.background_jobs import TooMuchError
 
 __all__ = ["Problem", "add_handlers", "answered", "problems", "refuse", "wants_page"]
 

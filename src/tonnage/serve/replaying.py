@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 from tonnage.archive import Archive, Search, find
 from tonnage.errors import InputError
 from tonnage.jobs import Resource
-from tonnage.serve.work import Tell
-from tonnage.size import PROTOCOLS, collect, replay
-from tonnage.size.compared import compared
+from tonnage.lab.size_protocols import PROTOCOLS
+from tonnage.lab.size_replay import replay
+from tonnage.lab.size_results import compared
+from tonnage.serve.background_jobs import Tell
+from tonnage.size import collect
 
 __all__ = ["MOST_JOBS", "Comparison", "compare"]
 

@@ -9,15 +9,16 @@ from starlette.responses import HTMLResponse
 from tonnage.archive import Search
 from tonnage.errors import InputError
 from tonnage.jobs import Resource
+from tonnage.lab.size_protocols import PROTOCOLS
+from tonnage.option_values import amounts
 from tonnage.serve.access import token_wanted
+from tonnage.serve.background_jobs_api import Work, described
 from tonnage.serve.pages import render
 from tonnage.serve.problems import problems
 from tonnage.serve.replaying import MOST_JOBS, Comparison, compare
 from tonnage.serve.site import Site, site_of
-from tonnage.serve.works import Work, described
-from tonnage.size import PROTOCOLS, STRATEGIES
+from tonnage.size import STRATEGIES
 from tonnage.size.strategies import OFFLINE
-from tonnage.written import amounts
 
 __all__ = ["router"]
 

@@ -7,12 +7,12 @@ from tempfile import TemporaryDirectory
 
 from tonnage.archive import Archive, Search, find
 from tonnage.errors import InputError, TonnageError
-from tonnage.report.facts import report_on
-from tonnage.report.material import Gathering, Material
+from tonnage.report.attempt_table import Gathering, Material
+from tonnage.report.model import report_on
 from tonnage.report.page import made_by, write_page
-from tonnage.report.subject import Subject, gather_run
+from tonnage.report.source import Subject, gather_run
 from tonnage.run.folders import RunFolder
-from tonnage.serve.work import Piece, State, Tell, Workshop
+from tonnage.serve.background_jobs import Piece, State, Tell, Workshop
 from tonnage.size import Plan
 
 __all__ = ["MOST_ATTEMPTS", "ReportError", "made", "write_report"]

@@ -15,13 +15,13 @@ from tonnage.accounting import Account
 from tonnage.archive import Archive, Search, find
 from tonnage.jobs import SHARED, Attempt, Resource
 from tonnage.report.accounts import Sums, accounts_of, covered
+from tonnage.report.attempt_table import Gathering
 from tonnage.report.columns import Columns, columns_of, outcomes_of
 from tonnage.report.figures import Figure, Palette
 from tonnage.report.figures.over_time import committed_and_used, running_by_category
-from tonnage.report.material import Gathering
 from tonnage.run.folders import RunFolder, runs_of
 from tonnage.run.journal import Reader
-from tonnage.run.rows import Row
+from tonnage.run.journal_rows import Row
 from tonnage.run.state import InFlight, facts_of, in_flight, machine_of
 
 __all__ = ["MOST_ATTEMPTS", "RunLine", "archived_run", "find_here", "run_here", "runs_here", "state_here"]

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from tonnage.archive import Archive
 from tonnage.errors import InputError
 from tonnage.serve.app import make_app
-from tonnage.serve.punctual import Punctual
+from tonnage.serve.header_timeout import Punctual
 from tonnage.serve.settings import Settings
 
 __all__ = ["listen", "make_server", "serve"]

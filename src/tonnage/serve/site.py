@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from fastapi import Request
 
 from tonnage.archive import Archive
-from tonnage.archive.patience import within
-from tonnage.serve.kept import Kept
+from tonnage.archive.query_timeout import within
+from tonnage.serve.background_jobs import Workshop
+from tonnage.serve.cache import Kept
 from tonnage.serve.overview import Overview
 from tonnage.serve.settings import Settings
-from tonnage.serve.work import Workshop
 
 __all__ = ["Site", "site_of"]
 

@@ -10,12 +10,12 @@ from tonnage.archive import Archive, Search, count_up_to, histories
 from tonnage.archive.history import MOST
 from tonnage.errors import InputError
 from tonnage.jobs import GIVEN, History, Resource
+from tonnage.option_values import amounts
 from tonnage.report.figures import Figure, histogram
-from tonnage.report.told import name_of
-from tonnage.serve.kept import Kept
+from tonnage.report.text import name_of
+from tonnage.serve.cache import Kept
 from tonnage.size import WITH_OBJECTIVE, Objective, Plan, Sized, size
 from tonnage.size.strategies import FROM_PEAKS
-from tonnage.written import amounts
 
 __all__ = ["MOST", "OFFERED", "CategorySizes", "Question", "category_sizes", "sizes"]
 

@@ -9,7 +9,7 @@ from tonnage.errors import InputError
 from tonnage.files import Pieces
 from tonnage.logs.log import Hints
 from tonnage.logs.sources import Source, open_source
-from tonnage.serve.work import Tell
+from tonnage.serve.background_jobs import Tell
 from tonnage.units import format_bytes
 
 __all__ = ["Upload", "take_in"]

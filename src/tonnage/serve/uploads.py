@@ -12,13 +12,13 @@ from tonnage.files import stem
 from tonnage.logs.formats import READERS, check_format
 from tonnage.logs.log import Hints
 from tonnage.logs.zones import zone
+from tonnage.option_values import pairs, parts
 from tonnage.serve.access import token_wanted
+from tonnage.serve.background_jobs_api import Work, described
 from tonnage.serve.pages import render
 from tonnage.serve.problems import problems
 from tonnage.serve.site import Site, site_of
 from tonnage.serve.uploading import Upload, take_in
-from tonnage.serve.works import Work, described
-from tonnage.written import pairs, parts
 
 __all__ = ["router"]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from starlette.concurrency import run_in_threadpool
 
 from tonnage.archive import Archive
-from tonnage.archive.rows import Batch
+from tonnage.archive.attempt_rows import Batch
 from tonnage.errors import TonnageError
 
 __all__ = ["Writer"]

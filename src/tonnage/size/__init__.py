@@ -5,14 +5,12 @@ from typing import TYPE_CHECKING
 from tonnage.lazy import exports
 
 if TYPE_CHECKING:
+    from tonnage.size.factory import Plan
     from tonnage.size.histograms import Histogram, Tally
     from tonnage.size.ladders import Cost, DoesNotFitError, Ladder, cost
-    from tonnage.size.learning import Learner, as_before, climbed, fits
-    from tonnage.size.plans import Plan
-    from tonnage.size.protocols import PROTOCOLS, Protocol
-    from tonnage.size.queues import QueueChoice, compare_queues
+    from tonnage.size.learner import Learner, as_before, climbed, fits
+    from tonnage.size.queue_choice import QueueChoice, compare_queues
     from tonnage.size.records import Records, collect
-    from tonnage.size.replays import Result, replay
     from tonnage.size.settings import Settings
     from tonnage.size.sizers import Sizer, WholeMachineFirst
     from tonnage.size.sizing import Sized, size
@@ -21,7 +19,6 @@ else:
     __getattr__ = exports(__name__)
 
 __all__ = [
-    "PROTOCOLS",
     "STRATEGIES",
     "WITH_OBJECTIVE",
     "Cost",
@@ -31,10 +28,8 @@ __all__ = [
     "Learner",
     "Objective",
     "Plan",
-    "Protocol",
     "QueueChoice",
     "Records",
-    "Result",
     "Settings",
     "Sized",
     "Sizer",
@@ -46,7 +41,6 @@ __all__ = [
     "compare_queues",
     "cost",
     "fits",
-    "replay",
     "size",
     "sizer",
 ]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonnage.errors import InputError
-from tonnage.kernels import fast
+from tonnage.jit import fast
 from tonnage.size.histograms import FloatArray
 
 __all__ = [

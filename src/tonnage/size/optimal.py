@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tonnage.kernels import fast
+from tonnage.jit import fast
 from tonnage.size.first_allocations import max_throughput
 from tonnage.size.histograms import FloatArray, Histogram
 from tonnage.size.ladders import Ladder, of_rungs

@@ -9,15 +9,15 @@ import numpy as np
 
 from tonnage.errors import InputError
 from tonnage.jobs import HOURS, Decision, History, Resource
+from tonnage.size.auto import Mixture
+from tonnage.size.factory import Plan, counted, explained, least, possible, practical, settings_for, strategy_for
+from tonnage.size.follows_request import follows_request
 from tonnage.size.histograms import Histogram, fading
 from tonnage.size.ladders import Ladder, cost, escalated, of_rungs
-from tonnage.size.mixture import Mixture
-from tonnage.size.plans import Plan, counted, explained, least, possible, practical, settings_for, strategy_for
-from tonnage.size.practical import fair_share
+from tonnage.size.rounding import fair_share
 from tonnage.size.sizers import Sizer
 from tonnage.size.strategies import sizer
-from tonnage.size.times import time_ladder
-from tonnage.size.tracking import follows_request
+from tonnage.size.time_limits import time_ladder
 from tonnage.size.usage import Usage
 
 __all__ = ["Sized", "size"]

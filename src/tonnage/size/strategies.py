@@ -42,7 +42,7 @@ def _from_histogram(strategy: "Strategy") -> "Callable[[Settings], Sizer]":
 
 
 def _mixture(settings: "Settings", models: "Sequence[Model]") -> "Sizer":
-    from tonnage.size.mixture import Mixture
+    from tonnage.size.auto import Mixture
 
     return Mixture(
         settings.capacity,

@@ -8,7 +8,7 @@ import os
 from stat import S_ISREG
 from time import monotonic, process_time, time
 
-from tonnage.watch.pace import Credit
+from tonnage.watch.sampling import Credit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

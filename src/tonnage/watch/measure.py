@@ -3,14 +3,14 @@
 import os
 from time import monotonic, process_time
 
-from tonnage.watch.births import Births
 from tonnage.watch.disk import Disk, NoDisk
+from tonnage.watch.fork_events import Births
 from tonnage.watch.job import Job
 from tonnage.watch.limits import Exceeded
 from tonnage.watch.memory import Memory
-from tonnage.watch.own import Own
-from tonnage.watch.pace import Pace, time_to_reach, usual_cost
 from tonnage.watch.proc import Process, io_bytes, read, swapped
+from tonnage.watch.sampling import Pace, time_to_reach, usual_cost
+from tonnage.watch.self_proc import Own
 from tonnage.watch.tree import Sample, Tree
 
 __all__ = ["Measurement"]

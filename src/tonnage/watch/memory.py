@@ -10,8 +10,8 @@ the cheap sum shows that the peak, or the limit, may have been passed.
 import os
 from time import process_time
 
-from tonnage.watch.pace import Credit
 from tonnage.watch.proc import Mapping, Process, Share, mapped_files, not_anonymous, program, share
+from tonnage.watch.sampling import Credit
 from tonnage.watch.tree import Sample
 
 __all__ = ["Memory"]

@@ -10,12 +10,12 @@ from errno import ENOEXEC
 from time import monotonic, time
 
 from tonnage.errors import TonnageError
-from tonnage.watch.births import Births
+from tonnage.watch.fork_events import Births
 from tonnage.watch.job import Job
 from tonnage.watch.kill import ask_tree_to_end, kill_tree, signal_tree
 from tonnage.watch.limits import Exceeded
 from tonnage.watch.measure import Measurement
-from tonnage.watch.own import Own
+from tonnage.watch.self_proc import Own
 from tonnage.watch.signals import OWN_SIGNALS, SIGNALS, Heard, would_have_ended
 from tonnage.watch.system import adopt_orphans, be_readable
 

@@ -5,9 +5,9 @@ Both are dictionaries; `Order` and `Answer` in ``tonnage.run.minders`` are the s
 
 import os
 
+from tonnage.atomic import WholeFile, make_private_folder
 from tonnage.watch.job import Job
 from tonnage.watch.record import render
-from tonnage.whole import WholeFile, make_private_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 import os
 from time import monotonic
 
+from tonnage.atomic import WholeFile, make_private_folder
 from tonnage.errors import InputError, TonnageError
 from tonnage.units import format_bytes, format_cores, format_seconds
 from tonnage.watch.guard import let_go_of_streams
@@ -10,7 +11,6 @@ from tonnage.watch.measure import Measurement
 from tonnage.watch.minder import Observer, Outcome
 from tonnage.watch.options import Request
 from tonnage.watch.record import render, summary
-from tonnage.whole import WholeFile, make_private_folder
 
 __all__ = ["Reporting", "say"]
 

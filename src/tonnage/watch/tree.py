@@ -4,7 +4,7 @@ import os
 from resource import RUSAGE_CHILDREN, getrusage, struct_rusage
 from time import monotonic, process_time
 
-from tonnage.watch.births import Births
+from tonnage.watch.fork_events import Births
 from tonnage.watch.proc import Process, children
 
 __all__ = ["Sample", "Tree", "descendants"]

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tonnage.kernels import COMPILE_FROM, fast
+from tonnage.jit import COMPILE_FROM, fast
 
 __all__ = ["Cycle", "FloatArray", "Graph"]
 

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from tonnage.archive.token import find_token
 from tonnage.archive.url import data_folder, remote_url
+from tonnage.atomic import make_private_folder, private_opener
 from tonnage.errors import InputError
-from tonnage.whole import make_private_folder, private_opener
 
 __all__ = ["Server"]
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from posixpath import isabs, normpath
 
 from tonnage import __version__
+from tonnage.atomic import make_private_folder
 from tonnage.batch.htcondor.monitor import write_monitor
 from tonnage.errors import InputError
 from tonnage.files import write_whole
 from tonnage.jobs import EXHAUSTIBLE, Decision, Resource
-from tonnage.whole import make_private_folder
 from tonnage.workflow import Task
 from tonnage.workflow.dagman.lines import (
     arc_lines,
@@ -33,7 +33,7 @@ from tonnage.workflow.dagman.lines import (
     with_unit,
 )
 from tonnage.workflow.dagman.submit import REQUESTS, quoted_argument
-from tonnage.workflow.references import FreeNames
+from tonnage.workflow.names import FreeNames
 from tonnage.workflow.shell import one_line, own_program
 
 __all__ = ["DAG", "EVENTS", "GIVEN_UP_FOR", "MONITOR", "OURS", "Dag", "Node", "Order", "write_dag"]
@@ -133,7 +133,7 @@ def write_dag(dag: Dag) -> list[Node]:
     nodes = [Node(names[order.task.name], order, number) for number, order in enumerate(dag.orders)]
     _write_program(dag.folder / _TASK, (files("tonnage.batch.htcondor") / _TASK).read_text())
     write_monitor(dag.folder / _MONITOR)
-    words = f'exec "{sys.executable}" -P -m tonnage.run.pool.post "{dag.folder}" "$@"'
+    words = f'exec "{sys.executable}" -P -m tonnage.run.backends.htcondor.post_script "{dag.folder}" "$@"'
     _write_program(dag.folder / _POST, f'#!/bin/sh\n[ "$1" = 0 ] && exit 0\n{words}\n')  # most need no more than that
     descriptions = _Descriptions(dag)
     lines = [line for node in nodes for line in _node_lines(dag, node, descriptions)]

@@ -7,11 +7,11 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from tonnage.whole import WholeFile
+from tonnage.atomic import WholeFile
 
 __all__ = ["write_monitor"]
 
-_MODULES = ("__init__.py", "errors.py", "units.py", "whole.py")
+_MODULES = ("__init__.py", "errors.py", "units.py", "atomic.py")
 _MAIN = """\
 import os
 import sys

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from tonnage.batch.slurm.facts import seconds_of
+from tonnage.batch.slurm.scontrol import seconds_of
 from tonnage.errors import InputError
 
 __all__ = ["ASSOCIATION", "QOS", "Allowed", "Association", "Qos", "allowed", "associations", "is_enforced", "qualities"]

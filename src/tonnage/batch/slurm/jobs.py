@@ -9,12 +9,12 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 
 from tonnage.batch.scheduler import Look, Phase, Verdict
-from tonnage.batch.slurm.lists import elements, expanded
+from tonnage.batch.slurm.host_lists import elements, expanded
 from tonnage.jobs import Outcome, Resource
 from tonnage.logs.amounts import whole
 from tonnage.logs.log import Hints, Log, UnusableError
 from tonnage.logs.sacct import records
-from tonnage.logs.slurm import Record, Steps, ending, exit_of
+from tonnage.logs.slurm_jobs import Record, Steps, ending, exit_of
 
 __all__ = ["ACCOUNTED", "FIELDS", "RUNS", "accounted", "asked", "joined", "looks", "remembered", "rows"]
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from tonnage.batch.programs import RefusalError
 from tonnage.batch.scheduler import Limits, Look, Node, Phase, RejectedError, Request, UnreachableError, Verdict
-from tonnage.batch.slurm import accounts, jobs, live
-from tonnage.batch.slurm.answers import has_ended, is_busy, is_full, refused, wait_of
+from tonnage.batch.slurm import accounts, jobs, queue_snapshot
+from tonnage.batch.slurm.access import check_rights, user_name
 from tonnage.batch.slurm.client import Client
-from tonnage.batch.slurm.facts import Machine, Partition, machines, partitions, settings
-from tonnage.batch.slurm.lists import chunks, shortened
-from tonnage.batch.slurm.markers import told
-from tonnage.batch.slurm.rights import check_rights, user_name
+from tonnage.batch.slurm.host_lists import chunks, shortened
+from tonnage.batch.slurm.messages import has_ended, is_busy, is_full, refused, wait_of
+from tonnage.batch.slurm.output_markers import told
+from tonnage.batch.slurm.scontrol import Machine, Partition, machines, partitions, settings
 from tonnage.batch.slurm.scripts import SlurmOptions, placement, script
 from tonnage.batch.snapshot import Snapshot
 from tonnage.errors import InputError
@@ -184,26 +184,26 @@ class Slurm:
                     raise
 
     def queue(self, run_fraction: float = 1.0) -> Snapshot:
-        """Return what the queue looks like to a job submitted now, in whole nodes: see `tonnage.batch.slurm.live`."""
+        """Return what the queue looks like to a job submitted now, in whole nodes: see `queue_snapshot`."""
         partition, known = self._partition, self._machines()
         usable = sum(known[name].node.usable for name in partition.nodes if name in known)
         if not usable:
             raise UnreachableError(f"no node of the partition {partition.name} can be used at the moment")
-        fields = ",".join(f"{one}:|" for one in live.FIELDS)
+        fields = ",".join(f"{one}:|" for one in queue_snapshot.FIELDS)
         everybody = self._client.run("squeue", "--noheader", "--array", "--all", f"--Format={fields}")
         kept = self._client.run("scontrol", "--all", "--oneliner", "show", "reservation")
         own = [word.partition("=")[2] for word in self.options.extra if word.startswith("--reservation=")]
         now = time.time()
-        seen = live.Queue(
+        seen = queue_snapshot.Queue(
             now=now,
             partition=partition,
             partitions=self._partitions,
             machines=known,
-            jobs=list(live.queued(everybody)),
-            reservations=[one for one in live.reservations(kept) if one.name not in own],
+            jobs=list(queue_snapshot.queued(everybody)),
+            reservations=[one for one in queue_snapshot.reservations(kept) if one.name not in own],
             hidden=self._hidden_ends(now, usable) if self._hidden else None,
         )
-        return live.snapshot(seen, run_fraction)
+        return queue_snapshot.snapshot(seen, run_fraction)
 
     def _hidden_ends(self, now: float, usable: int) -> tuple[float, float]:
         """Ask when the first node is free, and when all are: where others' jobs are hidden, this much can be known."""

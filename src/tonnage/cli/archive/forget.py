@@ -30,7 +30,7 @@ def command(
     Example: tonnage archive forget --older-than 730d --keep 1000 --yes
     """
     from tonnage.archive import EVERYTHING, Archive, count_forgettable, forget
-    from tonnage.logs.moments import moment
+    from tonnage.logs.user_times import moment
 
     if search == EVERYTHING and older_than is None and keep is None:
         raise click.UsageError("this would remove everything: say what, with --older-than, --keep or a filter")

@@ -13,7 +13,7 @@ from tonnage.cli.options import json_option, print_json, printable
 from tonnage.cli.sources import Reading, source_options
 from tonnage.cli.tables import counted
 from tonnage.errors import InputError
-from tonnage.written import pairs
+from tonnage.option_values import pairs
 
 if TYPE_CHECKING:
     from tonnage.archive import Archive, Report

@@ -25,7 +25,7 @@ def command(url: str | None, refused: bool, as_json: bool) -> int:
     Example: tonnage archive send --archive http://jobs.example.org:8000
     """
     from tonnage.archive.remote import Server, said_of
-    from tonnage.archive.remote.spool import Spool
+    from tonnage.archive.remote.outbox import Spool
     from tonnage.archive.url import is_remote
 
     if not is_remote(url):

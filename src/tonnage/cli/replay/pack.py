@@ -7,7 +7,7 @@ import click
 
 from tonnage.cli.options import json_option, print_json, printable
 from tonnage.cli.pack import QueueOptions, log_facts, print_left_out, queue_options, work_of
-from tonnage.cli.replay.cores import on_all_cores, progress
+from tonnage.cli.replay.parallel import on_all_cores, progress
 from tonnage.cli.sources import named
 from tonnage.cli.tables import counted, print_table
 from tonnage.errors import InputError
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tonnage.batch import Workload
+    from tonnage.lab.pack_replay import Chunk, Crossings, Experiment, Result, Score
     from tonnage.pack import Work
-    from tonnage.pack.replay import Chunk, Crossings, Experiment, Result, Score
 
 __all__ = ["command"]
 
@@ -77,7 +77,7 @@ def command(
     Example: tonnage replay pack *.dax --queue kth-sp2.swf.gz
              tonnage replay pack a.dax --queue kth-sp2.swf.gz --strategies glume,zhang --max-submitted 128 --spread
     """
-    from tonnage.pack.replay import results, scores, submission_times
+    from tonnage.lab.pack_replay import results, scores, submission_times
     from tonnage.units import parse_seconds
 
     names = tuple(PACKERS) if strategies == "all" else named(strategies, PACKERS, "--strategies")
@@ -111,8 +111,8 @@ def _played(
     works: "Mapping[str, Work]", workload: "Workload", experiment: "Experiment", resume: Path | None
 ) -> "dict[Chunk, Crossings]":
     """Play what is not done yet."""
-    from tonnage.pack.replay import Player, chunks
-    from tonnage.pack.saved import Saved
+    from tonnage.lab.pack_checkpoint import Saved
+    from tonnage.lab.pack_replay import Player, chunks
 
     wanted = chunks(works, experiment)
     saved = None if resume is None else Saved(resume, works, workload, experiment)

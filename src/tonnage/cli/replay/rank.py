@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tonnage.cli.options import json_option, print_json, read_workflow, workflow_arguments
-from tonnage.cli.replay.cores import all_cores, progress
+from tonnage.cli.replay.parallel import all_cores, progress
 from tonnage.cli.sources import named
 from tonnage.cli.tables import bar, print_table
 from tonnage.errors import InputError
@@ -15,8 +15,8 @@ from tonnage.rank.methods import METHODS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from tonnage.lab.rank_replay import Comparison, Ratio
     from tonnage.rank import Order
-    from tonnage.rank.replay import Comparison, Ratio
     from tonnage.workflow import Workflow
 
 __all__ = ["command"]
@@ -72,9 +72,9 @@ def command(
     \b
     Example: tonnage replay rank analysis.dag --arrival 1 --batch 16
     """
+    from tonnage.lab.rank_replay import compare
     from tonnage.rank import curve
     from tonnage.rank.grid import Grid
-    from tonnage.rank.replay import compare
 
     if sweep and (arrivals or batches):
         raise InputError("--sweep has points of its own", hint="leave --arrival and --batch out")

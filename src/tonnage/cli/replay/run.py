@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tonnage.cli.options import json_option, print_json
-from tonnage.cli.replay.cores import on_all_cores, progress
+from tonnage.cli.replay.parallel import on_all_cores, progress
 from tonnage.cli.sources import Reading, named, source_options
 from tonnage.cli.tables import bar, counted, print_table
 from tonnage.errors import InputError
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tonnage.jobs import Resource
+    from tonnage.lab.run_replay import Result
+    from tonnage.lab.simulated_run import Load
     from tonnage.run.machines import Machine
-    from tonnage.run.replay import Result
-    from tonnage.run.simulated import Load
 
 __all__ = ["command"]
 
@@ -96,7 +96,7 @@ def command(
 
 
 def _load(reading: Reading, texts: tuple[str, ...], by: str) -> "Load":
-    from tonnage.run.simulated import Load
+    from tonnage.lab.simulated_run import Load
 
     workflow = reading.workflow(texts)
     if workflow is None:
@@ -121,8 +121,8 @@ def _what(load: "Load") -> str:
 
 def _played(load: "Load", machines: "Sequence[Machine]", names: list[str], order: str) -> "list[Result]":
     """Simulate each strategy, and what could be had."""
-    from tonnage.run.replay import Player
-    from tonnage.run.simulated import ORACLE, check_fits
+    from tonnage.lab.run_replay import Player
+    from tonnage.lab.simulated_run import ORACLE, check_fits
 
     check_fits(load, machines)
     player = Player(load, machines, order)

@@ -11,16 +11,17 @@ from tonnage.cli.strategies import check_share
 from tonnage.cli.tables import print_table
 from tonnage.errors import InputError
 from tonnage.jobs import SHARED, Resource
-from tonnage.size.protocols import PROTOCOLS
+from tonnage.lab.size_protocols import PROTOCOLS
+from tonnage.option_values import amounts
 from tonnage.size.strategies import OFFLINE, STRATEGIES
-from tonnage.written import amounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from tonnage.jobs import Attempt
+    from tonnage.lab.size_protocols import Protocol
     from tonnage.logs.sources import Source
-    from tonnage.size import Protocol, Records
+    from tonnage.size import Records
 
 __all__ = ["command"]
 
@@ -98,8 +99,8 @@ def command(
     Example: tonnage replay size jobs.csv --protocol tovar --strategies max-seen,min-waste,auto
              tonnage replay size trace.csv --protocol sizey --seed 1 --seed 2
     """
-    from tonnage.size import replay as play
-    from tonnage.size.compared import compared
+    from tonnage.lab.size_replay import replay as play
+    from tonnage.lab.size_results import compared
 
     for option, value, only in (
         ("--level", level, "phung"),
@@ -163,7 +164,7 @@ def _protocol(
 
 
 def _measured(reading: Reading, source: "Source", protocol: str) -> "Iterator[Attempt]":
-    from tonnage.size.replays import as_sizey_measures
+    from tonnage.lab.size_replay import as_sizey_measures
 
     measures: Callable[[Attempt], Attempt] = as_sizey_measures if protocol == "sizey" else lambda attempt: attempt
     return (measures(attempt) for attempt in reading.attempts(source))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from tonnage.jobs import Resource
 from tonnage.size.export.sizes import LONGEST_NAME, MIB, Sizes
-from tonnage.workflow.makeflow_syntax import escaped
+from tonnage.workflow.formats.makeflow_syntax import escaped
 
 __all__ = ["export"]
 

@@ -14,7 +14,7 @@ from tonnage.workflow.dagman.priorities import replace_word
 from tonnage.workflow.dagman.saving import NewFile
 from tonnage.workflow.dagman.scopes import Scope
 from tonnage.workflow.dagman.statements import quoted
-from tonnage.workflow.references import FreeNames
+from tonnage.workflow.names import FreeNames
 
 __all__ = ["Copies", "SubmitPath"]
 

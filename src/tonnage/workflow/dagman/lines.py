@@ -10,7 +10,7 @@ from tonnage import __version__
 from tonnage.errors import InputError
 from tonnage.workflow.dagman.statements import RESERVED, escaped
 from tonnage.workflow.model import Task
-from tonnage.workflow.references import FreeNames
+from tonnage.workflow.names import FreeNames
 
 __all__ = [
     "arc_lines",

@@ -19,7 +19,7 @@ from tonnage.workflow.dagman.statements import (
     statements,
     unquoted,
 )
-from tonnage.workflow.references import did_you_mean
+from tonnage.workflow.names import did_you_mean
 
 __all__ = [
     "JOBS",

@@ -15,8 +15,8 @@ from tonnage.files import Document, is_file
 from tonnage.workflow.dagman import submit
 from tonnage.workflow.dagman.parts import Arc, Node, Parts, Splice, folder_within, parts, splice_path, unknown_node
 from tonnage.workflow.dagman.statements import ALL_NODES, COMMANDS
+from tonnage.workflow.formats.notes import restored
 from tonnage.workflow.model import Source, SpecialTask, Task, Workflow
-from tonnage.workflow.notes import restored
 from tonnage.workflow.shell import several_lines, without_number
 
 __all__ = ["NOTE", "read", "recognises", "shortened"]

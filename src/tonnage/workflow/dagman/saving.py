@@ -10,8 +10,8 @@ from itertools import count, takewhile
 from pathlib import Path
 from stat import S_ISVTX, S_IWGRP, S_IWOTH, S_IWUSR
 
+from tonnage.atomic import WholeFile, keep_owner, name_beside
 from tonnage.errors import InputError, TonnageError
-from tonnage.whole import WholeFile, keep_owner, name_beside
 
 __all__ = ["NewFile", "save_all"]
 

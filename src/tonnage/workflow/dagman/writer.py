@@ -19,9 +19,9 @@ from tonnage.workflow.dagman.lines import (
 )
 from tonnage.workflow.dagman.reader import NOTE
 from tonnage.workflow.dagman.submit import REQUESTS, quoted_argument
+from tonnage.workflow.formats.notes import note
 from tonnage.workflow.model import Task, Workflow
-from tonnage.workflow.notes import note
-from tonnage.workflow.references import FreeNames
+from tonnage.workflow.names import FreeNames
 from tonnage.workflow.shell import one_line
 
 __all__ = ["render"]

@@ -1,0 +1,132 @@
+"""Attempts to a server: a batch at a time, again where it did not answer, without those that it will never take."""
+
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tonnage.archive.codec import text_of
+from tonnage.archive.remote.http import AwayError, RefusedError, ask
+from tonnage.archive.remote.server import Server
+
+__all__ = ["MOST", "Parcel", "Patience", "Posted", "parcels", "post"]
+
+MOST = 1_000
+"""Attempts that a server takes at once."""
+_MOST_LETTERS = 4 * 2**20  # of their records; a server takes twice as much
+_PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)  # seconds until it is tried again
+
+Record = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """Attempts that travel together: as records, with what is said about all of them."""
+
+    source: Mapping[str, str | None]
+    """Where they come from: label, format and path."""
+    fields: Mapping[str, str]
+    attempts: Sequence[Record]
+
+    def body(self, attempts: Sequence[Record] | None = None) -> dict[str, object]:
+        """Return what is posted: all attempts, or some of them."""
+        chosen = self.attempts if attempts is None else attempts
+        return {"source": self.source, "fields": self.fields, "attempts": chosen}
+
+
+def parcels(source: Mapping[str, str | None], fields: Mapping[str, str], records: Sequence[Record]) -> Iterator[Parcel]:
+    """Yield parcels that a server can take, of many records."""
+    chosen: list[Record] = []
+    letters = 0
+    for one in records:
+        length = len(text_of(one))
+        if chosen and (len(chosen) == MOST or letters + length > _MOST_LETTERS):
+            yield Parcel(source, fields, chosen)
+            chosen, letters = [], 0
+        chosen.append(one)
+        letters += length
+    if chosen:
+        yield Parcel(source, fields, chosen)
+
+
+class Patience:
+    """How long a server that does not answer is tried again: so many seconds since it last did."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin anew: the server has answered."""
+        self._tries = 0
+        self._until = time.monotonic() + self._seconds
+
+    def pause(self, problem: AwayError) -> bool:
+        """Wait before the next try; at once whether there is to be none."""
+        pause = _PAUSES[min(self._tries, len(_PAUSES) - 1)] * random.uniform(0.75, 1.25)  # noqa: S311 (not all at once)
+        pause = max(pause, problem.wait or 0.0)
+        self._tries += 1
+        if time.monotonic() + pause > self._until:
+            return False
+        time.sleep(pause)
+        return True
+
+
+@dataclass(slots=True)
+class Posted:
+    """What became of attempts that were posted."""
+
+    stored: int = 0
+    duplicates: int = 0
+    refused: list[tuple[Record, str]] = field(default_factory=list)
+    """The attempts that the server will never take, and why."""
+
+
+def post(server: Server, parcel: Parcel, patience: Patience) -> Posted:
+    """Post attempts, and return once the server has all that it takes; raises TonnageError where it does not answer."""
+    done = Posted()
+    _post(server, parcel, parcel.attempts, patience, done)
+    return done
+
+
+def _post(server: Server, parcel: Parcel, attempts: Sequence[Record], patience: Patience, done: Posted) -> None:
+    if not attempts:
+        return
+    try:
+        stored, duplicates = _tried(server, parcel.body(attempts), len(attempts), patience)
+    except RefusedError as error:
+        patience.renew()
+        places = {place: why for place, why in (error.places or {}).items() if 0 <= place < len(attempts)}
+        if len(attempts) == 1:
+            places = places or {0: str(error)}
+        if places:
+            done.refused += [(attempts[place], why) for place, why in places.items()]
+            rest = [one for place, one in enumerate(attempts) if place not in places]
+            _post(server, parcel, rest, patience, done)
+            return
+        half = len(attempts) // 2
+        for part in (attempts[:half], attempts[half:]):
+            _post(server, parcel, part, patience, done)
+        return
+    patience.renew()
+    done.stored += stored
+    done.duplicates += duplicates
+
+
+def _tried(server: Server, body: object, count: int, patience: Patience) -> tuple[int, int]:
+    """Post something, again and again if need be."""
+    while True:
+        try:
+            return _acknowledged(server, ask(server, "/api/attempts", body), count)
+        except AwayError as problem:
+            if not patience.pause(problem):
+                raise
+
+
+def _acknowledged(server: Server, answer: object, count: int) -> tuple[int, int]:
+    """Return what a server says that it did; a page that anybody could have sent acknowledges nothing."""
+    if isinstance(answer, dict):
+        stored, duplicates = answer.get("stored"), answer.get("duplicates")
+        if type(stored) is int and type(duplicates) is int and 0 <= stored <= count == stored + duplicates:
+            return stored, duplicates
+    raise AwayError(f"{server}: does not say that it stored anything", hint="is it a server of tonnage serve?")

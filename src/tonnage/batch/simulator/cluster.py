@@ -1,0 +1,354 @@
+"""A simulated cluster: jobs of a log and jobs of ours go through one queue, first come, first served.
+
+Two policies. *Conservative* backfilling promises every job a start when it is submitted, the earliest that delays no
+promise made before; when a job ends before its request or is cancelled, all that wait are removed and placed again one
+by one, which never moves them later. *EASY* promises a start only to the first that waits, and anew each time.
+
+With `contiguous`, nodes stand in a row and a job gets neighbouring ones: at the earliest start at which a block of its
+width is free for all of its request, the block with the lowest numbers. It keeps the block that it was promised unless
+it moves to an earlier start; it never moves while it runs.
+
+The order of one second stands in `backfill`. What is submitted here at a second to which the clock has been
+advanced comes behind the log's jobs of that second.
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonnage.batch.choices import POLICIES
+from tonnage.batch.simulator import backfill
+from tonnage.batch.simulator.workload import Workload
+from tonnage.batch.snapshot import Snapshot
+from tonnage.errors import InputError, TonnageError
+from tonnage.jit import fast
+
+__all__ = ["Cluster", "Event", "Present", "RefusedError"]
+
+_EFFORT = 20
+"""A job takes about as long as so many tasks of other kernels."""
+_ROOM = 64  # for jobs in the system, at first
+_LONGEST = 2**40  # seconds of a job
+_KNOWN = 3600  # seconds of the past from which on it says something about what comes
+_ENDLESS = backfill.FOREVER - 1
+_NO_LOG = np.empty((4, 0), np.int64)
+_NO_STARTS = np.empty(0, np.int64)
+_KINDS: "tuple[Literal['started', 'ended', 'expired'], ...]" = ("started", "ended", "expired")
+
+
+class RefusedError(TonnageError):
+    """A user has as many jobs in the system as are allowed."""
+
+
+class Event(NamedTuple):
+    """What happened to a job that was submitted here."""
+
+    job: int
+    kind: Literal["started", "ended", "expired"]
+    """Expired: its requested time was over before it was done."""
+    time: int
+
+
+class Present(NamedTuple):
+    """The jobs in the system: first those that run, then those that wait, in the order of the queue."""
+
+    nodes: NDArray[np.int64]
+    request: NDArray[np.int64]
+    elapsed: NDArray[np.int64]
+    """For how long each has run."""
+    own: NDArray[np.bool_]
+    """Which were submitted here, and not by the log."""
+
+
+class Cluster:
+    """A cluster of equal nodes with a clock, a queue and, if there is a log, jobs that arrive on their own.
+
+    `max_running` and `max_submitted` are caps for each user of jobs submitted here (the log's jobs had passed their
+    own). A job above `max_running` waits: it is planned for when fewer of its user's jobs run (under EASY, it is passed
+    over until then). A job above `max_submitted`, queued or running, is refused.
+    """
+
+    __slots__ = (
+        "_busy", "_events", "_free", "_jobs", "_limits", "_log", "_max_running", "_max_submitted", "_starts", "_state",
+        "_submitted", "_times", "_users", "nodes",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        nodes: int,
+        workload: Workload | None = None,
+        *,
+        requests: str = "accurate",
+        policy: str = "conservative",
+        contiguous: bool = False,
+        max_running: int | None = None,
+        max_submitted: int | None = None,
+        starts: NDArray[np.int64] = _NO_STARTS,
+    ) -> None:
+        if nodes < 1:
+            raise InputError(f"a cluster has at least one node, not {nodes}")
+        if policy not in POLICIES:
+            raise InputError(f'"{policy}" is no policy: {", ".join(POLICIES)}')
+        for cap in (max_running, max_submitted):
+            if cap is not None and cap < 1:
+                raise InputError(f"a user may have at least one job, not {cap}")
+        self.nodes = nodes
+        self._max_running, self._max_submitted = max_running, max_submitted
+        self._log = _NO_LOG if workload is None else _log(workload, requests, nodes)
+        self._starts = starts
+        """Where the starts of the log's jobs are noted, if anybody wants them."""
+        begin = int(self._log[backfill.SUBMIT, 0]) if self._log.size else 0
+        self._state = np.zeros(backfill.STATE, np.int64)
+        self._state[[backfill.NOW, backfill.NEXT_START, backfill.NEXT_END]] = begin, backfill.FOREVER, backfill.FOREVER
+        self._state[backfill.EASY] = policy == "easy"
+        self._submitted = 0
+        self._users: dict[int, int] = {}
+        """The place in `limits` of each user whose running jobs are counted."""
+        self._jobs = _table(_ROOM)
+        self._times, self._free = _empty_plan(begin, nodes, _ROOM)
+        self._limits = np.empty((0, 2, len(self._times)), np.int64)
+        self._busy = np.zeros((len(self._times) if contiguous else 0, nodes), np.uint8)
+        self._events = np.empty(2 * _ROOM, np.int64)
+
+    @classmethod
+    def after(
+        cls,
+        snapshot: Snapshot,
+        arrivals: Workload | None = None,
+        *,
+        max_running: int | None = None,
+        max_submitted: int | None = None,
+    ) -> "Cluster":
+        """Return a cluster in which everybody in a snapshot keeps what was promised, and only `arrivals` come later."""
+        cluster = cls(
+            snapshot.nodes,
+            arrivals,
+            requests="real",
+            contiguous=bool(len(snapshot.busy)),
+            max_running=max_running,
+            max_submitted=max_submitted,
+        )
+        size, room = len(snapshot.times), len(cluster._times)
+        cluster._times, cluster._free = _empty_plan(snapshot.now, snapshot.nodes, size + room)
+        cluster._times[:size], cluster._free[:size] = snapshot.times, snapshot.free
+        if len(snapshot.busy):
+            cluster._busy = np.zeros((len(cluster._times), snapshot.nodes), np.uint8)
+            cluster._busy[:size] = snapshot.busy
+        cluster._limits = np.empty((0, 2, len(cluster._times)), np.int64)
+        cluster._state[backfill.NOW] = snapshot.now
+        return cluster
+
+    def expected(self, window: int, horizon: int) -> Workload:
+        """Return what arrives from now on if the last `window` seconds happen again and again, for `horizon` seconds.
+
+        How long a job takes that has not ended is not known yet: as long as it requests. Nothing is expected where less
+        than an hour is known: a burst in the log's first seconds would come again thousands of times.
+        """
+        now, arrived = self.now, int(self._state[backfill.NEXT])
+        log = self._log[:, :arrived]
+        window = min(window, now - int(log[backfill.SUBMIT, 0])) if arrived else 0
+        if window < _KNOWN:
+            return Workload.of(self.nodes, np.empty((4, 0), np.int64))
+        first = int(np.searchsorted(log[backfill.SUBMIT], now - window, side="right"))
+        recent = log[:, first:].copy()
+        here = self._jobs[backfill.JOB]
+        known = here[(here >= first) & (here < backfill.NOBODY)] - first
+        recent[backfill.LOG_RUN, known] = recent[backfill.LOG_REQUEST, known]
+        rounds = [recent + np.array([[turn * window], [0], [0], [0]]) for turn in range(1, horizon // window + 2)]
+        return Workload.of(self.nodes, np.concatenate(rounds, axis=1))
+
+    def present(self) -> Present:
+        """Return the jobs in the system."""
+        jobs, running = self._jobs, self.running
+        slots = np.concatenate([jobs[backfill.RUNS, :running], jobs[backfill.QUEUE, : self.queued]])
+        elapsed = np.zeros(len(slots), np.int64)
+        elapsed[:running] = self.now - jobs[backfill.START, slots[:running]]
+        return Present(
+            jobs[backfill.NODES, slots], jobs[backfill.REQUEST, slots], elapsed, jobs[backfill.JOB, slots] < 0
+        )
+
+    @property
+    def now(self) -> int:
+        """The second that the clock shows."""
+        return int(self._state[backfill.NOW])
+
+    @property
+    def max_running(self) -> int | None:
+        """How many jobs of each user may run at a time."""
+        return self._max_running
+
+    @property
+    def queued(self) -> int:
+        """How many jobs wait."""
+        return int(self._state[backfill.QUEUED])
+
+    @property
+    def running(self) -> int:
+        """How many jobs run."""
+        return int(self._state[backfill.RUNNING])
+
+    def copy(self) -> "Cluster":
+        """Return a cluster in the same state, which goes its own way from then on."""
+        twin = Cluster.__new__(Cluster)
+        twin.nodes = self.nodes
+        twin._max_running, twin._max_submitted = self._max_running, self._max_submitted
+        twin._log = self._log
+        twin._starts = _NO_STARTS
+        twin._submitted = self._submitted
+        twin._users = self._users.copy()
+        twin._state, twin._jobs = self._state.copy(), self._jobs.copy()
+        twin._times, twin._free, twin._busy = self._times.copy(), self._free.copy(), self._busy.copy()
+        twin._limits = self._limits.copy()
+        twin._events = np.empty_like(self._events)
+        return twin
+
+    def submit(self, nodes: int, request: int, run: int | None = None, *, user: int = 0) -> int:
+        """Submit a job now, behind the queue, and return its number; without `run` it takes all that it requests."""
+        if not 1 <= nodes <= self.nodes:
+            raise InputError(f"a job has 1 to {self.nodes} nodes here, not {nodes}")
+        if not 1 <= request <= _LONGEST:
+            raise InputError(f"a job asks for 1 to {_LONGEST} seconds, not {request}")
+        if self.room(user) == 0:
+            raise RefusedError(f"user {user} has {self._max_submitted} jobs in the system, which is the most")
+        job = (-1 - self._submitted, nodes, request, _run(run), user, self._limit(user))
+        while not self._call(backfill.submit, *job):
+            self._grow()
+        self._submitted += 1
+        return self._submitted - 1
+
+    def room(self, user: int = 0) -> int | None:
+        """Return how many more jobs a user may submit now; None where there is no cap."""
+        if self._max_submitted is None:
+            return None
+        return self._max_submitted - int(self._kernel(backfill.jobs_of)(self._jobs, user))
+
+    def will_run(self, job: int, seconds: int | None) -> None:
+        """Say how long a job takes from its start on, as soon as that is known; None: as long as it requested.
+
+        It ends then, or with its request, but not before now.
+        """
+        slot = self._slot(job)
+        self._kernel(backfill.take_time)(self._state, self._jobs, slot, _run(seconds))
+
+    def finish(self, *jobs: int) -> None:
+        """Let running jobs end now."""
+        slots = [self._slot(job) for job in jobs]
+        for job, slot in zip(jobs, slots, strict=True):
+            if self._jobs[backfill.END, slot] == backfill.FOREVER:
+                raise InputError(f"job {job} does not run yet: it cannot finish")
+        self._call(backfill.leave, np.array(slots, np.int64))
+
+    def cancel(self, *jobs: int) -> None:
+        """Take jobs out of the queue, or off their nodes."""
+        self._call(backfill.leave, np.array([self._slot(job) for job in jobs], np.int64))
+
+    def start_of(self, job: int) -> int | None:
+        """Return when a job started, or the start that it is promised; under EASY there are no promises."""
+        start = int(self._jobs[backfill.START, self._slot(job)])
+        return start if start < backfill.FOREVER else None
+
+    def advance(self, until: int | None = None) -> list[Event]:
+        """Let time pass until something happens to jobs that were submitted here, and return all that did.
+
+        Stops at `until`, where all that happens in that second has happened; without, when nothing is left to happen.
+        """
+        if until is not None and until < self.now:
+            raise InputError(f"the clock stands at {self.now}: it cannot go back to {until}")
+        self._state[backfill.EVENTS] = 0
+        while not self._call(
+            backfill.advance, self._log, self._starts, self._events, _ENDLESS if until is None else until
+        ):
+            self._grow()
+        count = int(self._state[backfill.EVENTS])
+        if not count:
+            return []
+        now = self.now
+        codes = (divmod(code, backfill.KINDS) for code in self._events[:count].tolist())
+        return [Event(job, _KINDS[kind], now) for job, kind in codes]
+
+    def snapshot(self) -> Snapshot:
+        """Return what is free from now on behind all that wait; under EASY, as if all of them were promised a start."""
+        seen = self
+        if self._state[backfill.EASY] and self._state[backfill.QUEUED]:
+            seen = self.copy()
+            seen._call(backfill.plan_queue)
+        return Snapshot.cut(self.now, self.nodes, seen._times, seen._free, seen._busy, self._size)
+
+    @property
+    def _size(self) -> int:
+        return int(self._log.shape[1] + self._submitted) * _EFFORT
+
+    def _call(self, kernel: Callable[..., Any], *values: object) -> Any:  # noqa: ANN401 (what the kernel returns)
+        arrays = (self._state, self._jobs, self._times, self._free, self._busy, self._limits)
+        return self._kernel(kernel)(*arrays, *values)
+
+    def _kernel(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return fast(function, self._size, allocates=False)
+
+    def _slot(self, job: int) -> int:
+        slot = -1
+        if 0 <= job < self._submitted:
+            slot = int(self._kernel(backfill.slot_of)(self._jobs, -1 - job))
+        if slot < 0:
+            raise InputError(f"there is no job {job} in the queue, and none runs")
+        return slot
+
+    def _limit(self, user: int) -> int:
+        """Return where the running jobs of a user are counted; -1 if they are not."""
+        if self._max_running is None:
+            return -1
+        if user not in self._users:
+            own = np.full((2, len(self._times)), backfill.FOREVER, np.int64)
+            own[0, 0], own[1] = self.now, min(self._max_running, backfill.FOREVER)
+            self._limits = np.concatenate([self._limits, own[np.newaxis]])
+            self._users[user] = len(self._users)
+        return self._users[user]
+
+    def _grow(self) -> None:
+        """Make room for twice as many jobs."""
+        room = self._jobs.shape[1]
+        jobs = _table(2 * room)
+        jobs[:, :room] = self._jobs
+        jobs[backfill.SPARE, :room] = np.arange(room, 2 * room)
+        self._jobs = jobs
+        self._times, self._free, self._limits = (_wider(one, room) for one in (self._times, self._free, self._limits))
+        if len(self._busy):
+            self._busy = np.concatenate([self._busy, np.zeros((2 * room, self.nodes), np.uint8)])
+        self._events = np.concatenate([self._events, np.empty(2 * room, np.int64)])
+
+
+def _log(workload: Workload, requests: str, nodes: int) -> NDArray[np.int64]:
+    if len(workload) and int(workload.nodes.max()) > nodes:
+        raise InputError(f"the log has jobs of {int(workload.nodes.max())} nodes, and the cluster only {nodes}")
+    return np.stack([workload.submit, workload.nodes, workload.requests(requests), workload.run])
+
+
+def _run(seconds: int | None) -> int:
+    if seconds is None:
+        return backfill.FOREVER
+    if seconds < 0:
+        raise InputError(f"a job cannot run for {seconds} seconds")
+    return min(seconds, backfill.FOREVER)
+
+
+def _table(room: int) -> NDArray[np.int64]:
+    jobs = np.zeros((backfill.ROWS, room), np.int64)
+    jobs[backfill.JOB] = backfill.NOBODY
+    jobs[backfill.SPARE] = np.arange(room)
+    return jobs
+
+
+def _empty_plan(now: int, nodes: int, room: int) -> NDArray[np.int64]:
+    # Each job adds two breakpoints at most, and for a moment there are two more than needed.
+    empty = np.full((2, 2 * room + 8), backfill.FOREVER, np.int64)
+    empty[0, 0] = now
+    empty[1] = nodes
+    return empty
+
+
+def _wider(plans: NDArray[np.int64], room: int) -> NDArray[np.int64]:
+    """Return plans with room for so many more jobs."""
+    more = np.full((*plans.shape[:-1], 2 * room), backfill.FOREVER, np.int64)
+    return np.concatenate([plans, more], axis=-1)

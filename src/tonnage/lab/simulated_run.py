@@ -1,0 +1,298 @@
+"""The engine over recorded needs: virtual machines, a virtual clock, and the same decisions as in a real run.
+
+Peaks are slow, as in the papers: an attempt that needs more memory or disk than it was given fails at the end of its
+run time, and all of that is paid for. Cores only limit how many run side by side; a task with fewer than it used is
+not slower. A task without a known run time takes none, and what is not known to be needed cannot be exhausted.
+"""
+
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from heapq import heappop, heappush
+from math import ceil, isnan, nan
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonnage.accounting import added_up, used_amounts
+from tonnage.errors import InputError
+from tonnage.jobs import EXHAUSTIBLE, NOTHING_KNOWN, SHARED, Amounts, Outcome, Resource
+from tonnage.rank import rank
+from tonnage.run.engine import Engine
+from tonnage.run.events import Ended, Rules, Start, State
+from tonnage.run.machines import Machine, Room
+from tonnage.run.queue import places_of
+from tonnage.size import Plan, Records
+from tonnage.size.histograms import FloatArray
+from tonnage.size.learner import Learner
+from tonnage.units import Bytes, Cores, Seconds
+from tonnage.workflow import Task, Workflow
+
+__all__ = ["ORACLE", "Load", "Simulation", "play", "simulate"]
+
+ORACLE = "oracle"
+"""The name of what knows every peak beforehand: no strategy can know more."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Load:
+    """Tasks with what they need; arrays with one number a task, NaN is unknown."""
+
+    tasks: tuple[Task, ...]
+    need: Mapping[Resource, FloatArray]
+    """The peak of each resource that tasks share."""
+    seconds: FloatArray
+    inputs: FloatArray
+    """The size of the input."""
+    workflow: Workflow | None = None
+    """Which task waits for which; without it, none waits for another."""
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    @classmethod
+    def of_workflow(cls, workflow: Workflow) -> "Load":
+        """Return the tasks of a workflow whose run times are known."""
+        if workflow.total_seconds is None:
+            raise InputError(
+                "the run times of its tasks are not known",
+                path=workflow.source.path if workflow.source else None,
+                hint="only what is known to have run can be played: a WfFormat instance, a DAX, a log",
+            )
+        known = {one: _numbers(getattr(task.expected, one) for task in workflow.tasks) for one in SHARED}
+        inputs = _numbers(task.input_bytes for task in workflow.tasks)
+        return cls(workflow.tasks, known, workflow.seconds, inputs, workflow)
+
+    @classmethod
+    def of_records(cls, records: Records) -> "Load":
+        """Return jobs that ran as tasks that do not wait for each other, in their order."""
+        seconds = records.history.used[Resource.WALL_TIME]
+        kept = records.only(records.history.finished & (seconds >= 0) & (seconds < np.inf))
+        if not len(kept):
+            raise InputError("no job that finished has a known run time")
+        asked = {one: kept.history.requested[one].tolist() for one in SHARED}
+        tasks = tuple(
+            Task(str(number), category=records.names[group], request=_amounts(*amounts))
+            for number, (group, *amounts) in enumerate(zip(kept.group.tolist(), *asked.values(), strict=True))
+        )
+        used = kept.history.used
+        return cls(tasks, {one: used[one] for one in SHARED}, used[Resource.WALL_TIME], kept.history.input_bytes)
+
+    def known_beforehand(self) -> "Load":
+        """Return the same tasks, each of which asks for exactly what it needs."""
+        needs = [np.fmax(self.need[one], 1.0).tolist() for one in SHARED]  # nobody can be given nothing
+        own = (_amounts(*amounts) for amounts in zip(*needs, strict=True))
+        tasks = tuple(replace(task, request=asked) for task, asked in zip(self.tasks, own, strict=True))
+        return replace(self, tasks=tasks)
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """What became of a load: arrays with one number an attempt, in the order of their ends."""
+
+    load: Load
+    strategy: str
+    task: NDArray[np.int64]
+    number: NDArray[np.int64]
+    """Which attempt of its task it is, from 1."""
+    machine: NDArray[np.int64]
+    start: FloatArray
+    end: FloatArray
+    given: Mapping[Resource, FloatArray]
+    """NaN where a resource is not limited."""
+    done: NDArray[np.bool_]
+    """Whether it succeeded; others ran out of something."""
+    failed: int
+    """How many tasks were given up or could not run because of one that was."""
+
+    def __len__(self) -> int:
+        return len(self.task)
+
+    @property
+    def makespan(self) -> float:
+        """When the last attempt ended."""
+        return float(self.end.max(initial=0.0))
+
+    @property
+    def retries(self) -> int:
+        """How many attempts were not the first of their task."""
+        return int((self.number > 1).sum())
+
+    @cached_property
+    def waste_fraction(self) -> dict[Resource, float]:
+        """The part of what was given of each limited resource that was not used."""
+        return self.waste_of(np.ones(len(self.load), np.bool_))
+
+    def used(self, resource: Resource) -> FloatArray:
+        """Return what each attempt made good use of: nothing where it failed, NaN where nobody knows."""
+        return used_amounts(self.given[resource], self.load.need[resource][self.task], self.done)
+
+    def waste_of(self, tasks: NDArray[np.bool_]) -> dict[Resource, float]:
+        """Return the part of what some tasks were given that they did not use, failed attempts included."""
+        chosen = tasks[self.task]
+        task, seconds, done = self.task[chosen], (self.end - self.start)[chosen], self.done[chosen]
+        accounts = {
+            resource: added_up(self.given[resource][chosen], self.load.need[resource][task], seconds, done)
+            for resource in SHARED
+        }
+        wasted = {resource: account.waste_fraction for resource, account in accounts.items()}
+        return {resource: part for resource, part in wasted.items() if part is not None}
+
+
+def play(
+    load: Load,
+    machines: Sequence[Machine],
+    strategy: str,
+    *,
+    order: str = "prio",
+    tick: Callable[[], None] = lambda: None,
+) -> Simulation:
+    """Run a load on machines, with sizes of a strategy; the oracle is one too. `tick` is called for each task done."""
+    if strategy == ORACLE:
+        found = play(load.known_beforehand(), machines, "declared", order=order, tick=tick)
+        return replace(found, load=load, strategy=ORACLE)
+    plan = Plan(strategy=strategy, machine=largest(machines).amounts(), resources=SHARED)
+    return simulate(load, machines, plan, order=order, tick=tick)
+
+
+def simulate(
+    load: Load, machines: Sequence[Machine], plan: Plan, *, order: str = "prio", tick: Callable[[], None] = lambda: None
+) -> Simulation:
+    """Run a load on machines by a plan; tasks of a workflow go in the order of a ranking."""
+    check_fits(load, machines)
+    inputs = load.inputs.tolist()
+    workflow = load.workflow
+    engine = Engine(
+        load.tasks,
+        Learner(plan),
+        Room(machines),
+        workflow=workflow,
+        places=None if workflow is None else places_of(workflow, rank(workflow, order).tolist()),
+        rules=Rules(),
+        input_bytes=inputs.__getitem__,
+    )
+    world = _World(load)
+    for start, end in world.attempts(engine):
+        world.note(start, end)
+        if end.outcome is Outcome.DONE:
+            tick()
+    return world.simulation(plan.strategy, len(load) - engine.counts[State.DONE])
+
+
+def largest(machines: Sequence[Machine]) -> Machine:
+    """Return the machine that sizes are made for: the one with most memory."""
+    return max(machines, key=lambda one: (one.memory, one.cores, one.disk))
+
+
+def check_fits(load: Load, machines: Sequence[Machine]) -> None:
+    """Raise InputError where a task fits on no machine."""
+    most = largest(machines)
+    for resource in EXHAUSTIBLE:
+        need, capacity = load.need[resource], getattr(most, resource)
+        many = int((need > capacity).sum())
+        if many:
+            task = load.tasks[int(np.nanargmax(need))]
+            what = f"{resource.shown(float(np.nanmax(need)))} of {resource}"
+            raise InputError(
+                f'a job of "{task.category}" used {what}, and the largest machine has {resource.shown(capacity)}'
+                + (f"; {many:,} such jobs fit nowhere" if many > 1 else ""),
+                hint="name larger --machines, or leave such jobs out with --where",
+            )
+
+
+class _World:
+    """Virtual time: attempts last as long as their tasks did, and what became of them is written down."""
+
+    def __init__(self, load: Load) -> None:
+        self._load = load
+        self._seconds: list[float] = load.seconds.tolist()
+        self._need = {one: load.need[one].tolist() for one in SHARED}
+        self._cores, self._memory, self._disk = (self._need[one] for one in SHARED)
+        self._numbers = [array("q") for _ in range(3)]
+        self._times = [array("d") for _ in range(2)]
+        self._given = {one: array("d") for one in SHARED}
+        self._done = bytearray()
+
+    def attempts(self, engine: Engine) -> Iterator[tuple[Start, Ended]]:
+        """Yield attempts as they end; those that end at the same time are all known before others start."""
+        clock: list[tuple[float, int, float]] = []
+        now = 0.0
+        while True:
+            for start in engine.admit():
+                heappush(clock, (now + self._seconds[start.task], start.attempt, now))
+            if not clock:
+                return
+            now = clock[0][0]
+            while clock and clock[0][0] <= now:
+                _, attempt, began = heappop(clock)
+                start = engine.start_of(attempt)
+                end = self._end(start, began, now)
+                engine.ended(end)
+                yield start, end
+
+    def note(self, start: Start, end: Ended) -> None:
+        """Write down an attempt that has ended."""
+        for column, number in zip(self._numbers, (start.task, start.number, start.machine), strict=True):
+            column.append(number)
+        for moments, moment in zip(self._times, (end.started, end.ended), strict=True):
+            moments.append(nan if moment is None else moment)
+        given = {one.resource: one.amount for one in start.decisions}
+        for resource, amounts in self._given.items():
+            amounts.append(given.get(resource, nan))
+        self._done.append(end.outcome is Outcome.DONE)
+
+    def simulation(self, strategy: str, failed: int) -> Simulation:
+        """Return all that was written down."""
+        task, number, machine = (np.array(column, np.int64) for column in self._numbers)
+        start, end = (np.array(moments) for moments in self._times)
+        return Simulation(
+            load=self._load,
+            strategy=strategy,
+            task=task,
+            number=number,
+            machine=machine,
+            start=start,
+            end=end,
+            given={resource: np.array(amounts) for resource, amounts in self._given.items()},
+            done=np.frombuffer(self._done, np.bool_),
+            failed=failed,
+        )
+
+    def _end(self, start: Start, began: float, now: float) -> Ended:
+        task, exhausted = start.task, self._exhausted(start)
+        if exhausted is not None:
+            outcome = Outcome.EXHAUSTED
+            return Ended(attempt=start.attempt, outcome=outcome, exhausted=exhausted, started=began, ended=now)
+        used = Amounts(
+            _known(self._cores[task]),
+            _whole(self._memory[task]),
+            _whole(self._disk[task]),
+            Seconds(self._seconds[task]),
+        )
+        return Ended(attempt=start.attempt, outcome=Outcome.DONE, used=used, started=began, ended=now)
+
+    def _exhausted(self, start: Start) -> Resource | None:
+        for one in start.decisions:
+            if one.resource in EXHAUSTIBLE and self._need[one.resource][start.task] > one.amount:
+                return one.resource
+        return None
+
+
+def _numbers(values: "Iterator[float | None]") -> FloatArray:
+    return np.array([nan if value is None else value for value in values], np.float64)
+
+
+def _amounts(cores: float, memory: float, disk: float) -> Amounts:
+    if isnan(cores) and isnan(memory) and isnan(disk):
+        return NOTHING_KNOWN
+    return Amounts(_known(cores), _whole(memory), _whole(disk))
+
+
+def _known(value: float) -> Cores | None:
+    return None if isnan(value) else Cores(value)
+
+
+def _whole(value: float) -> Bytes | None:
+    """Return whole bytes, not fewer than there are."""
+    return None if isnan(value) else Bytes(ceil(value))

@@ -1,0 +1,198 @@
+"""A workflow as packers see it: what is left of it, in levels, and how long each group of levels takes on n nodes."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import ceil
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonnage.errors import InputError
+from tonnage.jit import fast
+from tonnage.jobs import Amounts, Resource
+from tonnage.pack.list_schedule import WHOLE, run_times, schedule, shared_run_times, shared_schedule
+from tonnage.pack.packers import ORDERS
+from tonnage.workflow import Graph, Workflow
+
+__all__ = ["NEVER", "Left", "Work", "actual_times", "unknown_run_times"]
+
+IntArray: TypeAlias = NDArray[np.int64]
+NEVER = 2**61
+"""When a task can start whose parents will not be done."""
+
+_LONGEST = 2**40
+_EFFORT = 100
+"""A task in a list schedule takes about as long as so many tasks of other kernels: there are many such schedules."""
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """The tasks of a workflow: run times in whole seconds, levels, and which waits for which."""
+
+    graph: Graph
+    seconds: IntArray
+    key: IntArray
+    """Of the tasks that could start, the one with the smallest goes first."""
+    shares: tuple[IntArray, IntArray] | None = None
+    """What each task needs of a node's cores and of its memory, in thousandths; None: each takes a whole node."""
+    _known: "dict[tuple[bytes, int], IntArray]" = field(default_factory=dict, repr=False)
+    """The run times of tasks on up to so many nodes: the same are asked for again and again."""
+
+    @classmethod
+    def of(cls, workflow: Workflow, order: str = "longest", node: Amounts | None = None) -> "Work":
+        """Return the work of a workflow; all its run times must be known.
+
+        Where it is said what a `node` has, tasks share nodes by the cores and the memory that they request.
+        """
+        if not len(workflow):
+            raise InputError(f'workflow "{workflow.name}" has no tasks')
+        unknown = np.flatnonzero(np.isnan(workflow.seconds))
+        if len(unknown):
+            problem = unknown_run_times(workflow, unknown.tolist(), among=len(workflow))
+            raise InputError(problem, hint="packing needs them: WfFormat and DAX files can hold them")
+        seconds = np.clip(np.ceil(workflow.seconds), 1, _LONGEST).astype(np.int64)
+        shares = None if node is None else _shares(workflow, node)
+        return cls(workflow.graph, seconds, _keys(workflow, seconds, order), shares)
+
+    def everything(self) -> "Left":
+        """Return all of it as what is left to do."""
+        return Left(self, np.ones(self.graph.size, np.bool_))
+
+    def taking(self, seconds: IntArray) -> "Work":
+        """Return the same work with other run times, tasks in the same order."""
+        return Work(self.graph, seconds, self.key, self.shares)
+
+    def run_times(self, tasks: IntArray, most: int) -> IntArray:
+        """Return how long these tasks take on 1, 2, ... nodes, each a task at a time; what they wait for is done."""
+        key = (tasks.tobytes(), most)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = np.empty(most, np.int64)
+            kernel = self._kernel(run_times if self.shares is None else shared_run_times)
+            kernel(*self._rows(tasks), *self._needs(tasks), found)
+        return found
+
+    def ends(self, tasks: IntArray, nodes: int, ready: IntArray) -> IntArray:
+        """Return when each of these tasks ends on so many nodes, if they can start at `ready`, from 0 on."""
+        found = np.empty(len(tasks), np.int64)
+        kernel = self._kernel(schedule if self.shares is None else shared_schedule)
+        kernel(*self._rows(tasks), *self._needs(tasks), nodes, ready, found)
+        return found
+
+    def use(self, tasks: IntArray) -> int:
+        """Return for how many node-seconds these tasks keep nodes busy: shared ones, with what they have less of."""
+        seconds = self.seconds[tasks]
+        if self.shares is None:
+            return int(seconds.sum())
+        return max(int(seconds @ share[tasks]) // WHOLE for share in self.shares)
+
+    def _needs(self, tasks: IntArray) -> tuple[IntArray, ...]:
+        return () if self.shares is None else tuple(share[tasks] for share in self.shares)
+
+    def _rows(self, tasks: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray]:
+        """Return the dependencies among some tasks, their run times and keys, numbered among themselves."""
+        number = np.full(self.graph.size, -1, np.int64)
+        number[tasks] = np.arange(len(tasks))
+        counts = self.graph.outdegree[tasks]
+        ends = np.cumsum(counts)
+        place = np.arange(int(counts.sum())) + np.repeat(self.graph.child_start[tasks] - ends + counts, counts)
+        child = number[self.graph.child[place]]
+        inside = child >= 0
+        start = np.append(0, np.cumsum(inside))[np.append(0, ends)]
+        return (
+            start,
+            child[inside],
+            self.seconds[tasks],
+            self.key[tasks],
+            np.bincount(child[inside], minlength=len(tasks)),
+        )
+
+    def _kernel(self, function: Callable[..., None]) -> Callable[..., None]:
+        return fast(function, self.graph.size * _EFFORT)
+
+
+def actual_times(work: Work, variation: float, *, seed: int) -> IntArray:
+    """Return how long tasks might really take: around what is expected, log-normal, with such a variation."""
+    if not variation:
+        return work.seconds
+    spread = np.sqrt(np.log1p(variation**2))
+    drawn = np.random.default_rng(seed).lognormal(-(spread**2) / 2, spread, len(work.seconds))
+    return np.maximum(np.ceil(work.seconds * drawn), 1).astype(np.int64)
+
+
+def _shares(workflow: Workflow, node: Amounts) -> tuple[IntArray, IntArray]:
+    """Return what each task needs of a node: what it requests, and of what it does not request, all."""
+    return _share(workflow, "cores", node.cores), _share(workflow, "memory", node.memory)
+
+
+def _share(workflow: Workflow, resource: str, capacity: float | None) -> IntArray:
+    if capacity is None:
+        return np.zeros(len(workflow), np.int64)
+    found = np.full(len(workflow), WHOLE, np.int64)
+    for place, task in enumerate(workflow.tasks):
+        asked = getattr(task.request, resource)
+        if asked is None:
+            continue
+        if asked > capacity:
+            problem = f'task "{task.name}" requests {Resource(resource).shown(asked)} of {resource}'
+            raise InputError(f"{problem}, and a node has {Resource(resource).shown(capacity)}")
+        found[place] = ceil(WHOLE * asked / capacity)
+    return found
+
+
+def unknown_run_times(workflow: Workflow, tasks: Sequence[int], *, among: int | None = None) -> str:
+    """Return the message that the run times of these tasks are unknown, among so many; it names the first."""
+    count = f"{len(tasks):,}" if among is None else f"{len(tasks):,} of {among:,}"
+    return f'the run times of {count} tasks are unknown ("{workflow.tasks[tasks[0]].name}")'
+
+
+def _keys(workflow: Workflow, seconds: IntArray, order: str) -> IntArray:
+    if order == "shortest":
+        return seconds
+    if order == "longest":
+        return -seconds
+    if order == "rank":
+        from tonnage.rank import rank
+        from tonnage.rank.eligible import positions
+
+        return positions(rank(workflow))
+    raise InputError(f'"{order}" is not an order', hint=f"one of {', '.join(ORDERS)}")
+
+
+@dataclass(frozen=True, eq=False)
+class Left:
+    """The tasks that are not done and in no batch job yet; levels count from the first that has any."""
+
+    work: Work
+    mask: NDArray[np.bool_]
+
+    @cached_property
+    def levels(self) -> IntArray:
+        """The workflow's levels that have tasks left."""
+        return np.unique(self.work.graph.level[self.mask]).astype(np.int64)
+
+    @property
+    def last(self) -> int:
+        """The number of the last level."""
+        return len(self.levels) - 1
+
+    def tasks(self, first: int, last: int) -> IntArray:
+        """Return the tasks of some levels."""
+        level = self.work.graph.level
+        inside = (level >= self.levels[first]) & (level <= self.levels[last])
+        return np.flatnonzero(self.mask & inside)
+
+    def width(self, first: int, last: int) -> int:
+        """Return how many tasks the widest of some levels has."""
+        return int(np.bincount(self.work.graph.level[self.tasks(first, last)]).max())
+
+    def load(self, first: int, last: int) -> tuple[int, int]:
+        """Return how many tasks some levels have, and for how many node-seconds they keep nodes busy."""
+        tasks = self.tasks(first, last)
+        return len(tasks), self.work.use(tasks)
+
+    def run_times(self, first: int, last: int, nodes: int) -> IntArray:
+        """Return how long some levels take on 1, 2, ... nodes: as many as are of use, and as there are."""
+        return self.work.run_times(self.tasks(first, last), min(self.width(first, last), nodes))

@@ -1,0 +1,154 @@
+"""A report as facts: everything that a page or a program is told, before it is put into words."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tonnage.errors import InputError
+from tonnage.jobs import Decision, History, Resource
+from tonnage.report.accounts import Sums, accounts_of, covered
+from tonnage.report.advice import Advice, Saving, advise, savings
+from tonnage.report.attempt_table import Material
+from tonnage.report.columns import outcomes_of
+from tonnage.report.critical_path import Chain, critical_chain
+from tonnage.report.figures.basics import Palette
+from tonnage.report.retries import Climb, Reason, climbs, reasons
+from tonnage.report.source import Subject
+from tonnage.report.text import ladder_text
+from tonnage.size import Plan, Sized, size
+
+__all__ = ["Report", "next_time", "report_on"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Report:
+    """What there is to say about a run, or about jobs."""
+
+    subject: Subject
+    material: Material
+    total: Sums
+    sums: Mapping[str, Sums]
+    """By category, the one that took the most first."""
+    makespan: float | None
+    sized: Mapping[tuple[str, Resource], Sized]
+    savings: Mapping[tuple[str, Resource], Saving]
+    reasons: list[Reason]
+    climbs: list[Climb]
+    chain: Chain | None
+    advice: list[Advice]
+    palette: Palette
+
+    def decision(self, category: str, resource: Resource) -> Decision | None:
+        """Return why jobs got what they got, or where nobody decided it, what is recommended."""
+        made = self.material.made.get((category, resource))
+        sized = self.sized.get((category, resource))
+        return made.decision if made is not None else sized.decision if sized is not None else None
+
+    def facts(self) -> dict[str, object]:
+        """Return the facts for programs: bytes, seconds, fractions of 1."""
+        subject, total = self.subject, self.total
+        return {
+            "kind": subject.kind,
+            "title": subject.title,
+            "tasks": self.material.tasks if subject.tasks is None else subject.tasks,
+            "done": subject.done,
+            "attempts": len(self.material),
+            "outcomes": dict(outcomes_of(self.material)),
+            "retries": total.again,
+            "makespan_seconds": self.makespan,
+            "total_seconds": total.seconds,
+            "critical_path_seconds": None if self.chain is None else self.chain.seconds,
+            **_account_facts(total),
+            "categories": [
+                {
+                    "category": name,
+                    "attempts": own.attempts,
+                    "done": own.done,
+                    "not_done": own.failed,
+                    "seconds": own.seconds,
+                    **_account_facts(own),
+                }
+                for name, own in self.sums.items()
+            ],
+            "allocations": [
+                {
+                    "category": name,
+                    "resource": str(resource),
+                    "ladder": list(one.decision.ladder),
+                    "strategy": one.decision.strategy,
+                    "reason": one.decision.reason,
+                    "before": self.savings[name, resource].before if (name, resource) in self.savings else None,
+                    "after": self.savings[name, resource].after if (name, resource) in self.savings else None,
+                }
+                for (name, resource), one in self.sized.items()
+            ],
+            "advice": [{"category": one.about or None, "text": one.text} for one in self.advice],
+        }
+
+
+def _account_facts(sums: Sums) -> dict[str, object]:
+    known = {str(resource): one for resource, one in sums.accounts.items()}
+    return {
+        "waste_fraction": {name: one.waste_fraction for name, one in known.items()},
+        "given": {name: one.given or None for name, one in known.items()},
+        "used": {name: one.used for name, one in known.items()},
+        "whole_machine": {name: one.whole_machine or None for name, one in known.items()},
+        "max_seen": {name: one.max_seen for name, one in known.items()},
+    }
+
+
+def report_on(subject: Subject, material: Material, plan: Plan) -> Report:
+    """Return what there is to say; raises InputError where there is nothing."""
+    if not len(material):
+        raise InputError("there is no attempt to report on", hint="nothing has run yet, or no row could be used")
+    total, sums = accounts_of(material, subject.machine)
+    order = sorted(sums, key=lambda name: (*_weight(sums[name]), name))
+    histories = material.records.histories() if len(material.records) else {}
+    sized = {(one.category, one.decision.resource): one for one in _sized(histories, plan, subject)}
+    found = savings(list(sized.values()), histories, sums)
+    why = reasons(material)
+    makespan = covered(material)
+    chain = None
+    if subject.workflow is not None and material.times is not None:
+        chain = critical_chain(subject.workflow, material.times)
+    return Report(
+        subject=subject,
+        material=material,
+        total=total,
+        sums={name: sums[name] for name in order},
+        makespan=makespan,
+        sized=sized,
+        savings=found,
+        reasons=why,
+        climbs=climbs(material),
+        chain=chain,
+        advice=advise(subject, material, total, found, why, chain, makespan),
+        palette=Palette.of(order),
+    )
+
+
+def _weight(sums: Sums) -> tuple[float, float]:
+    """Return how little a category matters: by the memory that it took, else by its time."""
+    memory = sums.accounts[Resource.MEMORY]
+    return -max(memory.given, memory.used), -sums.seconds
+
+
+def _sized(histories: Mapping[str, History], plan: Plan, subject: Subject) -> list[Sized]:
+    try:
+        return size(histories, plan)
+    except InputError:
+        if subject.kind != "run":
+            raise
+        # Cores are not enforced on a machine, so that a task may have used more than there are.
+        return size(histories, Plan(strategy="auto"))
+
+
+def next_time(report: Report, category: str, resource: Resource) -> str:
+    """Say what is recommended, where something else was given that takes more."""
+    sized = report.sized.get((category, resource))
+    made = report.material.made.get((category, resource))
+    saving = report.savings.get((category, resource))
+    if sized is None or made is None or sized.decision.ladder == made.decision.ladder:
+        return ""
+    if saving is not None and not saving.is_worth_it:
+        return ""
+    return f"Next time: {ladder_text(resource, sized.decision.ladder)}. {sized.decision.reason}."

@@ -1,0 +1,96 @@
+"""What a report is about: a run and its workflow, or jobs that somebody wrote down."""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from tonnage.errors import TonnageError
+from tonnage.jobs import Attempt, Outcome, Resource
+from tonnage.report.attempt_table import Gathering, Material
+from tonnage.run.archiving import attempts_of
+from tonnage.run.folders import RunFolder
+from tonnage.run.journal import Reader
+from tonnage.run.state import machine_of
+from tonnage.workflow import Workflow, read
+
+__all__ = ["Subject", "gather_run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a report is about."""
+
+    kind: Literal["run", "jobs"]
+    title: str
+    by: str = "category"
+    """What a category is."""
+    workflow: Workflow | None = None
+    machine: Mapping[Resource, float] = field(default_factory=dict)
+    tasks: int | None = None
+    """How many tasks the workflow has, and how many of them are done; None where only jobs are known."""
+    done: int | None = None
+    state: Literal["finished", "under way", "not finished", ""] = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """How a run was executed."""
+    failures: Mapping[str, str] = field(default_factory=dict)
+    """Tasks that were given up, and why."""
+    notes: tuple[str, ...] = ()
+    """What everybody should know who looks at it."""
+
+
+def gather_run(folder: RunFolder, by: str = "category") -> tuple[Subject, Material]:
+    """Read a run, finished or not, and its workflow, where that is still what it was."""
+    process = folder.process()
+    with closing(Reader(folder.journal)) as reader:
+        facts = reader.facts()
+        workflow, notes = _workflow(folder, facts)
+        tasks, done = reader.counts()
+        finished = "finished" in facts
+        failures = {row.task: row.note for row in reader.failed()} | reader.given_up()
+        subject = Subject(
+            kind="run",
+            title=folder.id,
+            by=by,
+            workflow=workflow,
+            machine=machine_of(facts).amounts() if "memory" in facts else {},
+            tasks=tasks,
+            done=done,
+            state="under way" if process is not None else "finished" if finished else "not finished",
+            settings={name: facts[name] for name in ("strategy", "rank", "on") if name in facts},
+            failures=failures,
+            notes=notes,
+        )
+        known = workflow or Workflow.build(facts.get("name", folder.id), [])
+        open_ends: list[Attempt] = []
+
+        def ended() -> Iterator[Attempt]:
+            for attempt in attempts_of(reader, folder, known, open_ends=True):
+                if attempt.ended is not None:
+                    yield attempt
+                elif process is not None:
+                    open_ends.append(attempt)
+                else:
+                    yield replace(attempt, outcome=Outcome.LOST)
+
+        gathering = Gathering(by, workflow)
+        material = gathering.gather(ended(), open_ends, time.time())
+    return subject, material
+
+
+def _workflow(folder: RunFolder, facts: Mapping[str, str]) -> tuple[Workflow | None, tuple[str, ...]]:
+    """Return the workflow of a run, and why it is not known where it is not."""
+    name = facts.get("workflow")
+    if name is None:
+        return None, ("It was run from a Python program, so what waits for what is not known.",)
+    path = folder.path.parents[2] / name
+    if not path.is_file():
+        return None, (f"The workflow {name} is not there any more, so what waits for what is not known.",)
+    try:
+        workflow = read(path)
+    except TonnageError:
+        return None, (f"The workflow {name} cannot be read any more, so what waits for what is not known.",)
+    if workflow.checksum != facts.get("checksum"):
+        return None, (f"The workflow {name} has changed since, so what waited for what is not known.",)
+    return workflow, ()

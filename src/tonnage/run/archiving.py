@@ -1,0 +1,153 @@
+"""What the archive knows about the tasks of a workflow, and what a run adds to it."""
+
+import os
+import pwd
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+
+from tonnage.archive import Archive, Report, Search, find, import_source, peaks_by_task
+from tonnage.archive.history import LONGEST_COMMAND, MOST_COMMANDS, Wanted, versions
+from tonnage.archive.remote import Contact
+from tonnage.jobs import Attempt, Decision, Resource
+from tonnage.logs.sources import Source
+from tonnage.run.folders import RunFolder
+from tonnage.run.journal import Journal, Reader
+from tonnage.run.journal_rows import Row
+from tonnage.run.serialisation import plain_decision
+from tonnage.size.apply import apply
+from tonnage.size.discover import discover, merge
+from tonnage.units import Bytes
+from tonnage.workflow import Workflow
+from tonnage.workflow.shell import executable
+
+__all__ = [
+    "attempts_of",
+    "peaks_of_tasks",
+    "remember",
+    "sized_by_density",
+    "wanted_for",
+]
+
+_MOST_TASKS = 100_000  # of a workflow whose tasks are looked up one by one
+_MARGIN = 0.05
+
+
+def wanted_for(workflow: Workflow, home: Path) -> Wanted:
+    """Return what a run of a workflow wants to know."""
+    commands = (task.command for task in workflow.tasks if task.command and len(task.command) <= LONGEST_COMMAND)
+    return Wanted(
+        workflow=workflow.name,
+        checksum=workflow.checksum,
+        folder=str(home),
+        commands=frozenset(islice(commands, MOST_COMMANDS)),
+        categories=frozenset(workflow.categories),
+    )
+
+
+def peaks_of_tasks(archive: Archive, workflow: Workflow, resource: Resource = Resource.MEMORY) -> dict[int, float]:
+    """Return the most of a resource that tasks took in runs of this very workflow, by their places in it."""
+    if len(workflow) > _MOST_TASKS:
+        return {}
+    found = peaks_by_task(archive, resource, Search(workflow=workflow.checksum))
+    places = {workflow.index.get(name): amount for name, amount in found.items() if amount > 0}
+    return {place: amount for place, amount in places.items() if place is not None}
+
+
+def sized_by_density(archive: Archive, workflow: Workflow, home: Path) -> Workflow:
+    """Return a workflow whose tasks ask for what their cluster of alike past tasks needed (Zhang et al.)."""
+    for search in versions(archive, wanted_for(workflow, home)):
+        tasks = merge(list(find(archive, search)))
+        if tasks:
+            return apply(discover(tasks), workflow, margin=_MARGIN).workflow
+    return workflow
+
+
+def remember(
+    contact: Contact, journal: Journal, folder: RunFolder, workflow: Workflow, fields: Mapping[str, str]
+) -> Report:
+    """Store a run's attempts that have ended, but for those of which the journal knows that this archive has them."""
+    archive = contact.archive
+    stored = f"stored in {archive}"
+    settled = journal.settled()
+    known = any(True for _ in find(archive, Search(run=folder.id), limit=1))  # it may be a new archive of the same name
+    entries = attempts_of(journal, folder, workflow, after=int(journal.facts().get(stored, 0)) if known else 0)
+    source = contact.kept(Source(str(folder.path), folder.id, "tonnage", entries), fields)
+    report = import_source(archive, source, fields=fields)
+    journal.note({stored: str(settled)})
+    return report
+
+
+def attempts_of(
+    journal: Reader, folder: RunFolder, workflow: Workflow, *, after: int = 0, open_ends: bool = False
+) -> Iterator[Attempt]:
+    """Yield the attempts of a run that have ended, those with higher numbers than `after`; with `open_ends` all."""
+    token = journal.facts().get("token", folder.id)
+    user, host = pwd.getpwuid(os.getuid()).pw_name if _has_name() else str(os.getuid()), socket.gethostname()
+    described = _Described()
+    for row in journal.rows(after):
+        if open_ends or row.ended is not None:
+            yield _attempt(row, folder.id, token, workflow, user, host, described)
+
+
+def _has_name() -> bool:
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        return False  # a container without it
+    return True
+
+
+def _attempt(
+    row: Row, run: str, token: str, workflow: Workflow, user: str, host: str, described: "_Described"
+) -> Attempt:
+    number = workflow.index.get(row.task)
+    task = None if number is None else workflow.tasks[number]
+    return Attempt(
+        native_id=f"tonnage:{token}:{row.attempt}",
+        run=run,
+        workflow=workflow.name,
+        workflow_checksum=workflow.checksum,
+        task=row.task,
+        number=row.number,
+        category=row.category,
+        command=task.command if task else None,
+        executable=executable(task.command) if task else None,
+        user=user,
+        host=row.host or host,
+        submitted=row.submitted,
+        started=row.started,
+        ended=row.ended,
+        outcome=row.outcome,
+        exhausted=row.exhausted,
+        exit_status=row.exit_status,
+        signal=row.signal,
+        **({"requested": task.request, "inputs": task.inputs, "outputs": task.outputs} if task else {}),  # type: ignore[arg-type]
+        allocated=row.allocated,
+        used=row.used,
+        memory_method=row.memory_method,
+        lower_bounds=row.lower_bounds,
+        input_bytes=None if row.input_bytes is None else Bytes(round(row.input_bytes)),
+        raw={"decisions": described.of(row.decisions), **({"note": row.note} if row.note else {}), **row.facts},
+    )
+
+
+class _Described:
+    """Decisions as they are stored: many attempts share a few."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Decision, dict[str, object]]] = {}
+
+    def of(self, decisions: Sequence[Decision]) -> list[dict[str, object]]:
+        """Return each decision as a dictionary."""
+        found = []
+        for one in decisions:
+            known = self._known.get(id(one))
+            if known is None:
+                known = self._known[id(one)] = (
+                    one,
+                    plain_decision(one),
+                )  # the decision is kept, so that nothing else gets its id
+            found.append(known[1])
+        return found

@@ -1,0 +1,348 @@
+"""Each task a batch job of its own, right-sized; those that are given the same go together as one job array."""
+
+import os
+import time
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import chain
+from math import ceil, inf
+from pathlib import Path
+
+from tonnage.batch.scheduler import Look, Phase, RejectedError, Request, Verdict
+from tonnage.errors import TonnageError
+from tonnage.jobs import Outcome, Resource
+from tonnage.run.backends.batch.order_files import read_orders, write_orders
+from tonnage.run.backends.batch.programs import program
+from tonnage.run.backends.batch.submitter import OUTPUT, SHARED_HINT, Desk
+from tonnage.run.backends.batch.verdicts import explained, needs_verdict
+from tonnage.run.batch_jobs import BatchJob
+from tonnage.run.events import Ended, Start
+from tonnage.run.minders import Answer, Order, words_of
+from tonnage.run.orders import Orders
+from tonnage.run.outcomes import judged
+from tonnage.watch.order import WORDS
+from tonnage.workflow import Task
+
+__all__ = ["MONITOR", "Arrays", "alike", "request_of"]
+
+MONITOR = 32.0 * 2**20
+"""What the monitor of a task takes beside it: so much more memory a batch job asks for."""
+_MOST_SILENT = 20
+_PAUSE = 1.0  # seconds between two submissions, in which more tasks become ready that are given the same
+_AT_A_TIME, _A_SECOND = 6, 2
+"""So many batch jobs are submitted at a time at most, and on average in a second: others use the cluster, too."""
+
+
+@dataclass(slots=True)
+class _Array:
+    """A batch job that has not ended."""
+
+    job: BatchJob
+    attempts: tuple[int, ...]
+    """By the numbers of their elements."""
+    left: set[int]
+    """Attempts whose end is not known yet."""
+    native: str | None = None
+    runs: bool = False
+    """Whether one of them was seen to run."""
+    note: str = ""
+    """What became of it, where that was nothing."""
+
+    def numbers(self) -> Iterator[tuple[str, int]]:
+        """Yield what the cluster calls the elements that are left, and their attempts."""
+        if self.native is None:
+            return
+        for element, attempt in enumerate(self.attempts):
+            if attempt in self.left:
+                yield (f"{self.native}_{element}" if len(self.attempts) > 1 else self.native), attempt
+
+
+class Arrays:
+    """Sends tasks that the engine starts as batch jobs, and hears of their ends."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._orders = Orders(desk.files, desk.folder, desk.token)
+        self._open: dict[int, _Array] = {}
+        self._of: dict[int, _Array] = {}  # by attempts
+        self._held: dict[int, Answer] = {}
+        """Answers of attempts that somebody else has ended: the cluster knows why."""
+        self._unseen: set[int] = set()
+        """Attempts of an earlier engine that were not in the queue since."""
+        self._spent: list[int] = []
+        """Attempts whose words are not needed any more as soon as the journal is safe."""
+        self._groups: deque[list[Start]] = deque()
+        """Attempts that are to be submitted, those together that are given the same."""
+        self._next = 0.0
+        self._silent = 0
+        """How many in a row have left no result, and nobody knows why."""
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    # Out
+
+    def submit(self) -> None:
+        """Submit what the engine has room for, not too much at a time."""
+        desk = self._desk
+        if desk.engine.closed:
+            self.let_go()
+        if time.monotonic() < self._next:
+            return
+        if not self._groups:
+            self._groups.extend(alike(desk.engine.admit(), desk.engine.tasks, max(1, desk.limits.array)))
+            for settled in desk.engine.refused():
+                desk.journal.refused(settled)
+                desk.watcher.ended(Ended(attempt=0, outcome=Outcome.FAILED, hopeless=True), settled)
+        sent = 0
+        while self._groups and sent < _AT_A_TIME and not desk.is_blocked:
+            self._send(self._groups.popleft())
+            sent += 1
+        if sent:
+            self._next = time.monotonic() + max(_PAUSE, sent / _A_SECOND)
+
+    def _send(self, starts: Sequence[Start]) -> None:
+        """Submit tasks that are given the same: written down before anything is done."""
+        desk, now = self._desk, time.time()
+        number = desk.jobs.next_id()
+        starts = [replace(start, machine=number) for start in starts]
+        task = desk.engine.tasks[starts[0].task]
+        request = request_of(starts[0], task, desk.name(number), desk.files.folder, desk.folder.batches / str(number))
+        job = BatchJob(
+            id=number,
+            name=request.name,
+            packed=False,
+            first_attempt=starts[0].attempt,
+            attempts=1,  # the journal has them all
+            tasks=len(starts),
+            cores=request.cores,
+            memory=request.memory,
+            disk=request.disk,
+            seconds=None if request.seconds == inf else request.seconds,
+            submitted=now,
+        )
+        desk.jobs.add(job)
+        desk.journal.started(starts, now, submitted=now)
+        desk.journal.commit()
+        orders = [order for start in starts if (order := self._order(start)) is not None]
+        if not orders:
+            desk.ended(number, "none of its tasks could be prepared")
+            return
+        write_orders(desk.place(number), orders)
+        attempts = tuple(order.attempt for order in orders)
+        array = self._note(job, attempts, attempts)
+        elements = len(orders) if len(orders) > 1 else 0
+        desk.send(job, replace(request, elements=elements), _Sending(self, array))
+
+    def _note(self, job: BatchJob, attempts: tuple[int, ...], left: Collection[int]) -> _Array:
+        array = self._open[job.id] = _Array(job, attempts, set(left), job.native)
+        self._of.update(dict.fromkeys(left, array))
+        return array
+
+    def _order(self, start: Start) -> Order | None:
+        desk = self._desk
+        try:
+            return self._orders.order(start, desk.engine.tasks[start.task])
+        except (OSError, TonnageError) as error:
+            note = f"it cannot be prepared: {error}"
+            desk.settle(
+                Ended(attempt=start.attempt, outcome=Outcome.FAILED, hopeless=True, ended=time.time(), note=note)
+            )
+            return None
+
+    def settle_all(self, array: _Array, outcome: Outcome, note: str) -> None:
+        """Settle the attempts of a batch job that never came to be."""
+        array.note = note
+        for attempt in list(array.left):
+            hopeless = outcome is Outcome.FAILED
+            self._settle(Ended(attempt=attempt, outcome=outcome, hopeless=hopeless, ended=time.time(), note=note))
+
+    def let_go(self) -> None:
+        """Do not submit what is not written down yet."""
+        for start in chain.from_iterable(self._groups):
+            self._desk.engine.ended(Ended(attempt=start.attempt, outcome=Outcome.CANCELLED))
+        self._groups.clear()
+
+    # In
+
+    def take_up(self, job: BatchJob, running: Mapping[int, Start]) -> Collection[int] | None:
+        """Go on with a batch job of an earlier engine; return its attempts, or None if it was never written down."""
+        desk = self._desk
+        folder = desk.place(job.id)
+        attempts = read_orders(folder)
+        left = running.keys() & attempts
+        if not left:
+            return None
+        array = self._note(job, attempts, left)
+        if job.native is None:
+            start = running[min(left)]
+            request = request_of(start, desk.engine.tasks[start.task], job.name, desk.files.folder, folder)
+            elements = len(attempts) if len(attempts) > 1 else 0
+            desk.take_up(job, replace(request, elements=elements), _Sending(self, array))
+        self._unseen |= left
+        return left
+
+    def hear(self) -> bool:
+        """Take in the answers that have arrived; whether there were any."""
+        for attempt in self._spent:
+            _remove(self._desk.folder.path / WORDS / str(attempt))
+        self._spent.clear()
+        if not self._of:
+            return False
+        heard = False
+        for attempt in _names(self._desk.folder.path / WORDS):
+            if attempt in self._of and attempt not in self._held:
+                heard = self._hear(attempt) or heard
+        return heard
+
+    def _hear(self, attempt: int) -> bool:
+        answer = words_of(self._desk.folder.path, attempt)
+        if answer is None:
+            return False
+        if needs_verdict(answer):
+            self._held[attempt] = answer
+            return False
+        self._settle(self._judged(answer))
+        self._silent = 0
+        return True
+
+    def numbers(self) -> dict[str, int]:
+        """Return what the cluster calls what is left, each with its attempt."""
+        return {number: attempt for array in self._open.values() for number, attempt in array.numbers()}
+
+    def looked(self, present: Mapping[str, Look]) -> None:
+        """Take note of what runs by now."""
+        for number, attempt in self.numbers().items():
+            look = present.get(number)
+            if look is not None:
+                self._unseen.discard(attempt)
+            if look is not None and look.phase is Phase.RUNNING:
+                self._runs(attempt, look.started or time.time())
+
+    def _runs(self, attempt: int, since: float) -> None:
+        if self._desk.show(self._desk.engine.start_of(attempt), since):
+            self._desk.journal.runs(attempt, since)
+        array = self._of[attempt]
+        if not array.runs:
+            array.runs = True
+            self._desk.jobs.started(array.job.id, since)
+
+    def gone(self, attempt: int, verdict: Verdict, *, certain: bool) -> None:
+        """Settle an attempt whose batch job is not there any more; without `certain`, words may still arrive."""
+        if attempt not in self._of or self._hear(attempt):
+            return
+        answer = self._held.get(attempt)
+        telling = verdict.outcome not in (None, Outcome.DONE) or (answer is not None and verdict.outcome is not None)
+        if not telling and not certain:
+            return
+        if attempt in self._unseen and verdict.outcome is Outcome.CANCELLED:
+            # Whoever stops a run and then begins it again wants all of it.
+            verdict = replace(verdict, outcome=Outcome.LOST, note="its batch job was cancelled while nobody was here")
+        if answer is not None:
+            end = self._judged(answer)
+        else:
+            ended = verdict.ended or time.time()
+            lost = Answer(attempt, started=verdict.started or ended, ended=ended, lost=True)
+            end = replace(self._judged(lost), note="")  # nobody but the cluster can tell why
+        end = explained(end, verdict)
+        self._settle(end)
+        self._count_silent(end)
+
+    def _count_silent(self, end: Ended) -> None:
+        """Do not go on for ever where no batch job leaves a result."""
+        self._silent = self._silent + 1 if end.killed else 0
+        if self._silent >= _MOST_SILENT:
+            self._desk.journal.commit()
+            raise TonnageError(f"{self._silent} batch jobs in a row left no result: {end.note}", hint=SHARED_HINT)
+
+    def output(self, attempt: int) -> Path:
+        """Return where the batch job of an attempt prints."""
+        array = self._of[attempt]
+        name = f"{OUTPUT}.{array.attempts.index(attempt)}" if len(array.attempts) > 1 else OUTPUT
+        return self._desk.folder.batches / str(array.job.id) / name
+
+    def _judged(self, answer: Answer) -> Ended:
+        task = self._desk.engine.tasks[self._desk.engine.start_of(answer.attempt).task]
+        return judged(answer, task, self._desk.files)
+
+    def _settle(self, end: Ended) -> None:
+        self._desk.settle(end)
+        self._held.pop(end.attempt, None)
+        self._spent.append(end.attempt)
+        array = self._of.pop(end.attempt)
+        array.left.discard(end.attempt)
+        self._close_if_done(array)
+
+    def _close_if_done(self, array: _Array) -> None:
+        if not array.left:
+            self._open.pop(array.job.id, None)
+            self._desk.drop(array.job.id)
+            self._desk.ended(array.job.id, array.note)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sending:
+    """Hears what becomes of a batch job that is to be submitted."""
+
+    arrays: Arrays
+    array: _Array
+
+    def accepted(self, native: str) -> None:
+        """Note what the cluster calls it."""
+        self.array.native = native
+
+    def rejected(self, error: RejectedError) -> None:
+        """Give its tasks up."""
+        self.arrays.settle_all(self.array, Outcome.FAILED, str(error))
+
+    def withdrawn(self) -> None:
+        """Leave its tasks for another time."""
+        self.arrays.settle_all(self.array, Outcome.CANCELLED, "it was not submitted")
+
+
+def request_of(start: Start, task: Task, name: str, home: Path, folder: Path) -> Request:
+    """Return the batch job for attempts that are given what this one is.
+
+    Temporary space is what the task requests: what tasks were seen to write is on the file system that nodes share.
+    """
+    given = {one.resource: one.amount for one in start.decisions}
+    memory = given.get(Resource.MEMORY)
+    return Request(
+        name=name,
+        words=(*program("tonnage.watch.single_task"), str(folder)),
+        folder=home,
+        output=folder / OUTPUT,
+        cores=ceil(given.get(Resource.CORES, 1.0)),
+        memory=None if memory is None else memory + MONITOR,
+        disk=task.request.disk,
+        gpus=task.gpus,
+        seconds=given.get(Resource.WALL_TIME, inf),
+    )
+
+
+def alike(starts: Sequence[Start], tasks: Sequence[Task], most: int) -> Iterator[list[Start]]:
+    """Yield the starts that are given the same, as many together as an array may have."""
+    groups: dict[tuple[object, ...], list[Start]] = defaultdict(list)
+    for start in starts:
+        given = tuple((one.resource, one.amount) for one in start.decisions)
+        task = tasks[start.task]
+        groups[given, task.request.disk, task.gpus].append(start)
+    for group in groups.values():
+        for place in range(0, len(group), most):
+            yield group[place : place + most]
+
+
+def _names(folder: Path) -> list[int]:
+    """Return the attempts of which there are words."""
+    try:
+        with os.scandir(folder) as found:
+            return [int(one.name) for one in found if one.name.isdecimal()]
+    except OSError:
+        return []
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):  # another look finds it again, and nobody waits for it
+        path.unlink()

@@ -1,0 +1,246 @@
+"""A cluster as the place of a run: its nodes, how much may be in its queue, and the batch jobs of earlier engines."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from math import nan
+from pathlib import Path
+
+from tonnage.batch.scheduler import Node, RejectedError, Request, Scheduler
+from tonnage.errors import InputError, TonnageError
+from tonnage.jobs import SHARED, Outcome, Resource
+from tonnage.pack.remaining import unknown_run_times
+from tonnage.run.backends.backend import Away, Driver, Parts, refuse_too_large
+from tonnage.run.backends.batch.arrays import MONITOR, Arrays
+from tonnage.run.backends.batch.driver import Batched
+from tonnage.run.backends.batch.in_queue import in_queue, open_jobs
+from tonnage.run.backends.batch.outlook import array_scripts, packed_scripts
+from tonnage.run.backends.batch.pack_contents import Loading
+from tonnage.run.backends.batch.packing import Packing
+from tonnage.run.backends.batch.packs import Packs
+from tonnage.run.backends.batch.submitter import Desk
+from tonnage.run.backends.local_driver import Watcher
+from tonnage.run.batch_jobs import BatchJobs
+from tonnage.run.events import Ended, Settled, Start, State
+from tonnage.run.folders import RunFolder
+from tonnage.run.journal import Journal
+from tonnage.run.journal_rows import Row
+from tonnage.run.machines import Machine, QueueRoom, Space
+from tonnage.run.pilot.job_spec import Cargo
+from tonnage.run.recovery import NO_SUCH_TASK
+from tonnage.workflow import Workflow
+
+__all__ = ["ALONE", "ClusterWorld"]
+
+ALONE = "per-task"
+"""The way to pack in which each task is a batch job of its own."""
+_COARSE = 8
+_AT_ONCE, _PER_CORE = 200, 4
+"""So many tasks wait or run at a time, or so many for each core: later ones get sizes that were learnt by then."""
+_PACKED_AT_ONCE = 100
+_AGENT, _MINDER = 64.0 * 2**20, 12.0 * 2**20
+"""What the processes that mind tasks take on a node that is ours: one, and one for each core."""
+_NETWORK_GRACE = 90.0  # seconds after which a network file system shows what was written elsewhere
+
+
+class ClusterWorld:
+    """The part of a cluster to which a user submits."""
+
+    coarse: int | None = _COARSE
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        home: Path,
+        *,
+        pack: str = ALONE,
+        amounts: Mapping[Resource, float] | None = None,
+        max_running: int | None = None,
+        max_submitted: int | None = None,
+    ) -> None:
+        """Ask the cluster what there is; `amounts` are what a task may have at most.
+
+        Raises InputError where nothing can be submitted.
+        """
+        self.name = scheduler.name
+        self.pack = pack
+        self.scheduler = scheduler
+        self.limits = scheduler.limits()
+        self.notes = self.limits.notes
+        every = {node.name: self._machine(node, amounts or {}) for node in self.limits.nodes}
+        self._machines = [every[node.name] for node in self.limits.nodes if node.usable] or list(every.values())
+        self.machine = _largest(self._machines) if pack == ALONE else _usual(self._machines)
+        need = self.machine.cores, self.machine.memory, 0.0
+        self.nodes = {name: machine for name, machine in every.items() if machine.holds(need)}
+        """Those on which packed batch jobs run: all that have what tasks are sized for."""
+        self.avoided = tuple(name for name in every if name not in self.nodes)
+        self.most = self._at_once(max_running, max_submitted)
+        self._try(home)
+
+    def _machine(self, node: Node, amounts: Mapping[Resource, float]) -> Machine:
+        """Return what tasks can have of a node: what minds them has its part."""
+        ours = MONITOR * node.cores if self.pack == ALONE else _AGENT + _MINDER * node.cores
+        # Disk is not a node's: tasks write to the file system that all share.
+        there = Machine(float(node.cores), node.memory - min(ours, node.memory / 4))
+        limits = {one: min(amount, getattr(there, one)) for one, amount in amounts.items() if one in SHARED}
+        return there.with_amounts(limits)
+
+    def _at_once(self, max_running: int | None, max_submitted: int | None) -> int:
+        cores = sum(int(one.cores) for one in self._machines)
+        usual = max(_AT_ONCE, _PER_CORE * cores) if self.pack == ALONE else _PACKED_AT_ONCE
+        said = [one for one in (max_running, max_submitted) if one is not None] or [usual]
+        return max(1, min(said if self.limits.submitted is None else [*said, self.limits.submitted]))
+
+    def _try(self, home: Path) -> None:
+        """See whether the cluster would take a small job: an account that does not exist is found out here."""
+        request = Request(
+            name="tonnage-try", words=("true",), folder=home, output=home / "output", cores=1, memory=MONITOR
+        )
+        try:
+            self.scheduler.check(request)
+        except RejectedError as error:
+            raise InputError(str(error), hint=error.hint) from None
+
+    def amounts(self) -> dict[Resource, float]:
+        """Return how much a task can get at most, its time included."""
+        return {**self.machine.amounts(), Resource.WALL_TIME: self.limits.seconds}
+
+    def space(self) -> Space:
+        """Return the room in the queue."""
+        return QueueRoom(self._machines, self.most)
+
+    def check(self, workflow: Workflow) -> None:
+        """Raise InputError where a task asks for more than any node has."""
+        if self.pack == ALONE:
+            refuse_too_large(workflow, self.machine, "the largest node")
+        else:
+            hint = "--pack per-task uses the largest nodes, too"
+            refuse_too_large(workflow, self.machine, "a usual node", hint)
+
+    def away(self, journal: Journal, folder: RunFolder, stale: frozenset[str]) -> Away:
+        """Return the attempts and tasks of batch jobs that have not ended, as far as the journal knows.
+
+        Raises InputError where one with a task that is `stale` is still in the queue.
+        """
+        jobs = {job.id: job for job in BatchJobs(journal).open()}
+        running = [row for row in journal.running().values() if row.machine in jobs]
+        tasks = {job.id: _carried(folder.batches / str(job.id)) if job.packed else set() for job in jobs.values()}
+        for row in running:
+            tasks[row.machine].add(row.task)
+        outdated = in_queue([jobs[number] for number, names in tasks.items() if names & stale], self.scheduler)
+        if outdated:
+            raise InputError(
+                f"tasks have changed, or what they follow, that are in batch jobs: {', '.join(sorted(outdated))}",
+                hint=f"tonnage stop {folder.id} cancels those; then the same command goes on",
+            )
+        attempts = frozenset(row.attempt for row in running if row.task not in stale)
+        return Away(attempts, frozenset().union(*tasks.values()) - stale)
+
+    def still_out(self, folder: RunFolder) -> int:
+        """Return how many batch jobs a run has in the queue."""
+        return len(in_queue(open_jobs(folder), self.scheduler))
+
+    @contextmanager
+    def driving(self, parts: Parts, watcher: Watcher) -> Iterator[Driver]:
+        """Send tasks to the cluster."""
+        desk = Desk(
+            engine=parts.engine,
+            journal=parts.journal,
+            files=parts.files,
+            folder=parts.folder,
+            lock=parts.lock,
+            token=parts.token,
+            scheduler=self.scheduler,
+            limits=self.limits,
+            watcher=watcher,
+            say=parts.say,
+        )
+        packs = self._packs(desk, parts)
+        grace = _NETWORK_GRACE if parts.shared_disk else 0.0
+        driver = Batched(desk, Arrays(desk), packs, parts.run_fraction, grace)
+        driver.take_up(desk.jobs.open(), self._adopt(parts))
+        yield driver
+
+    def submissions(self, parts: Parts) -> list[str]:
+        """Return the scripts of the batch jobs that would be submitted at first."""
+        self._adopt(parts)
+        packing = self._packing(parts)
+        if self.pack == ALONE or self._cannot_pack(packing, parts):
+            return array_scripts(self, parts.engine, parts.files, parts.folder)
+        packed = packing.ask(parts.engine, self.scheduler.queue(parts.run_fraction), [], self.most)
+        if packed is None or packed.singly:
+            return array_scripts(self, parts.engine, parts.files, parts.folder)
+        return packed_scripts(self, packed.jobs, parts.files, parts.folder)
+
+    def _packing(self, parts: Parts) -> Packing:
+        return Packing(self.pack, parts.workflow, parts.places, self.machine, parts.seconds)
+
+    def _packs(self, desk: Desk, parts: Parts) -> Packs:
+        packing = self._packing(parts)
+        common = Cargo(
+            run=str(parts.folder.path),
+            home=str(parts.files.folder),
+            token=parts.token,
+            number=0,
+            first_attempt=0,
+            attempts=0,
+            tasks=(),
+            places=(),
+            nodes=self.nodes,
+            strategy=parts.strategy,
+            rules=parts.rules,
+            sandbox=parts.sandbox,
+        )
+        packs = Packs(
+            desk, packing, Loading(parts.workflow, parts.places, common, self.avoided), self.most, parts.stale
+        )
+        packs.singly = self.pack == ALONE or self._cannot_pack(packing, parts)
+        return packs
+
+    def _cannot_pack(self, packing: Packing, parts: Parts) -> bool:
+        """Whether run times are unknown that a packer must know; an error where the user wants no other."""
+        unknown = packing.unknown(parts.engine)
+        if not unknown:
+            return False
+        problem = unknown_run_times(parts.workflow, unknown)
+        if self.pack != "auto":
+            hint = "let it run once with --pack per-task: the archive knows them then"
+            raise InputError(f"{problem}, and {self.pack} must know them", hint=hint)
+        parts.say(f"{problem}: each task goes alone")
+        return True
+
+    def _adopt(self, parts: Parts) -> dict[int, Start]:
+        """Let the engine know which attempts may still run; return them by their numbers."""
+        packed = {job.id: job.packed for job in BatchJobs(parts.journal).open()}
+        found = {}
+        for row in parts.journal.running().values():
+            task = parts.workflow.index.get(row.task)
+            if task is None:
+                end = Ended(attempt=row.attempt, outcome=Outcome.LOST, ended=time.time())
+                parts.journal.ended(end, Settled(-1, State.STOPPED, NO_SUCH_TASK))
+            elif row.machine in packed:
+                start = found[row.attempt] = _start(row, task)
+                parts.engine.adopt(start, in_our_room=not packed[row.machine])
+        return found
+
+
+def _largest(machines: Sequence[Machine]) -> Machine:
+    return max(machines, key=lambda one: (one.memory, one.cores))
+
+
+def _usual(machines: Sequence[Machine]) -> Machine:
+    """Return what most machines have: packed batch jobs get any of those."""
+    return max(Counter(machines).items(), key=lambda item: (item[1], item[0].memory, item[0].cores))[0]
+
+
+def _start(row: Row, task: int) -> Start:
+    size = nan if row.input_bytes is None else row.input_bytes
+    return Start(row.attempt, task, row.number, row.machine, row.decisions, size)
+
+
+def _carried(folder: Path) -> set[str]:
+    try:
+        return {task.name for task in Cargo.read(folder).tasks}
+    except TonnageError:
+        return set()  # it was never submitted

@@ -1,0 +1,111 @@
+"""What would be submitted to a live queue, and what may become of it there."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tonnage.archive import run_fraction
+from tonnage.archive.remote import contact
+from tonnage.batch import Cluster, Snapshot
+from tonnage.batch.scheduler import Request
+from tonnage.errors import InputError
+from tonnage.jobs import Resource
+from tonnage.pack import Submission
+from tonnage.pack.trial import Trial, try_on
+from tonnage.run.archiving import peaks_of_tasks, wanted_for
+from tonnage.run.backends.batch.arrays import alike, request_of
+from tonnage.run.backends.batch.pack_contents import packed_request, seconds_of
+from tonnage.run.backends.batch.packing import Packing
+from tonnage.run.engine import Engine
+from tonnage.run.files import Files
+from tonnage.run.folders import RUNS, RunFolder
+from tonnage.run.options import Options
+from tonnage.run.preflight import asking_for_gpus
+from tonnage.run.setup import path_of, set_up
+from tonnage.workflow import Workflow
+
+if TYPE_CHECKING:
+    from tonnage.run.backends.batch.backend import ClusterWorld
+
+__all__ = ["Outlook", "array_scripts", "outlook", "packed_scripts"]
+
+_FINALISTS = 3  # batch jobs whose start the cluster itself is asked for
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What may become of a workflow in a live queue, with some strategies."""
+
+    queue: Snapshot
+    trials: list[Trial]
+    asked: list[float | None]
+    """When the first batch jobs of the first strategy would start, as the cluster says: seconds from now."""
+    scripts: list[str]
+    """The batch jobs that the first strategy would submit now."""
+    run_fraction: float
+    """For which part of their time limits others' jobs are reckoned to run."""
+
+
+def outlook(
+    workflow: Workflow, options: Options, world: "ClusterWorld", strategies: Sequence[str], say: Callable[[str], None]
+) -> Outlook:
+    """Return what strategies would submit to the live queue, and what may become of it."""
+    asking = asking_for_gpus(workflow)
+    if asking and set(strategies) != {"per-task"}:
+        say(f"{asking}: tonnage run passes that on with --pack per-task only")
+    world.check(workflow)
+    home = path_of(workflow).parent
+    folder = RunFolder(home / RUNS / "RUN")
+    files = Files(home, folder, sandbox=options.sandbox)
+    with contact(options.archive) as opened:
+        for warning in opened.ask(wanted_for(workflow, home)):
+            say(warning)
+        setup = set_up(workflow, options, world, opened.archive, files)
+        seconds = peaks_of_tasks(opened.archive, workflow, Resource.WALL_TIME)
+        fraction = run_fraction(opened.archive) or 1.0
+    engine = setup.engine
+    packing = Packing(strategies[0], setup.sizes.workflow, setup.places, world.machine, seconds)
+    unknown = packing.unknown(engine)
+    if unknown:
+        problem = f'the run times of {len(unknown):,} tasks are unknown ("{workflow.tasks[unknown[0]].name}")'
+        hint = "let the workflow run once: the archive knows them then; WfFormat and DAX files can hold them"
+        raise InputError(problem, path=path_of(workflow), hint=hint)
+    queue, work = world.scheduler.queue(fraction), packing.work(engine)
+    trials = [
+        try_on(work, Cluster.after(queue, max_submitted=world.most), name, packing.settings) for name in strategies
+    ]
+    first = trials[0].first
+    if trials[0].strategy == "per-task":
+        return Outlook(queue, trials, [], array_scripts(world, engine, files, folder), fraction)
+    asked = [world.scheduler.check(request) for request in _requests(world, first[:_FINALISTS], files, folder)]
+    return Outlook(queue, trials, asked, packed_scripts(world, first, files, folder), fraction)
+
+
+def array_scripts(world: "ClusterWorld", engine: Engine, files: Files, folder: RunFolder) -> list[str]:
+    """Return the scripts of tasks that go alone; alike ones are an array."""
+    found = []
+    groups = alike(engine.admit(), engine.tasks, max(1, world.limits.array))
+    for number, group in enumerate(groups, start=1):
+        task, place = engine.tasks[group[0].task], folder.batches / str(number)
+        request = request_of(group[0], task, f"tonnage-{folder.id}-{number}", files.folder, place)
+        found.append(world.scheduler.script(replace(request, elements=len(group) if len(group) > 1 else 0)))
+    return found
+
+
+def packed_scripts(world: "ClusterWorld", jobs: Sequence[Submission], files: Files, folder: RunFolder) -> list[str]:
+    """Return the scripts of batch jobs that carry many tasks."""
+    return [world.scheduler.script(request) for request in _requests(world, jobs, files, folder)]
+
+
+def _requests(world: "ClusterWorld", jobs: Sequence[Submission], files: Files, folder: RunFolder) -> list[Request]:
+    return [
+        packed_request(
+            f"tonnage-{folder.id}-{number}",
+            files.folder,
+            folder.batches / str(number),
+            job.nodes,
+            seconds_of(job, world.limits),
+            world.avoided,
+        )
+        for number, job in enumerate(jobs, start=1)
+    ]

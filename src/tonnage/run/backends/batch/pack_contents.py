@@ -1,0 +1,101 @@
+"""What goes into a batch job that carries many tasks: its cargo, and what it asks for."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tonnage.batch.scheduler import Limits, Request
+from tonnage.jobs import Resource
+from tonnage.pack import Submission
+from tonnage.run.backends.batch.programs import program
+from tonnage.run.backends.batch.submitter import OUTPUT
+from tonnage.run.batch_jobs import BatchJob
+from tonnage.run.engine import Engine
+from tonnage.run.events import Carried, State
+from tonnage.run.pilot.job_spec import Cargo
+from tonnage.workflow import Workflow
+
+__all__ = ["Awaited", "Loading", "packed_request", "seconds_of"]
+
+_STARTING = 60  # seconds that a batch job takes until its first task starts, and to end
+
+Awaited = dict[int, tuple[tuple[int, str], ...]]
+"""For which tasks of other batch jobs some of a batch job wait: the number of that one, and the task's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """Makes cargoes of tasks; `common` is what all of them have in common."""
+
+    workflow: Workflow
+    places: Sequence[int]
+    """The place of each task in the order in which tasks should run."""
+    common: Cargo
+    avoided: tuple[str, ...] = ()
+    """Nodes that are too small for what tasks are sized for."""
+
+    def awaited(self, tasks: Sequence[int], engine: Engine, carrier_of: Callable[[int], int | None]) -> Awaited | None:
+        """Return for which tasks of other batch jobs some wait; None where one waits for a task that is in none."""
+        inside = set(tasks)
+        found: Awaited = {}
+        for number, task in enumerate(tasks):
+            others = []
+            for parent in self.workflow.graph.parents_of(task).tolist():
+                if parent in inside or engine.states[parent] == State.DONE:
+                    continue
+                carrier = carrier_of(parent)
+                if carrier is None:
+                    return None
+                others.append((carrier, self.workflow.tasks[parent].name))
+            if others:
+                found[number] = tuple(others)
+        return found
+
+    def cargo(self, job: BatchJob, tasks: Sequence[int], awaited: Awaited, engine: Engine) -> Cargo:
+        """Return what a batch job carries."""
+        number = {task: place for place, task in enumerate(tasks)}
+        dependencies = tuple(
+            (number[parent], number[task])
+            for task in tasks
+            for parent in self.workflow.graph.parents_of(task).tolist()
+            if parent in number
+        )
+        return replace(
+            self.common,
+            number=job.id,
+            first_attempt=job.first_attempt,
+            attempts=job.attempts,
+            tasks=tuple(self.workflow.tasks[task] for task in tasks),
+            places=tuple(self.places[task] for task in tasks),
+            dependencies=dependencies,
+            awaited=awaited,
+            carried={number[task]: _carried(engine, task) for task in tasks},
+        )
+
+
+def _carried(engine: Engine, task: int) -> Carried:
+    """Return what a task is to be tried with; where nothing is known yet, the batch job learns by itself."""
+    known = engine.next_try(task)
+    decided = [one for one in known.decisions or () if one.resource is Resource.MEMORY]
+    return known if known.attempts or any(one.samples for one in decided) else replace(known, decisions=None)
+
+
+def packed_request(
+    name: str, home: Path, folder: Path, nodes: int, seconds: float | None, avoided: tuple[str, ...]
+) -> Request:
+    """Return a batch job whose folder has a cargo, on any but some nodes."""
+    return Request(
+        name=name,
+        words=(*program("tonnage.run.pilot.pilot_job"), str(folder)),
+        folder=home,
+        output=folder / OUTPUT,
+        nodes=nodes,
+        whole_nodes=True,
+        seconds=seconds,
+        avoided=avoided,
+    )
+
+
+def seconds_of(chosen: Submission, limits: Limits) -> float:
+    """Return the time limit of a batch job: what the packer asks for, and some to start its agents."""
+    return min(float(chosen.seconds + _STARTING), limits.seconds)

@@ -1,0 +1,393 @@
+"""Batch jobs that carry many tasks: what a packer puts together is sent, and their ledgers are read."""
+
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from tonnage.batch import Snapshot
+from tonnage.batch.scheduler import Look, Phase, RejectedError, Request, UnreachableError, Verdict
+from tonnage.errors import TonnageError
+from tonnage.jobs import Outcome, Resource
+from tonnage.pack import Submission
+from tonnage.run.backends.batch.pack_contents import Loading, packed_request, seconds_of
+from tonnage.run.backends.batch.packing import Packing, Way
+from tonnage.run.backends.batch.submitter import OUTPUT, RETRY, SHARED_HINT, Desk
+from tonnage.run.batch_jobs import BatchJob
+from tonnage.run.events import Ended, Settled, Start, State
+from tonnage.run.minders import Answer
+from tonnage.run.outcomes import judged
+from tonnage.run.pilot.agents import undelivered
+from tonnage.run.pilot.job_spec import LEDGER, Cargo
+from tonnage.run.pilot.ledger import AttemptEnded, AttemptStarted, Bye, Entry, LedgerReader, MachineLost, TaskRefused
+from tonnage.units import format_seconds
+
+__all__ = ["CannotPackError", "Packs"]
+
+_NUMBERS = 20  # of attempts for each task: more than it can need
+_MOST_FRUITLESS = 3
+
+
+class CannotPackError(TonnageError):
+    """There is no way to send the tasks that are left."""
+
+
+@dataclass(slots=True)
+class _Pack:
+    """A batch job that has not ended."""
+
+    job: BatchJob
+    tasks: frozenset[int]
+    reader: LedgerReader
+    native: str | None = None
+    started: float | None = None
+    run: int = 0
+    """How long its tasks are expected to take."""
+    known: dict[int, bool] = field(default_factory=dict)
+    """Attempts that the journal has, and whether they have ended."""
+    running: dict[int, float] = field(default_factory=dict)
+    """Attempts that run, and since when."""
+    cancelled: str = ""
+    """Why we have cancelled it."""
+    bye: str = ""
+    """What it said last."""
+    stale: Collection[str] = ()
+    """Tasks that have changed since, of which nothing counts."""
+
+    def way(self) -> Way:
+        """Return it as packers see it."""
+        tasks = np.array(sorted(self.tasks), np.int64)
+        if self.started is None:
+            return Way(tasks, None, None)
+        return Way(tasks, int(self.started) + self.run, int(self.started + (self.job.seconds or 0)))
+
+
+class Packs:
+    """Sends tasks in batch jobs that carry many, and hears of their ends."""
+
+    def __init__(self, desk: Desk, packing: Packing, loading: Loading, most: int, stale: Collection[str] = ()) -> None:
+        """Prepare; so many batch jobs may wait or run at a time, and what was done of `stale` tasks does not count."""
+        self._desk = desk
+        self._packing = packing
+        self._loading = loading
+        self._most = most
+        self._index = packing.workflow.index
+        self._stale = frozenset(stale)
+        self._open: dict[int, _Pack] = {}
+        self._fruitless = 0
+        """How many batch jobs in a row have ended without starting any task."""
+        self._ask_at: float | None = 0.0
+        """When the packer is to be asked; None: when something has happened."""
+        self.singly = False
+        """Whether from now on each task is a batch job of its own."""
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    # Out
+
+    def submit(self, run_fraction: float) -> None:
+        """Ask the packer, if there is a reason to, and send what it says."""
+        if self._ask_at is None or time.monotonic() < self._ask_at or len(self._open) >= self._most:
+            return
+        desk = self._desk
+        if not self._packing.has_left(desk.engine):
+            self._ask_at = None  # the cluster need not be asked what its queue is like
+            return
+        try:
+            queue = _within(desk.scheduler.queue(run_fraction), self._most_nodes())
+        except UnreachableError as error:
+            desk.say(f"{error}; it is tried again")
+            self._ask_at = time.monotonic() + RETRY
+            return
+        self._ask_at = None
+        ways = [pack.way() for pack in self._open.values()]
+        packed = self._packing.ask(desk.engine, queue, ways, self._most - len(self._open))
+        if packed is None:
+            return
+        if packed.singly:
+            self.singly = True
+            return
+        if not packed.jobs and not self._open:
+            raise CannotPackError("the packer does not know what to submit")
+        for job in packed.jobs:
+            if desk.is_blocked:
+                self._ask_at = 0.0  # when the cluster takes jobs again
+                return
+            self._send(job, packed.reason)
+
+    def _send(self, chosen: Submission, reason: str) -> None:
+        """Send tasks as one batch job: written down before anything is done."""
+        desk, number = self._desk, self._desk.jobs.next_id()
+        tasks = [int(task) for task in chosen.tasks]
+        awaited = self._loading.awaited(tasks, desk.engine, self._carrier_of)
+        if awaited is None:
+            self._ask_at = time.monotonic() + RETRY  # what they wait for has just come back
+            return
+        folder = desk.place(number)
+        kept = _NUMBERS * len(tasks)
+        seconds = seconds_of(chosen, desk.limits)
+        job = BatchJob(
+            id=number,
+            name=desk.name(number),
+            packed=True,
+            first_attempt=desk.engine.skip_attempts(kept),
+            attempts=kept,
+            tasks=len(tasks),
+            nodes=chosen.nodes,
+            seconds=seconds,
+            reason=reason,
+            estimated_wait=chosen.wait,
+            submitted=time.time(),
+        )
+        told = self._told(job)
+        if told is None:
+            return
+        job = replace(job, reason=f"{reason}; {told}")
+        self._loading.cargo(job, tasks, awaited, desk.engine).write(folder)
+        desk.jobs.add(job)
+        desk.journal.commit()
+        pack = self._note(job, frozenset(tasks), chosen.run)
+        desk.engine.send(tasks)
+        desk.send(job, self._request(job), _Sending(self, pack))
+        plural = "s" if chosen.nodes > 1 else ""
+        desk.say(f"batch job {number} carries {len(tasks):,} tasks on {chosen.nodes} node{plural}: {job.reason}")
+
+    def _told(self, job: BatchJob) -> str | None:
+        """Return when the cluster itself says that a batch job would start; None where it does not answer.
+
+        Raises CannotPackError where it never would: a cluster takes such jobs all the same, and they wait for ever.
+        """
+        try:
+            wait = self._desk.scheduler.check(self._request(job))
+        except UnreachableError:
+            self._ask_at = time.monotonic() + RETRY
+            return None
+        except RejectedError as error:
+            raise CannotPackError(str(error), hint=error.hint) from None
+        if wait is None:
+            return "the cluster does not say when it starts"
+        return f"it starts in {format_seconds(round(wait))} by the cluster's estimate"
+
+    def _note(self, job: BatchJob, tasks: frozenset[int], run: int) -> _Pack:
+        reader = LedgerReader(self._desk.place(job.id) / LEDGER)
+        pack = self._open[job.id] = _Pack(job, tasks, reader, job.native, run=run)
+        return pack
+
+    def _most_nodes(self) -> int:
+        """Return how many nodes a batch job can have."""
+        there, allowed = len(self._loading.common.nodes), self._desk.limits.job_nodes
+        return there if allowed is None else min(there, allowed)
+
+    def _carrier_of(self, task: int) -> int | None:
+        return next((number for number, pack in self._open.items() if task in pack.tasks), None)
+
+    def _request(self, job: BatchJob) -> Request:
+        folder, avoided = self._desk.place(job.id), self._loading.avoided
+        return packed_request(job.name, self._desk.files.folder, folder, job.nodes, job.seconds, avoided)
+
+    # In
+
+    def take_up(self, job: BatchJob, running: Mapping[int, Start]) -> Collection[int] | None:
+        """Go on with a batch job of an earlier engine; return its attempts, or None if it was never written down."""
+        desk = self._desk
+        folder = desk.place(job.id)
+        try:
+            names = {task.name for task in Cargo.read(folder).tasks} - self._stale
+        except TonnageError:
+            return None
+        pack = self._note(job, frozenset(self._index[name] for name in names if name in self._index), 0)
+        pack.started, pack.stale = job.started, self._stale
+        for attempt, started in desk.journal.read("SELECT id, started FROM attempts WHERE machine = ?", job.id):
+            pack.known[attempt] = attempt not in running
+            if attempt in running:
+                pack.running[attempt] = started
+        if job.native is None:
+            desk.take_up(job, self._request(job), _Sending(self, pack))
+        return running.keys()
+
+    def hear(self) -> bool:
+        """Take in what ledgers tell; whether there was anything."""
+        heard = False
+        for pack in list(self._open.values()):
+            heard = self._hear(pack) or heard
+        return heard
+
+    def _hear(self, pack: _Pack) -> bool:
+        entries = pack.reader.new()
+        for entry in entries:
+            self._take(pack, entry)
+        return bool(entries)
+
+    def _take(self, pack: _Pack, entry: Entry) -> None:
+        desk = self._desk
+        match entry:
+            case AttemptStarted(task=name, time=moment, start=start):
+                task = self._task(pack, name)
+                if start.attempt not in pack.known and task is not None:
+                    self._started(pack, replace(start, task=task, machine=pack.job.id), moment)
+            case AttemptEnded(end=end):
+                if pack.known.get(end.attempt) is False:
+                    pack.known[end.attempt] = True
+                    pack.running.pop(end.attempt, None)
+                    desk.settle(end)
+            case TaskRefused(task=name, settled=settled):
+                self._refuse(self._task(pack, name), settled)
+            case MachineLost(node=node):
+                desk.say(f"node {node} of batch job {pack.job.id} does not answer any more")
+            case Bye(reason=reason):
+                pack.bye = reason  # if it was ended, the cluster knows why
+
+    def _started(self, pack: _Pack, start: Start, moment: float) -> None:
+        desk = self._desk
+        self._fruitless = 0
+        pack.known[start.attempt] = False
+        pack.running[start.attempt] = moment
+        desk.journal.started([start], moment, submitted=pack.job.submitted)
+        desk.engine.adopt(start)
+        desk.show(start, moment)
+        if pack.started is None:
+            self._runs(pack, moment)
+
+    def _task(self, pack: _Pack, name: str) -> int | None:
+        """Return the number of a task; None where what a batch job does with it does not count."""
+        return None if name in pack.stale else self._index.get(name)
+
+    def _refuse(self, task: int | None, settled: Settled) -> None:
+        if task is not None and self._desk.engine.states[task] == State.SENT:
+            given_up = self._desk.engine.give_up(task, settled.reason)
+            self._desk.journal.refused(given_up)
+            self._desk.watcher.ended(Ended(attempt=0, outcome=Outcome.FAILED, hopeless=True), given_up)
+
+    @property
+    def leaving(self) -> bool:
+        """Whether a batch job has said good-bye."""
+        return any(pack.bye for pack in self._open.values())
+
+    def numbers(self) -> dict[str, int]:
+        """Return what the cluster calls the batch jobs that have not ended, each with our number."""
+        return {pack.native: number for number, pack in self._open.items() if pack.native is not None}
+
+    def looked(self, present: Mapping[str, Look]) -> None:
+        """Take note of what runs by now."""
+        for number, job in self.numbers().items():
+            look, pack = present.get(number), self._open[job]
+            if look is not None and look.phase is Phase.RUNNING and pack.started is None:
+                self._runs(pack, look.started or time.time())
+        # Those that could not be cancelled, or whose numbers were not known then.
+        numbers = self.numbers().items()
+        self._cancel([number for number, job in numbers if self._open[job].cancelled and number in present])
+
+    def _runs(self, pack: _Pack, since: float) -> None:
+        pack.started = since
+        self._desk.jobs.started(pack.job.id, since)
+        self._ask_at = 0.0
+
+    def gone(self, job: int, verdict: Verdict, *, certain: bool) -> None:
+        """Settle a batch job that is not there any more; without `certain`, its ledger may still grow."""
+        pack = self._open.get(job)
+        if pack is None:
+            return
+        self._hear(pack)
+        never_ran = pack.started is None and verdict.outcome not in (None, Outcome.DONE)
+        if certain or pack.bye or never_ran:
+            self.end(pack, verdict)
+
+    def output(self, job: int) -> Path:
+        """Return where a batch job prints."""
+        return self._desk.place(job) / OUTPUT
+
+    def end(self, pack: _Pack, verdict: Verdict) -> None:
+        """Take back what a batch job has not done."""
+        desk = self._desk
+        del self._open[pack.job.id]
+        desk.drop(pack.job.id)
+        note = pack.cancelled or verdict.note or pack.bye or "it has ended"
+        told = undelivered(desk.place(pack.job.id)) if pack.running else {}
+        for attempt, since in pack.running.items():
+            self._lose(told.get(attempt) or Answer(attempt, started=since, ended=time.time(), lost=True), note)
+        for task in pack.tasks:
+            desk.engine.take_back(task)
+        desk.ended(pack.job.id, note)
+        if verdict.outcome is not Outcome.DONE:
+            desk.say(f"batch job {pack.job.id} has ended: {note}")
+        if verdict.exhausted is Resource.WALL_TIME:
+            self._packing.more_time()
+        self._cancel_behind()
+        self._ask_at = 0.0
+        if not pack.known and not pack.cancelled and verdict.outcome is not Outcome.CANCELLED:
+            self._count_fruitless(note)
+
+    def _count_fruitless(self, note: str) -> None:
+        """Do not send batch jobs for ever that cannot start anything."""
+        self._fruitless += 1
+        self._ask_at = time.monotonic() + RETRY * self._fruitless
+        if self._fruitless >= _MOST_FRUITLESS:
+            self._desk.journal.commit()
+            raise CannotPackError(
+                f"{self._fruitless} batch jobs in a row have started no task: {note}", hint=SHARED_HINT
+            )
+
+    def _lose(self, answer: Answer, note: str) -> None:
+        """Settle an attempt that ended with its batch job; it may have come to its end all the same."""
+        desk = self._desk
+        task = desk.engine.tasks[desk.engine.start_of(answer.attempt).task]
+        end = judged(answer, task, desk.files)
+        lost = end.outcome is Outcome.LOST
+        desk.settle(replace(end, note=f"its batch job has ended: {note}") if lost else end)
+
+    def _cancel_behind(self) -> None:
+        """Cancel batch jobs with tasks that wait for one which is in none any more."""
+        behind = [pack for pack in self._open.values() if not pack.cancelled and self._waits_for_ever(pack)]
+        numbers = []
+        for pack in behind:
+            pack.cancelled = "what its tasks wait for has come back"
+            numbers += [pack.native] if pack.native is not None else []
+        self._cancel(numbers)
+
+    def _waits_for_ever(self, pack: _Pack) -> bool:
+        engine, graph = self._desk.engine, self._packing.workflow.graph
+        carried = frozenset[int]().union(*(other.tasks for other in self._open.values()))
+        return any(
+            engine.states[parent] in (State.WAITING, State.READY) and parent not in carried
+            for task in pack.tasks
+            if engine.states[task] == State.SENT
+            for parent in graph.parents_of(task).tolist()
+        )
+
+    def _cancel(self, numbers: list[str]) -> None:
+        try:
+            if numbers:
+                self._desk.scheduler.cancel(numbers)
+        except UnreachableError as error:
+            self._desk.say(f"batch jobs {', '.join(numbers)} could not be cancelled: {error}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Sending:
+    """Hears what becomes of a batch job that is to be submitted."""
+
+    packs: Packs
+    pack: _Pack
+
+    def accepted(self, native: str) -> None:
+        """Note what the cluster calls it."""
+        self.pack.native = native
+
+    def rejected(self, error: RejectedError) -> None:
+        """Take its tasks back, and tell the user."""
+        self.packs.end(self.pack, Verdict(note=str(error)))
+        raise CannotPackError(str(error), hint=error.hint)
+
+    def withdrawn(self) -> None:
+        """Take its tasks back."""
+        self.packs.end(self.pack, Verdict(note="it was not submitted"))
+
+
+def _within(queue: Snapshot, most: int) -> Snapshot:
+    """Return a queue as those see it who may have so many nodes at most."""
+    if most >= queue.nodes:
+        return queue
+    return Snapshot(queue.now, most, queue.times, np.minimum(queue.free, most), queue.busy, queue.effort)

@@ -1,0 +1,324 @@
+"""The engine on a pool: DAGMan starts the tasks, and the event log of their jobs tells of beginnings and ends.
+
+Files are looked at many times a minute, which costs the pool nothing. The schedd is asked one question now and then,
+however many jobs there are, for the case that DAGMan has gone and nobody wrote it down.
+"""
+
+import signal
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from math import nan
+from pathlib import Path
+
+from tonnage.batch.htcondor.dag import DAG, write_dag
+from tonnage.batch.scheduler import RejectedError, UnreachableError
+from tonnage.errors import TonnageError
+from tonnage.jobs import Outcome
+from tonnage.run.attempt_recorder import Clerk
+from tonnage.run.backends.backend import Parts
+from tonnage.run.backends.htcondor.attempts import Began, HeldUp, News, Over, Removed
+from tonnage.run.backends.htcondor.dag_plan import Plan, to_submit
+from tonnage.run.backends.htcondor.nodes import read_nodes, write_nodes
+from tonnage.run.backends.htcondor.submitted import Submitted, is_left
+from tonnage.run.batch_jobs import BatchJob, BatchJobs, batch_jobs
+from tonnage.run.events import Ended, Start, State
+from tonnage.run.state import QUEUED
+from tonnage.run.stop_signals import Wishes, heard
+
+__all__ = ["Dagman"]
+
+_HEAR = 0.1, 2.0  # seconds between two looks at files: while much happens, and while nothing does
+_LOOK = 20.0, 120.0  # and between two questions to the schedd
+_SLOWER = 1.3
+_GRACE = 10.0  # seconds in which events of jobs show up after DAGMan has ended
+_RETRY = 5.0  # seconds until a schedd that did not answer is asked again
+_NUMBERS = 1000  # of attempts for each task: evictions count
+
+
+class Dagman:
+    """Drives an engine whose tasks DAGMan starts, until DAGMan has ended or the user wants no more."""
+
+    def __init__(self, parts: Parts, plan: Plan, clerk: Clerk) -> None:
+        self._parts = parts
+        self._plan = plan
+        self._options = plan.options
+        self._clerk = clerk
+        self._engine = clerk.engine
+        self._jobs = BatchJobs(parts.journal)
+        self._wishes = Wishes()
+        self._now: Submitted | None = None
+        self._hear_pause, self._look_pause = _HEAR[0], _LOOK[0]
+        self._look_at = self._retry_at = 0.0
+        self._goes_on = False
+        """Whether DAGMan ended while nobody was here, so that what is left is to be submitted again."""
+        self._told_to = ""
+        """What DAGMan was told: to halt, or to go."""
+        self._said: set[str] = set()
+        self._queued = -1
+        """How many jobs wait in the queue, as the journal has it."""
+
+    # Beginnings
+
+    def take_up(self, jobs: Iterable[BatchJob]) -> None:
+        """Go on with what an earlier engine has submitted."""
+        for job in jobs:
+            folder = self._place(job.id)
+            if not (folder / DAG).exists():
+                self._jobs.ended(job.id, time.time(), "it was never submitted")
+            else:
+                now = self._follow(job, folder, self._parts.stale)
+                now.native = now.native or now.number_in_log()
+                self._goes_on = now.has_ended()
+        self._parts.journal.commit()
+
+    def go(self) -> int | None:
+        """Run until DAGMan has ended; return the signal that stopped it before that, if one did."""
+        return self._go(range(len(self._parts.workflow)))
+
+    def go_last(self) -> int | None:
+        """Run what was added at the end."""
+        return self._go(range(len(self._parts.workflow), len(self._engine.tasks)))
+
+    def _go(self, tasks: Sequence[int]) -> int | None:
+        with heard(self._wishes):
+            if self._now is None:
+                self._begin(tasks)
+            while (now := self._now) is not None:
+                self._submit(now)
+                self._step(now)
+                if self._obey():
+                    break
+                self._begin_again(tasks)
+        self._parts.journal.commit()
+        self._clerk.watcher.tick(self._engine)
+        return self._wishes.signal
+
+    def _begin_again(self, tasks: Sequence[int]) -> None:
+        """Submit what a DAGMan has left that ended while nobody was here."""
+        if self._now is None and self._goes_on:
+            self._goes_on = False
+            self._begin(tasks)
+
+    def _begin(self, tasks: Sequence[int]) -> None:
+        """Write down what is to be submitted: what DAGMan left over the last time, or a DAG of what is left."""
+        left = to_submit(self._engine, tasks)
+        if not left:
+            return
+        if not self._go_on_with_rescue(left):
+            self._write(left)
+        self._engine.send(left)
+        self._parts.journal.commit()
+
+    def _go_on_with_rescue(self, left: Sequence[int]) -> bool:
+        """Whether DAGMan can go on where it was: it left a rescue DAG, and nothing has changed since."""
+        index = self._parts.workflow.index
+        for job in reversed(batch_jobs(self._parts.journal)):
+            folder = self._place(job.id)
+            if not any(one.task in index for one in read_nodes(folder)[0].values()):
+                continue  # that was what runs at the end
+            if self._parts.stale or not is_left(self._plan.dag(folder, left)):
+                return False
+            self._jobs.reopened(job.id)
+            now = self._follow(replace(job, native=None, ended=None), folder)
+            now.halt_file.unlink(missing_ok=True)
+            now.about_to_submit()
+            return True
+        return False
+
+    def _write(self, left: Sequence[int]) -> None:
+        parts, number = self._parts, self._jobs.next_id()
+        folder = self._place(number)
+        tries = [self._engine.next_try(task) for task in left]
+        dag = self._plan.dag(folder, left)
+        write_nodes(folder, write_dag(dag), [one.attempts for one in tries], dag.terms)
+        kept = _NUMBERS * len(left)
+        job = BatchJob(
+            id=number,
+            name=f"tonnage-{parts.token}-{number}",
+            packed=True,
+            first_attempt=self._engine.skip_attempts(kept),
+            attempts=kept,
+            tasks=len(left),
+            submitted=time.time(),
+        )
+        self._jobs.add(job)
+        self._follow(job, folder)
+
+    def _follow(self, job: BatchJob, folder: Path, stale: frozenset[str] = frozenset()) -> Submitted:
+        """Listen to what becomes of a DAG; tasks that are `stale` have changed since it was written."""
+        known = self._parts.journal.read("SELECT id, ended IS NOT NULL FROM attempts WHERE machine = ?", job.id)
+        over = {attempt: bool(ended) for attempt, ended in known}
+        tasks = {task.name: number for number, task in enumerate(self._engine.tasks) if task.name not in stale}
+        self._now = Submitted(job, folder, tasks, over, job.native)
+        return self._now
+
+    def _place(self, number: int) -> Path:
+        return self._parts.folder.batches / str(number)
+
+    # Out
+
+    def _submit(self, now: Submitted) -> None:
+        """Hand the DAG to HTCondor, once: where it did not answer, it may have taken it all the same."""
+        if now.native is not None or time.monotonic() < self._retry_at or self._wishes.finish:
+            return
+        try:
+            native = now.number_in_log() or (self._options.system.find(now.job.name) if now.was_tried else None)
+            if native is None:
+                native = self._hand_over(now)
+        except UnreachableError as error:
+            self._say_once(f"{error}; it is tried again")
+            self._retry_at = time.monotonic() + _RETRY
+            return
+        except RejectedError as error:
+            self._close(now, f"HTCondor does not take it: {error}")
+            raise TonnageError(f"HTCondor does not take {now.dag}: {error}") from None
+        now.native = native
+        self._look_at = time.monotonic() + _LOOK[0]
+        self._jobs.accepted(now.job.id, native)
+        self._jobs.started(now.job.id, time.time())
+        self._parts.journal.commit()
+        self._parts.say(f"DAGMan has the number {native}, and starts what is in {now.dag}")
+
+    def _hand_over(self, now: Submitted) -> str:
+        now.about_to_submit()
+        # Whatever submits holds the run's lock: nobody takes over before it is known what HTCondor has.
+        return self._options.system.submit(
+            now.dag,
+            now.job.name,
+            folder=self._parts.files.folder,
+            most=self._options.most,
+            held=[self._parts.lock.descriptor],
+        )
+
+    # In
+
+    def _step(self, now: Submitted) -> None:
+        """Wait a moment, and take in what has happened."""
+        time.sleep(self._hear_pause)
+        ended = now.native is not None and now.gone is None and self._has_gone(now)  # before what it has left is read
+        news = list(now.news())
+        for one in news:
+            self._take(now, one)
+        self._note_queued(now.attempts.waiting)
+        self._hear_pause = _HEAR[0] if news else min(_HEAR[1], self._hear_pause * _SLOWER)
+        if ended:
+            now.gone = time.monotonic()
+        if now.gone is not None and not news and self._nothing_follows(now, now.gone):
+            self._close(now, "DAGMan has ended")
+        self._parts.journal.commit()
+        self._clerk.watcher.tick(self._engine)
+
+    def _note_queued(self, jobs: int) -> None:
+        if jobs != self._queued:
+            self._queued = jobs
+            self._parts.journal.note({QUEUED: str(jobs)})
+
+    @staticmethod
+    def _nothing_follows(now: Submitted, since: float) -> bool:
+        """Whether no more events will come of the jobs of a DAGMan that is gone."""
+        return not now.attempts.running or time.monotonic() - since > _GRACE
+
+    def _has_gone(self, now: Submitted) -> bool:
+        """Whether DAGMan has left the queue: its log says so, or the schedd, which is asked now and then."""
+        if now.has_ended():
+            return True
+        if time.monotonic() < self._look_at:
+            return False
+        self._look_at = time.monotonic() + self._look_pause
+        self._look_pause = min(_LOOK[1], self._look_pause * _SLOWER)
+        return not self._is_in_queue(now)
+
+    def _is_in_queue(self, now: Submitted) -> bool:
+        try:
+            found = self._options.system.look().get(now.native or "")
+        except UnreachableError as error:
+            self._say_once(f"{error}; jobs go on, and it is asked again")
+            return True
+        if found is not None and found.reason:
+            self._say_once(f"DAGMan ({now.native}) is {found.reason}; condor_release {now.native} lets it go on")
+        return found is not None
+
+    def _take(self, now: Submitted, news: News) -> None:
+        task = now.tasks.get(news.sent.task)
+        if task is None:
+            return
+        match news:
+            case Began():
+                self._began(now, task, news)
+            case Over(attempt=attempt):
+                if now.known.get(attempt) is False and attempt in self._engine.running:
+                    now.known[attempt] = True
+                    self._clerk.settle(self._unless_unattended(now.end_of(news)))
+            case HeldUp(sent=sent, reason=reason):
+                self._say_once(f"{sent.task} is held: {reason}")
+            case Removed(sent=sent, reason=reason):
+                self._say_once(f"{sent.task} was removed: {reason}")
+
+    def _unless_unattended(self, end: Ended) -> Ended:
+        """Return an end; whoever stops a run and then begins it again wants all of it."""
+        if not self._goes_on or end.outcome is not Outcome.CANCELLED:
+            return end
+        return replace(end, outcome=Outcome.LOST, note="its job was removed while nobody was here")
+
+    def _began(self, now: Submitted, task: int, news: Began) -> None:
+        if news.attempt in now.known:
+            return
+        now.known[news.attempt] = False
+        start = Start(news.attempt, task, news.number, now.job.id, news.decisions, nan)
+        self._parts.journal.started([start], news.moment, submitted=news.submitted)
+        self._engine.adopt(start)
+        self._clerk.show(start, news.moment)
+
+    # Ends
+
+    def _close(self, now: Submitted, note: str) -> None:
+        """Take back what DAGMan has not done: whoever runs the same command goes on with it."""
+        for news in now.attempts.rest():
+            self._take(now, news)
+        for task, state in enumerate(self._engine.states):
+            if state == State.SENT:
+                self._engine.take_back(task)
+        for task, state in enumerate(self._engine.states):
+            if state == State.READY and not self._goes_on:
+                self._engine.cancel(task)
+        self._jobs.ended(now.job.id, time.time(), note)
+        self._note_queued(0)
+        self._parts.journal.commit()
+        self._now = None
+
+    def _obey(self) -> bool:
+        """Do what the signals say that came; whether there is nothing to wait for any more."""
+        now = self._now
+        if now is None or not (self._wishes.finish or self._engine.closed):
+            return False
+        if self._wishes.signal == signal.SIGHUP:
+            return True  # whoever closes his terminal wants jobs to go on
+        if now.native is None:
+            if not now.was_tried:
+                self._close(now, "it was not submitted")
+            return True  # where HTCondor did not answer, who runs the same command finds out what it has taken
+        if self._wishes.kill:
+            self._remove(now)
+        elif not self._told_to:
+            self._told_to = "halt"
+            self._engine.closed = True
+            now.halt_file.touch(0o600)
+            if self._wishes.finish:
+                self._parts.say("DAGMan submits nothing more, and what it has may finish; another Ctrl-C removes it")
+        return False
+
+    def _remove(self, now: Submitted) -> None:
+        if self._told_to == "go" or time.monotonic() < self._retry_at:
+            return
+        try:
+            self._options.system.cancel([now.native or ""])
+            self._told_to = "go"
+        except UnreachableError as error:
+            self._say_once(f"DAGMan could not be removed: {error}; it is tried again")
+            self._retry_at = time.monotonic() + _RETRY
+
+    def _say_once(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            self._parts.say(text)

@@ -1,0 +1,1 @@
+"""`tonnage.Executor`: functions and commands that a Python program submits while it runs."""

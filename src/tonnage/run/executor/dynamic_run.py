@@ -1,0 +1,311 @@
+"""A run whose tasks come while it goes on: the engine, the journal and the minders of any other, driven by a thread."""
+
+import atexit
+import logging
+import os
+import secrets
+import shutil
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import BrokenExecutor
+from contextlib import ExitStack, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tonnage.archive.engine import on_network
+from tonnage.archive.history import Wanted, history_of
+from tonnage.archive.remote import contact
+from tonnage.errors import InputError, TonnageError
+from tonnage.jobs import SHARED, Resource
+from tonnage.run.archiving import remember
+from tonnage.run.backends.local_driver import Local
+from tonnage.run.engine import Engine
+from tonnage.run.events import Ended, Rules, Settled, Start, State
+from tonnage.run.executor.futures import TaskFuture
+from tonnage.run.files import Files
+from tonnage.run.folders import Lock, new_run
+from tonnage.run.journal import Journal
+from tonnage.run.machines import Room, this_machine
+from tonnage.run.minders import Minders, Seen
+from tonnage.size import STRATEGIES, Plan
+from tonnage.size.learner import Learner
+from tonnage.workflow import Task, Workflow
+
+__all__ = ["UNNAMED", "DynamicRun"]
+
+UNNAMED = "executor"
+"""What a run is called whose program chose no name."""
+_log = logging.getLogger(__name__)
+_UNKNOWN = -1
+
+
+class DynamicRun:
+    """Runs tasks that any thread adds, until it is told that there will be no more.
+
+    What others wish for waits in a queue for the one thread that touches the engine; a bell wakes it.
+    """
+
+    def __init__(
+        self, name: str, home: Path, machine: Mapping[Resource, float], strategy: str, rules: Rules, archive: str | None
+    ) -> None:
+        """Begin a run."""
+        _check(name, strategy)
+        self.name = name
+        self.home = home
+        self.machine = this_machine(home).with_amounts(machine)
+        with ExitStack() as opened:  # what is open is closed where something goes wrong here, else when the run ends
+            self._contact = opened.enter_context(contact(archive))
+            self.folder = new_run(home / f"{name}.run")
+            lock = Lock(self.folder)
+            opened.callback(lock.release)
+            self._journal = Journal(self.folder.journal, shared_disk=on_network(self.folder.path))
+            opened.callback(self._journal.close)
+            self._minders = opened.enter_context(Minders(self.folder.path, [lock.descriptor]))
+            self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            opened.callback(os.close, self._bell)
+            self.calls = self.folder.path / "calls"
+            self.calls.mkdir(mode=0o700)  # what lies there is unpickled
+            opened.callback(shutil.rmtree, self.calls, ignore_errors=True)
+            self._opened = opened.pop_all()
+        self._minders.watch_also(self._bell)
+        plan = Plan(strategy=strategy, machine=self.machine.amounts(), resources=SHARED)
+        self._files = Files(home, self.folder)
+        self._learner = Learner(plan)
+        self._engine = Engine([], self._learner, Room([self.machine]), rules=rules, input_bytes=self._input_bytes)
+        self._categories: set[str] = set()
+        self._futures: dict[int, TaskFuture[Any]] = {}  # by the numbers of their tasks, until they are settled
+        self._numbers: dict[TaskFuture[Any], int] = {}  # the other way round; _UNKNOWN until the engine has the task
+        self._starts: dict[int, Start] = {}  # by attempts that run
+        self._wishes: deque[Callable[[], None]] = deque()
+        self._door = threading.RLock()  # a garbage collection may call `close` in the midst of anything
+        self._process = os.getpid()
+        self._closed = self._ended = False
+        self._broken: BaseException | None = None
+        self._token = secrets.token_hex(8)
+        self._journal.note(self._facts(strategy))
+        # A daemon, since others are waited for before anybody could tell them that the program ends.
+        self._over = threading.Event()
+        _under_way.add(self)
+        threading.Thread(target=self._go, name=f"tonnage {self.folder.id}", daemon=True).start()
+
+    @property
+    def belongs_to_this_process(self) -> bool:
+        """Whether this is no fork of the process that began it."""
+        return self._process == os.getpid()
+
+    # What any thread may call
+
+    def add(self, task: Task, future: TaskFuture[Any], prepare: Callable[[], object] = lambda: None) -> None:
+        """Let a task run as soon as there is room for it; `prepare` is called where it is sure that it will."""
+        with self._door:
+            if self._broken is not None:
+                raise BrokenExecutor("the run has broken down, and takes no more tasks") from self._broken
+            if self._closed:
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            if not self.belongs_to_this_process:
+                raise RuntimeError("a fork of the program has none of its threads, and cannot submit tasks")
+            prepare()
+            self._numbers[future] = _UNKNOWN
+            self._wish(partial(self._add, task, future))
+
+    def cancelled(self, future: TaskFuture[Any]) -> None:
+        """Take note that nobody wants a task any more."""
+        with self._door:
+            self._wish(partial(self._drop, future))
+
+    def close(self, *, cancel_waiting: bool = False, cancel_all: bool = False) -> None:
+        """Take no more tasks, and end when those that are there have; some are cancelled before."""
+        with self._door:
+            self._closed = True
+            self._wish(partial(self._cancel, waiting=cancel_waiting, running=cancel_all))
+
+    def join(self) -> None:
+        """Wait for the end of the run; Ctrl-C ends what runs."""
+        try:
+            self._over.wait()
+        except BaseException:
+            self.close(cancel_all=True)
+            self._over.wait()
+            raise
+
+    def _wish(self, wish: Callable[[], None]) -> None:
+        if not self._ended:
+            self._wishes.append(wish)
+            os.eventfd_write(self._bell, 1)
+
+    # What only the run's own thread does
+
+    def _go(self) -> None:
+        try:
+            self._warn(self._contact.tell(patient=False))
+            self._warn(self._contact.ask(self._wanted()))
+            Local(self._engine, self._journal, self._files, self.folder, self._token, self._minders).drive(
+                self, self._more
+            )
+            self._journal.note({"finished": repr(time.time())})
+        except BaseException as error:
+            self._break(error)
+        finally:
+            self._end()
+
+    def _more(self) -> bool:
+        """Do what was wished for; whether there may be more."""
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._bell)
+        # In this order: who closes the door after the bell fell silent rings again; what came before is in the queue.
+        may_come = not self._closed
+        while self._wishes:
+            self._wishes.popleft()()
+        return may_come
+
+    def _add(self, task: Task, future: TaskFuture[Any]) -> None:
+        if future.cancelled():
+            self._forget(future)
+            future.set_running_or_notify_cancel()
+            return
+        if task.category not in self._categories:
+            self._categories.add(task.category)
+            self._recall(task.category)
+        number = self._engine.add(task)
+        self._journal.add_task(task.name, task.category)
+        self._futures[number] = future
+        self._numbers[future] = number
+
+    def _recall(self, category: str) -> None:
+        """Learn from the archive what tasks of a category have used in programs of this name."""
+        try:
+            history = history_of(self._contact.archive, self._wanted(category)).get(category)
+        except TonnageError as error:
+            _log.warning("nothing is known of %s: %s", category, error)
+            return
+        if history is not None:
+            self._learner.remember(category, history)
+
+    def _wanted(self, *categories: str) -> Wanted:
+        folder = str(self.home) if self.name == UNNAMED else None  # a name that a program chose for itself is its own
+        return Wanted(workflow=self.name, folder=folder, categories=frozenset(categories))
+
+    def _drop(self, future: TaskFuture[Any]) -> None:
+        """Take a task out of the queue, or end its processes."""
+        number = self._forget(future)
+        if number is None:
+            return
+        future.set_running_or_notify_cancel()
+        if not self._engine.cancel(number):
+            for attempt, start in self._starts.items():
+                if start.task == number:
+                    self._minders.stop(attempt)
+
+    def _cancel(self, *, waiting: bool, running: bool) -> None:
+        for future in list(self._numbers):
+            if running or (waiting and not future.running()):
+                future.cancel()
+
+    def _forget(self, future: TaskFuture[Any]) -> int | None:
+        number = self._numbers.pop(future, None)
+        if number is not None:
+            self._futures.pop(number, None)
+        return number
+
+    def _input_bytes(self, number: int) -> float:
+        return self._files.input_bytes(self._engine.tasks[number])
+
+    # As a watcher
+
+    def started(self, start: Start, now: float) -> None:  # noqa: ARG002 (a watcher's)
+        """An attempt has started."""
+        self._starts[start.attempt] = start
+        future = self._futures.get(start.task)
+        if future is not None:
+            future.began(start)
+
+    def seen(self, seen: Seen) -> None:
+        """A running attempt was looked at."""
+
+    def tick(self, engine: Engine) -> None:
+        """Some time has passed."""
+
+    def ended(self, end: Ended, settled: Settled) -> None:
+        """An attempt has ended, or with number 0 a task was given up without one."""
+        start = self._starts.pop(end.attempt, None)
+        future = self._futures.get(settled.task)
+        if future is None:  # it was cancelled while it ran
+            self._engine.cancel(settled.task)
+            return
+        if start is not None:
+            future.tried(start, end)
+        if settled.state is not State.READY:
+            self._forget(future)
+            future.settle(end, settled)
+
+    # The end
+
+    def _break(self, error: BaseException) -> None:
+        """Tell everybody who waits that nothing more will come."""
+        _log.error("the run %s has broken down: %s", self.folder.id, error)
+        with self._door:
+            self._broken, self._closed = error, True
+        self._minders.close()
+        for future in list(self._numbers):
+            self._forget(future)
+            future.fail(error)
+
+    def _end(self) -> None:
+        with self._door:
+            self._closed = self._ended = True
+        try:
+            self._remember()
+        finally:
+            self._opened.close()
+            if not self._engine.tasks:
+                shutil.rmtree(self.folder.path, ignore_errors=True)
+            _under_way.discard(self)
+            self._over.set()
+
+    def _remember(self) -> None:
+        """Let the archive learn from the run."""
+        try:
+            self._journal.commit()
+            workflow = Workflow.build(self.name, self._engine.tasks)
+            report = remember(self._contact, self._journal, self.folder, workflow, {})
+        except TonnageError as error:
+            _log.warning("the archive did not take in the run %s: %s", self.folder.id, error)
+            return
+        for reason, count in report.reasons.items():
+            _log.warning("the archive skipped attempts: %s (%d)", reason, count)
+        self._warn(self._contact.tell())
+
+    def _warn(self, warnings: list[str]) -> None:
+        for warning in warnings:
+            _log.warning("%s", warning)
+
+    def _facts(self, strategy: str) -> dict[str, str]:
+        return {
+            "token": self._token,
+            "name": self.name,
+            "begun": repr(time.time()),
+            "strategy": strategy,
+            **{str(resource): repr(amount) for resource, amount in self.machine.amounts().items()},
+        }
+
+
+def _check(name: str, strategy: str) -> None:
+    if not name or "/" in name or "\0" in name:
+        raise InputError(f'"{name}" cannot be the name of a run: it becomes the name of a folder')
+    if strategy not in STRATEGIES:
+        raise InputError(f'there is no strategy "{strategy}"', hint=f"one of {', '.join(STRATEGIES)}")
+
+
+_under_way: set[DynamicRun] = set()
+
+
+@atexit.register
+def _end_with_the_program() -> None:
+    """Wait for what was submitted, as concurrent.futures does, and for what the archive learns from it."""
+    for run in list(_under_way):
+        if run.belongs_to_this_process:
+            run.close()
+            run.join()

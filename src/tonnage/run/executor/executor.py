@@ -1,0 +1,197 @@
+"""Functions and commands submitted while a program runs: sized, watched and tried again as tasks of a workflow are."""
+
+import os
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from concurrent import futures
+from itertools import count
+from pathlib import Path
+from types import TracebackType
+from typing import ParamSpec, TypeVar
+
+from tonnage.errors import InputError
+from tonnage.jobs import NOTHING_KNOWN, SHARED, Amounts, Resource
+from tonnage.run.events import Rules
+from tonnage.run.executor.calls import Call, category_of, pickled
+from tonnage.run.executor.dynamic_run import UNNAMED, DynamicRun
+from tonnage.run.executor.futures import Finished, TaskFuture, finished
+from tonnage.workflow import Task
+from tonnage.workflow.shell import executable
+
+__all__ = ["Category", "Executor"]
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+Amount = float | str
+"""An amount in bytes, seconds or cores, or as a text with its unit: ``"2GB"``."""
+Name = str | os.PathLike[str]
+
+
+class Executor(futures.Executor):
+    """Runs functions and commands, each in a process of its own with as much as it needs.
+
+    What tasks of a category are given is learnt from those that have ended, in this program and in earlier ones; one
+    that needs more than it was given is stopped and gets more. The run has a folder in ``.tonnage/runs``, and
+    ``tonnage status`` shows how far it is.
+    """
+
+    def __init__(
+        self,
+        *,
+        machine: Mapping[str, Amount] | None = None,
+        size: str = "auto",
+        retries: int = 0,
+        archive: str | None = None,
+        name: str = UNNAMED,
+        folder: Name | None = None,
+    ) -> None:
+        """Begin a run.
+
+        :param machine: what tasks may use together, such as ``{"cores": 4, "memory": "8GB"}``; else all there is.
+        :param size: how tasks are sized: a strategy of ``tonnage size``.
+        :param retries: how often a task that failed by itself is tried again.
+        :param archive: the file or URL of the archive, else the user's own.
+        :param name: what the run is called: sizes are learnt from programs of this name, without one from those in
+            the same folder.
+        :param folder: where tasks run, else the current folder.
+        """
+        home = Path(folder or ".").absolute()
+        allowed = _amounts(machine or {}, SHARED)
+        self._run = DynamicRun(name, home, dict(allowed.known()), size, Rules(retries=retries), archive)
+        self._numbers = count(1)
+        weakref.finalize(self, self._run.close).atexit = False  # the run looks after the program's end itself
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the run: its journal, and what tasks printed."""
+        return self._run.folder.path
+
+    def submit(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> TaskFuture[_T]:
+        """Call a function in a process of its own; its category is its name."""
+        return self.category(category_of(fn)).submit(fn, *args, **kwargs)
+
+    def category(
+        self,
+        name: str,
+        *,
+        cores: Amount | None = None,
+        memory: Amount | None = None,
+        disk: Amount | None = None,
+        wall_time: Amount | None = None,
+        inputs: Sequence[Name] = (),
+    ) -> "Category":
+        """Return an executor for functions of a category: what they ask for, and the files that they read.
+
+        What is asked for counts until it is known what such functions use; how large its inputs are helps to predict
+        what a call needs. A call that takes longer than `wall_time` is stopped, and tried again with twice the time.
+        """
+        request = _request(cores, memory, disk, wall_time)
+        return Category(self, name, request, self._existing(inputs))
+
+    def command(
+        self,
+        command: str,
+        *,
+        category: str | None = None,
+        cores: Amount | None = None,
+        memory: Amount | None = None,
+        disk: Amount | None = None,
+        wall_time: Amount | None = None,
+        inputs: Sequence[Name] = (),
+        outputs: Sequence[Name] = (),
+    ) -> TaskFuture[Finished]:
+        """Run a shell command in the executor's folder; its category is by default its program.
+
+        It fails if its exit status is not 0, or if one of its outputs is not there afterwards: then the future raises
+        a `TaskFailedError` with the end of what it wrote to its standard error.
+        """
+        if not command.strip():
+            raise InputError("there is no command to run")
+        kind = category or executable(command) or "command"
+        task = Task(
+            name=self._name(kind),
+            command=command,
+            category=kind,
+            inputs=self._existing(inputs),
+            outputs=tuple(os.fspath(one) for one in outputs),
+            request=_request(cores, memory, disk, wall_time),
+        )
+        future = TaskFuture(task.name, kind, finished, self._run.cancelled)
+        self._run.add(task, future)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more tasks; wait until all have ended and the archive has learnt from them, unless told otherwise.
+
+        With `cancel_futures`, tasks that have not begun are cancelled. Ctrl-C while this waits ends those that run.
+        """
+        self._run.close(cancel_waiting=cancel_futures)
+        if wait:
+            self._run.join()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Wait for all tasks; after Ctrl-C or ``sys.exit``, end them."""
+        if kind is not None and not issubclass(kind, Exception):
+            self._run.close(cancel_all=True)
+        self.shutdown()
+
+    def _call(self, category: "Category", data: bytes) -> TaskFuture[_T]:
+        """Add the call of a function to the run."""
+        name = self._name(category.name)
+        call = Call(self._run.calls / name.rpartition(".")[2])
+        task = Task(
+            name=name,
+            command=call.command,
+            category=category.name,
+            inputs=category.inputs,
+            outputs=(str(call.result),),
+            request=category.request,
+        )
+        future = TaskFuture[_T](name, category.name, call.collect, self._run.cancelled)
+        self._run.add(task, future, lambda: call.write(data))
+        return future
+
+    def _name(self, category: str) -> str:
+        return f"{category}.{next(self._numbers)}"
+
+    def _existing(self, names: Sequence[Name]) -> tuple[str, ...]:
+        """Return the names of files that a task reads: a task that waits for another is submitted when that is done."""
+        found = tuple(os.fspath(one) for one in names)
+        for name in found:
+            if not (self._run.home / name).exists():
+                raise InputError(f'the input "{name}" is not there')
+        return found
+
+
+class Category(futures.Executor):
+    """An executor for functions of one category; made by `Executor.category`, and shut down with its executor."""
+
+    def __init__(self, executor: Executor, name: str, request: Amounts, inputs: tuple[str, ...]) -> None:
+        self.name = name
+        self.request = request
+        self.inputs = inputs
+        self._executor = executor
+
+    def submit(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> TaskFuture[_T]:
+        """Call a function in a process of its own."""
+        return self._executor._call(self, pickled(fn, args, kwargs))
+
+
+def _request(cores: Amount | None, memory: Amount | None, disk: Amount | None, wall_time: Amount | None) -> Amounts:
+    given = {"cores": cores, "memory": memory, "disk": disk, "wall_time": wall_time}
+    found = {name: amount for name, amount in given.items() if amount is not None}
+    return _amounts(found, (*SHARED, Resource.WALL_TIME)) if found else NOTHING_KNOWN
+
+
+def _amounts(given: Mapping[str, Amount], known: Sequence[Resource]) -> Amounts:
+    """Return the amounts that a user wrote as numbers or texts."""
+    found: dict[str, float] = {}
+    for name, amount in given.items():
+        if name not in known:
+            raise InputError(f'"{name}" is not a resource here', hint=f"one of {', '.join(known)}")
+        found[name] = Resource(name).parse(amount) if isinstance(amount, str) else float(amount)
+        if not found[name] > 0:
+            raise InputError(f"{name} must be more than 0")
+    return Amounts.of(**found)  # type: ignore[arg-type]

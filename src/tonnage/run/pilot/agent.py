@@ -1,0 +1,175 @@
+"""The agent of one node in a packed batch job: runs what the carrier orders, with minders of its own.
+
+``python -P -u -m tonnage.run.pilot.agent FOLDER NAME TOKEN PATIENCE`` reads lines of JSON from standard input and
+writes some to standard output, which srun carries between the nodes:
+
+    to the agent      {"order": ...}  {"stop": attempt}  {"ping": 0, "heard": answers}  {"bye": 0, "heard": answers}
+    from the agent    {"answer": ...}  {"seen": ...}  {"pong": 0}  {"bye": 0}
+
+When nobody is left to talk to, everything that runs here is killed; nothing may go on that might be started again
+elsewhere. Answers that the carrier may not have heard are left as words in FOLDER/agents/NAME, as minders do.
+"""
+
+import json
+import os
+import select
+import sys
+import time
+from collections import deque
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from tonnage.errors import TonnageError
+from tonnage.run.minders import Answer, Minders, Order, Seen
+from tonnage.run.orphans import end_orphans
+from tonnage.run.pilot.shutdown import Ending
+from tonnage.watch.order import TERMINATED, leave_words
+
+__all__ = ["AGENTS", "agent_folder", "main"]
+
+AGENTS = "agents"
+_TICK = 1.0
+_MOMENT = 0.2  # seconds in which a signal for a whole batch job has reached all of its processes
+_TO_KILL = 5.0
+_PIECE = 1 << 16
+
+
+def agent_folder(folder: Path, name: str) -> Path:
+    """Return where the agent of a node keeps its files, below the folder of the batch job."""
+    return folder / AGENTS / name
+
+
+def main(arguments: list[str]) -> None:
+    """Be an agent until told to end."""
+    folder, name, token, patience = arguments
+    own = agent_folder(Path(folder), name)
+    ending = Ending()
+    os.sched_setaffinity(0, range(os.cpu_count() or 1))  # all that the job has here: some clusters pin a step to a core
+    with Minders(own) as minders:
+        minders.watch_also(0)
+        minders.watch_also(ending.descriptor)
+        agent = _Agent(minders, own, name, token, ending)
+        agent.serve(float(patience))
+        agent.end()
+
+
+class _Agent:
+    """Talks to the carrier, and has its orders carried out."""
+
+    def __init__(self, minders: Minders, folder: Path, name: str, token: str, ending: Ending) -> None:
+        self._minders = minders
+        self._folder = folder
+        self._name = name
+        self._token = token
+        self._ending = ending
+        self._running: set[int] = set()
+        self._unheard: deque[Answer] = deque()
+        """Answers that were sent, and that the carrier may not have written down."""
+        self._heard = 0
+        self._held: list[tuple[float, Answer]] = []
+        """Answers of attempts that failed a moment ago, perhaps because the batch job is being ended."""
+        self._line = b""
+        self._bye = False
+        self._last = time.monotonic()
+
+    def serve(self, patience: float) -> None:
+        """Carry out orders until there can be no more: the carrier says so, is gone, or is silent for too long."""
+        while not self._ending.told() and not self._bye and time.monotonic() - self._last < patience:
+            for one in self._minders.wait(_MOMENT if self._held else _TICK):
+                self._take(one)
+            if not self._listen():
+                return
+            self._release(time.monotonic() - _MOMENT)
+
+    def end(self) -> None:
+        """Kill everything that runs, and tell how it ended, or leave it in words where nobody listens."""
+        self._say({"bye": 0})  # at once, so that nothing more is started here
+        for attempt in self._running:
+            self._minders.stop(attempt)
+        deadline = time.monotonic() + _TO_KILL
+        while self._running and time.monotonic() < deadline:
+            for one in self._minders.wait(_TICK):
+                if isinstance(one, Answer):
+                    self._running.discard(one.attempt)
+                    self._answer(_terminated(one))
+        ended = self._bye or self._ending.told()
+        for _, answer in self._held:
+            self._answer(_terminated(answer) if ended else answer)
+        for answer in self._unheard:
+            if answer.stopped_because != TERMINATED and not answer.lost:
+                self._leave(answer)
+
+    def _take(self, one: Answer | Seen) -> None:
+        if isinstance(one, Seen):
+            self._say({"seen": asdict(one)})
+            return
+        self._running.discard(one.attempt)
+        if one.lost:
+            end_orphans(self._token, one.attempt)  # with both its minder and the keeper killed, nobody else does
+        if one.status and not one.stopped_because:
+            self._held.append((time.monotonic(), one))
+        else:
+            self._answer(one)
+
+    def _release(self, before: float) -> None:
+        """Send answers that were held back for long enough: nobody ended the batch job."""
+        while self._held and self._held[0][0] <= before:
+            self._answer(self._held.pop(0)[1])
+
+    def _answer(self, answer: Answer) -> None:
+        answer = replace(answer, host=self._name)
+        self._unheard.append(answer)
+        self._say({"answer": answer.message()})
+
+    def _leave(self, answer: Answer) -> None:
+        with suppress(TonnageError, OSError):  # the folder is gone, or full: nobody is left to be told
+            leave_words(str(self._folder), answer.message())
+
+    def _say(self, message: dict[str, Any]) -> None:
+        data = json.dumps(message).encode() + b"\n"
+        try:
+            while data:
+                data = data[os.write(1, data) :]
+        except OSError:
+            self._bye = True  # nobody listens any more
+
+    def _listen(self) -> bool:
+        """Take in what the carrier has sent; whether it is still there."""
+        while select.select([0], [], [], 0)[0]:
+            piece = os.read(0, _PIECE)
+            if not piece:
+                return False
+            *lines, self._line = (self._line + piece).split(b"\n")
+            self._obey([json.loads(line) for line in lines])
+        return True
+
+    def _obey(self, messages: list[dict[str, Any]]) -> None:
+        self._last = time.monotonic()
+        orders = [Order(**one["order"]) for one in messages if "order" in one]
+        self._running.update(order.attempt for order in orders)
+        self._minders.start(orders)
+        for one in messages:
+            if "stop" in one:
+                self._minders.stop(one["stop"])
+            if "heard" in one:
+                self._forget(one["heard"])
+            if "ping" in one:
+                self._say({"pong": 0})
+            self._bye = self._bye or "bye" in one
+
+    def _forget(self, heard: int) -> None:
+        """Drop answers that the carrier has heard: it tells how many that are in all."""
+        while self._heard < heard and self._unheard:
+            self._unheard.popleft()
+            self._heard += 1
+
+
+def _terminated(answer: Answer) -> Answer:
+    """Return an answer as that of an attempt which ended with its batch job: nobody knows whether it was finished."""
+    return replace(answer, stopped_because=TERMINATED)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,202 @@
+"""The ledger of a packed batch job: what its carrier did, a line for each event, for whoever submitted the job.
+
+Only the end of a file that one process appends to ever changes, so it can be read on another machine at any time, and
+after whoever wrote it was killed.
+"""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from tonnage.errors import TonnageError
+from tonnage.jobs import Decision
+from tonnage.run.events import Ended, Settled, Start, State
+from tonnage.run.serialisation import ended_of, plain_decision, plain_ended, plain_start, start_of
+
+__all__ = ["AttemptEnded", "AttemptStarted", "Bye", "Entry", "Ledger", "LedgerReader", "MachineLost", "TaskRefused"]
+
+_REMEMBERED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptStarted:
+    """An attempt is about to start; the numbers of task and machine are those of the batch job's own engine."""
+
+    task: str
+    node: str
+    time: float
+    start: Start
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEnded:
+    """An attempt has ended, and what becomes of its task."""
+
+    task: str
+    end: Ended
+    settled: Settled
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRefused:
+    """A task was given up without an attempt."""
+
+    task: str
+    settled: Settled
+
+
+@dataclass(frozen=True, slots=True)
+class MachineLost:
+    """A node does not answer any more; nothing starts there."""
+
+    node: str
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bye:
+    """The batch job has ended: nothing follows, unless the cluster starts it again."""
+
+    reason: str
+    time: float
+
+
+Entry: TypeAlias = AttemptStarted | AttemptEnded | TaskRefused | MachineLost | Bye
+
+
+class Ledger:
+    """Appends to a ledger; `commit` writes everything since the last one, as whole lines."""
+
+    def __init__(self, path: Path, tasks: Sequence[str], nodes: Sequence[str]) -> None:
+        """Open a ledger or go on with one; `tasks` and `nodes` are the names of those that the engine numbers."""
+        self.path = path
+        self._tasks = tasks
+        self._nodes = nodes
+        self._lines: list[str] = []
+        self._decisions: dict[int, tuple[Decision, str]] = {}
+        try:
+            self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            size = os.fstat(self._descriptor).st_size
+            if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
+                self._lines.append("")  # whoever wrote the last line was killed: it stays by itself
+        except OSError as error:
+            raise self._error(error) from None
+
+    def started(self, starts: Sequence[Start], now: float) -> None:
+        """Note attempts that are about to start."""
+        for start in starts:
+            facts = {"task": self._tasks[start.task], "node": self._nodes[start.machine], "time": now}
+            begin = json.dumps({"event": "started", **facts, "start": plain_start(start)})
+            decisions = ", ".join([self._written(one) for one in start.decisions])
+            self._lines.append(f'{begin[:-1]}, "decisions": [{decisions}]}}')
+
+    def ended(self, end: Ended, settled: Settled) -> None:
+        """Note the end of an attempt, and what becomes of its task."""
+        self._note("ended", task=self._tasks[settled.task], end=plain_ended(end), settled=_plain_settled(settled))
+
+    def refused(self, settled: Settled) -> None:
+        """Note a task that was given up without an attempt."""
+        self._note("refused", task=self._tasks[settled.task], settled=_plain_settled(settled))
+
+    def machine_lost(self, machine: int, now: float) -> None:
+        """Note that a machine is gone."""
+        self._note("machine lost", node=self._nodes[machine], time=now)
+
+    def bye(self, reason: str, now: float) -> None:
+        """Note that nothing follows; this is brought to the disk."""
+        self._note("bye", reason=reason, time=now)
+        self.commit()
+        try:
+            os.fsync(self._descriptor)
+        except OSError as error:
+            raise self._error(error) from None
+
+    def commit(self) -> None:
+        """Write what was noted since the last time."""
+        if not self._lines:
+            return
+        data = "".join([f"{line}\n" for line in self._lines]).encode()
+        self._lines.clear()
+        try:
+            while data:  # one call takes all of it, unless the disk is full
+                data = data[os.write(self._descriptor, data) :]
+        except OSError as error:
+            raise self._error(error) from None
+
+    def close(self) -> None:
+        """Close the file; what was not committed is lost."""
+        os.close(self._descriptor)
+
+    def _note(self, event: str, **facts: object) -> None:
+        self._lines.append(json.dumps({"event": event, **facts}))
+
+    def _written(self, decision: Decision) -> str:
+        """Return a decision as it is written: many attempts share a few."""
+        known = self._decisions.get(id(decision))
+        if known is None:
+            if len(self._decisions) >= _REMEMBERED:
+                self._decisions.clear()
+            known = decision, json.dumps(plain_decision(decision))
+            self._decisions[id(decision)] = known  # the decision is kept, so that nothing else gets its id
+        return known[1]
+
+    def _error(self, error: OSError) -> TonnageError:
+        return TonnageError(f"{self.path}: the ledger cannot be written: {error.strerror or error}")
+
+
+class LedgerReader:
+    """Reads a ledger, also while somebody writes it or before there is one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.skipped = 0
+        """Lines that could not be read: torn when somebody was killed."""
+        self._offset = 0
+
+    def new(self) -> list[Entry]:
+        """Return the entries that were completed since the last call."""
+        try:
+            with self.path.open("rb") as file:  # anew each time: so a network file system shows what there is
+                file.seek(self._offset)
+                data = file.read()
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise TonnageError(f"{self.path}: the ledger cannot be read: {error.strerror or error}") from None
+        complete = data.rpartition(b"\n")[0]
+        if not complete and not data.startswith(b"\n"):
+            return []
+        self._offset += len(complete) + 1
+        entries = [self._entry(line) for line in complete.split(b"\n") if line]
+        return [entry for entry in entries if entry is not None]
+
+    def _entry(self, line: bytes) -> Entry | None:
+        try:
+            facts = json.loads(line)
+            return _READERS[facts["event"]](facts)
+        except (ValueError, TypeError, KeyError, RecursionError):
+            self.skipped += 1
+            return None
+
+
+def _plain_settled(settled: Settled) -> list[object]:
+    return [settled.task, int(settled.state), settled.reason]
+
+
+def _settled(plain: list[Any]) -> Settled:
+    task, state, reason = plain
+    return Settled(task, State(state), reason)
+
+
+_READERS: dict[str, Callable[[dict[str, Any]], Entry]] = {
+    "started": lambda one: AttemptStarted(
+        one["task"], one["node"], one["time"], start_of(one["start"], one["decisions"])
+    ),
+    "ended": lambda one: AttemptEnded(one["task"], ended_of(one["end"]), _settled(one["settled"])),
+    "refused": lambda one: TaskRefused(one["task"], _settled(one["settled"])),
+    "machine lost": lambda one: MachineLost(one["node"], one["time"]),
+    "bye": lambda one: Bye(one["reason"], one["time"]),
+}

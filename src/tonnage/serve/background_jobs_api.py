@@ -1,0 +1,70 @@
+"""How far long work is: ``/api/work``."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path
+from starlette.exceptions import HTTPException
+
+from tonnage.serve.access import token_wanted
+from tonnage.serve.answers import Answer
+from tonnage.serve.background_jobs import Piece, State
+from tonnage.serve.problems import problems
+from tonnage.serve.site import Site, site_of
+
+__all__ = ["Work", "described", "router"]
+
+router = APIRouter()
+_Id = Annotated[str, Path(pattern="^[A-Za-z0-9_-]{1,40}$", description="The id that the order was answered with.")]
+_Site = Annotated[Site, Depends(site_of)]
+
+
+class Work(Answer):
+    """A piece of long work at one moment."""
+
+    id: str
+    kind: str
+    state: State
+    done: int
+    """Steps that are done."""
+    total: int
+    """Of how many; 0 where nobody knows."""
+    doing: str
+    result: dict[str, Any] | None
+    """What came of it, where it is done."""
+    error: str | None
+    hint: str | None
+    """What can be done about the error."""
+
+
+def described(piece: Piece | None) -> Work:
+    """Return how far a piece of work is, as an answer."""
+    if piece is None:
+        raise HTTPException(404, "there is no such work, or it was long ago")
+    return Work(
+        id=piece.id,
+        kind=piece.kind,
+        state=piece.state,
+        done=piece.done,
+        total=piece.total,
+        doing=piece.doing,
+        result=None if piece.result is None else dict(piece.result),
+        error=piece.error,
+        hint=piece.hint,
+    )
+
+
+@router.get("/api/work/{id}", responses=problems(401, 404, 422), summary="How far a piece of long work is")
+def work(id: _Id, site: _Site) -> Work:
+    """Say how far an upload or a comparison is, and what came of it."""
+    return described(site.workshop.piece(id))
+
+
+@router.delete(
+    "/api/work/{id}",
+    responses=problems(401, 403, 404, 422),
+    dependencies=[token_wanted],
+    summary="Stop a piece of long work",
+)
+def stop(id: _Id, site: _Site) -> Work:
+    """Stop it; what it has done so far stays."""
+    return described(site.workshop.stop(id))

@@ -1,0 +1,278 @@
+"""The two contacts of a run with an archive on a server: what is known at its start, what was measured at its end."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from time import time
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from tonnage.archive import Archive
+from tonnage.archive.attempt_rows import Batch
+from tonnage.archive.codec import attempt_of, brief_record, parsed, text_of
+from tonnage.archive.codec import schema as attempt_schema
+from tonnage.archive.history import LONGEST_COMMAND, MOST_COMMANDS, Wanted, recall
+from tonnage.archive.identity import Identities, number_of
+from tonnage.archive.remote.upload import MOST
+from tonnage.errors import InputError
+from tonnage.jobs import Attempt
+from tonnage.serve.access import token_wanted
+from tonnage.serve.answers import Answer, Json
+from tonnage.serve.problems import Problem, problems
+from tonnage.serve.site import Site, site_of
+from tonnage.serve.writer import Writer
+
+__all__ = ["make_router"]
+
+_LONGEST_NAME = 4096
+_MOST_CATEGORIES = 10_000
+_LINES = 500  # records that are sent at once
+_SHORT = 16 * 1024  # bytes of a body that is read in a millisecond
+
+
+class Stored(Answer):
+    """What became of attempts that were posted; they are in the archive for good."""
+
+    stored: int
+    """How many are new."""
+    duplicates: int
+    """How many were there already, and stay as they are."""
+
+
+class RefusedAttempt(Problem):
+    """An attempt that cannot be stored."""
+
+    place: int
+    """Which of the posted ones it is, from 0."""
+
+
+class Refused(Problem):
+    """Why nothing of what was posted is stored."""
+
+    refused: list[RefusedAttempt] | None = None
+
+
+class _RefusedError(Exception):
+    def __init__(self, places: list[tuple[int, InputError]]) -> None:
+        super().__init__()
+        self.places = places
+
+
+@dataclass(frozen=True, slots=True)
+class _Posted:
+    batch: Batch
+    source: tuple[str | None, ...]
+
+
+def make_router() -> APIRouter:
+    """Return the routes."""
+    router = APIRouter(tags=["runs"])
+    writers: list[Writer] = []
+
+    async def writer(site: Annotated[Site, Depends(site_of)]) -> Writer:
+        if not writers:
+            writers.append(Writer(site.archive))
+        return writers[0]
+
+    @router.post(
+        "/api/attempts",
+        summary="Store attempts",
+        response_model=Stored,
+        responses={**problems(400, 401, 403, 413, 415, 503), 422: {"model": Refused}},
+        dependencies=[token_wanted],
+        openapi_extra=_body(_POSTED),
+    )
+    async def post_attempts(
+        body: Annotated[bytes, Depends(_json_body)], writer: Annotated[Writer, Depends(writer)]
+    ) -> Response:
+        """Store what attempts used, all of them or none: at most 1,000, in a body of at most 8 MiB.
+
+        An attempt is known by its `identity`, or else by its `native_id`; one that is there already stays as it is, so
+        that who got no answer may send the same again. What is answered is stored for good.
+        """
+        try:
+            # A thread is worth its while only where others would have to wait.
+            posted = _posted(body) if len(body) <= _SHORT else await run_in_threadpool(_posted, body)
+        except _RefusedError as error:
+            return _refused(error)
+        stored = await writer.store(posted.batch, posted.source)
+        return Json({"stored": stored, "duplicates": len(posted.batch) - stored})
+
+    @router.post(
+        "/api/past",
+        summary="What a run wants to know at its start",
+        responses={
+            200: {"content": {"application/x-ndjson": {"schema": {"type": "string"}}}, "description": "Records"},
+            **problems(400, 401, 413, 415, 422, 503),
+        },
+        response_class=StreamingResponse,
+        openapi_extra=_body(_WANTED),
+    )
+    def post_past(
+        body: Annotated[bytes, Depends(_json_body)], site: Annotated[Site, Depends(site_of)]
+    ) -> StreamingResponse:
+        """Return attempts to learn from, a record a line without what is unknown: of each category the newest 5,000.
+
+        They are those of this very workflow, else of one of its name, else of the category in any workflow, else of its
+        program: the first of these of which an attempt has finished. Without categories, all of the workflow's are
+        meant.
+        """
+        wanted = _wanted(_parsed(body))
+        return StreamingResponse(_records(site.archive, wanted), media_type="application/x-ndjson")
+
+    return router
+
+
+async def _json_body(request: Request) -> bytes:
+    """Return the body of a request that says that it is JSON."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise HTTPException(415, "the body must be JSON, and say so: Content-Type: application/json")
+    return await request.body()
+
+
+def _parsed(body: bytes) -> object:
+    try:
+        return parsed(body)
+    except InputError as error:
+        raise HTTPException(400, f"the body {error}") from None
+
+
+# What comes in
+
+
+def _posted(body: bytes) -> _Posted:
+    facts = _object(_parsed(body), "the body", ("source", "fields", "attempts"))
+    source = _object(facts.get("source"), "source", ("label", "format", "path"))
+    label, format = _text(source.get("label"), "label"), _text(source.get("format"), "format")
+    path = None if source.get("path") is None else _text(source.get("path"), "path")
+    fields = attempt_of({"fields": facts.get("fields", {})}).fields
+    attempts = _taken(facts.get("attempts"))
+    batch = Batch(number_of(label, format), time(), fields)
+    for attempt, identity in zip(attempts, Identities(label).of(attempts), strict=True):
+        batch.add(attempt, identity)
+    return _Posted(batch, (label, format, path, None))
+
+
+def _taken(records: object) -> list[Attempt]:
+    if not isinstance(records, list):
+        raise InputError("attempts: a list is expected")
+    if len(records) > MOST:
+        raise HTTPException(413, f"{len(records):,} attempts are more than {MOST:,}")
+    found, wrong = [], []
+    for place, one in enumerate(records):
+        try:
+            attempt = attempt_of(one)
+            if attempt.identity is None and attempt.native_id is None:
+                raise InputError("identity: an attempt needs one, or a native_id")
+            found.append(attempt)
+        except InputError as error:
+            wrong.append((place, error))
+    if wrong:
+        raise _RefusedError(wrong)
+    return found
+
+
+def _refused(error: _RefusedError) -> Response:
+    place, first = error.places[0]
+    facts = {
+        "error": f"attempts.{place}: {first}",
+        "hint": first.hint,
+        "refused": [{"place": place, "error": str(problem), "hint": problem.hint} for place, problem in error.places],
+    }
+    return JSONResponse(facts, 422)
+
+
+def _wanted(value: object) -> Wanted:
+    facts = _object(value, "the body", ("workflow", "checksum", "folder", "commands", "categories"))
+    return Wanted(
+        workflow=_text(facts.get("workflow"), "workflow"),
+        checksum=_maybe_text(facts, "checksum"),
+        folder=_maybe_text(facts, "folder"),
+        commands=_texts(facts, "commands", MOST_COMMANDS, LONGEST_COMMAND),
+        categories=_texts(facts, "categories", _MOST_CATEGORIES),
+    )
+
+
+def _object(value: object, what: str, keys: tuple[str, ...]) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InputError(f"{what}: an object is expected")
+    for key in value:
+        if key not in keys:
+            raise InputError(f'{what}: "{key[:50]}" is not one of {", ".join(keys)}')
+    return value
+
+
+def _text(value: object, what: str, longest: int = _LONGEST_NAME) -> str:
+    if not isinstance(value, str) or len(value) > longest:
+        raise InputError(f"{what}: a text of at most {longest:,} letters is expected")
+    return value
+
+
+def _maybe_text(facts: dict[str, Any], key: str) -> str | None:
+    return None if facts.get(key) is None else _text(facts[key], key)
+
+
+def _texts(facts: dict[str, Any], key: str, most: int, longest: int = _LONGEST_NAME) -> frozenset[str]:
+    values = facts.get(key, [])
+    if not isinstance(values, list) or len(values) > most:
+        raise InputError(f"{key}: a list of at most {most:,} is expected")
+    return frozenset(_text(one, f"one of {key}", longest) for one in values)
+
+
+# What goes out
+
+
+def _records(archive: Archive, wanted: Wanted) -> Iterator[bytes]:
+    """Yield many records at once: each piece is a trip to a thread and back."""
+    found = recall(archive, wanted)
+    while some := list(islice(found, _LINES)):
+        yield "".join(f"{text_of(brief_record(one))}\n" for one in some).encode()
+
+
+# Their descriptions
+
+
+def _body(schema: dict[str, object]) -> dict[str, Any]:
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+_NAME = {"type": "string", "maxLength": _LONGEST_NAME}
+_MAYBE_NAME = {"anyOf": [_NAME, {"type": "null"}]}
+
+
+def _described(required: list[str], **properties: object) -> dict[str, object]:
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _with(key: str) -> dict[str, object]:
+    return {"required": [key], "properties": {key: {"type": "string"}}}
+
+
+_ATTEMPT: dict[str, Any] = attempt_schema()
+_POSTED = _described(
+    ["source", "attempts"],
+    source=_described(["label", "format"], label=_NAME, format=_NAME, path=_MAYBE_NAME),
+    fields=_ATTEMPT["properties"]["fields"],
+    attempts={
+        "type": "array",
+        "maxItems": MOST,
+        "items": {**_ATTEMPT, "anyOf": [_with("identity"), _with("native_id")]},
+    },
+)
+_WANTED = _described(
+    ["workflow"],
+    workflow=_NAME,
+    checksum=_MAYBE_NAME,
+    folder=_MAYBE_NAME,
+    commands={
+        "type": "array",
+        "maxItems": MOST_COMMANDS,
+        "items": {"type": "string", "maxLength": LONGEST_COMMAND},
+    },
+    categories={"type": "array", "maxItems": _MOST_CATEGORIES, "items": _NAME},
+)

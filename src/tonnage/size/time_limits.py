@@ -1,0 +1,74 @@
+"""Time limits, learnt while tasks run: a limit kills, so it is what even most records would stay below."""
+
+from collections import deque
+from math import isinf
+
+import numpy as np
+
+from tonnage.jobs import Decision, Resource
+from tonnage.size.factory import counted
+from tonnage.size.histograms import FloatArray
+from tonnage.size.ladders import Ladder, escalated, of_rungs
+from tonnage.size.record_tail import guarantee
+from tonnage.size.rounding import few, rounded_time
+
+__all__ = ["Times", "time_ladder"]
+
+_GROWTH = 2.0
+_FACTORS = 1, 2, 4
+_KEPT = 5_000  # run times of a category: the newest
+_MORE = 1.05  # by which factor they must have become more before they are looked at again
+
+
+class Times:
+    """Run times of the tasks of one category, and the limit that follows from them."""
+
+    def __init__(self, category: str, longest: float) -> None:
+        self.edition = 0
+        """How often the limit was renewed."""
+        self._category = category
+        self._longest = longest
+        self._seconds: deque[float] = deque(maxlen=_KEPT)
+        self._samples = 0
+        self._look_again_at = 1.0
+        self._record = 0.0
+        self._decision = _unknown(category, longest)
+
+    def observe(self, *seconds: float) -> None:
+        """Take in how long tasks took that finished."""
+        self._seconds.extend(seconds)
+        self._samples += len(seconds)
+        longest = max(seconds, default=0.0)
+        if self._samples and (self._samples >= self._look_again_at or longest > self._record):
+            self._look_again_at = self._samples * _MORE
+            self._record = max(longest, self._record)
+            self._renew()
+
+    def decide(self) -> Decision | None:
+        """Return the time limit of the next task; None where nothing is known and nothing must be said."""
+        return self._decision
+
+    def _renew(self) -> None:
+        seconds = np.array(self._seconds)
+        first = time_ladder(seconds, self._record)[0]
+        # Whoever takes longer than all before him gets more, and in the end as long as is possible.
+        last = () if isinf(self._longest) else (self._longest,)
+        ladder = of_rungs(*(min(factor * first, self._longest) for factor in _FACTORS), *last)
+        if self._decision is not None and self._decision.ladder == ladder:
+            return
+        self.edition += 1
+        shown = Resource.WALL_TIME.shown
+        reason = f"guarantee of {counted(self._samples)}: the longest took {shown(self._record)}"
+        self._decision = Decision(Resource.WALL_TIME, ladder, "guarantee", self._samples, reason)
+
+
+def time_ladder(seconds: FloatArray, most: float) -> Ladder:
+    """Return time limits: what even most records would stay below, then more, up to about the most."""
+    return few(of_rungs(*map(rounded_time, escalated(guarantee(seconds), most, _GROWTH))))
+
+
+def _unknown(category: str, longest: float) -> Decision | None:
+    if isinf(longest):
+        return None
+    reason = f"nothing is known of {category} yet: as long as is possible"
+    return Decision(Resource.WALL_TIME, (longest,), "longest", 0, reason)

@@ -1,0 +1,124 @@
+"""Every workflow format by its name: recognising a file, reading it, writing it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from tonnage.errors import InputError
+from tonnage.lazy import Deferred
+
+if TYPE_CHECKING:
+    from tonnage.files import Document
+    from tonnage.workflow.model import Workflow
+
+__all__ = ["READERS", "STANDARD_INPUT", "WRITERS", "format_of", "read", "recognise", "write"]
+
+STANDARD_INPUT = Path("/dev/stdin")
+
+
+class Reader(NamedTuple):
+    """How a format is recognised and read: by the functions `recognises` and `read` of its module."""
+
+    endings: tuple[str, ...]
+    module: str
+
+    @property
+    def recognises(self) -> Callable[[str], bool]:
+        """Whether a text, from its beginning, can only be this format."""
+        return Deferred(f"{self.module}:recognises")
+
+    @property
+    def read(self) -> "Callable[[Document], Workflow]":
+        """What makes a workflow of a document."""
+        return Deferred(f"{self.module}:read")
+
+
+class Writer(NamedTuple):
+    """How a format is written: by the function `render` of its module."""
+
+    endings: tuple[str, ...]
+    module: str
+
+    @property
+    def render(self) -> "Callable[[Workflow], str]":
+        """What makes a text of a workflow."""
+        return Deferred(f"{self.module}:render")
+
+
+# In this order a file's content is tried. A list of commands looks like anything, a script or a letter, and running it
+# may destroy what is there: so it comes last, and a file is one only if its author says so, by its ending or otherwise.
+READERS = {
+    "dax": Reader((".dax", ".xml"), "tonnage.workflow.formats.dax"),
+    "wfformat": Reader((".json",), "tonnage.workflow.formats.wfformat"),
+    "makeflow-json": Reader((".json", ".jx"), "tonnage.workflow.formats.makeflow_json"),
+    "pegasus": Reader((".yml", ".yaml"), "tonnage.workflow.formats.pegasus"),
+    "dagman": Reader((".dag",), "tonnage.workflow.dagman"),
+    "makeflow": Reader((".mf", ".makeflow"), "tonnage.workflow.formats.makeflow"),
+    "text": Reader((".txt", ".list", ".cmds", ".tasks"), "tonnage.workflow.formats.text"),
+}
+
+WRITERS = {
+    "dagman": Writer((".dag",), "tonnage.workflow.dagman"),
+    "wfformat": Writer((".json",), "tonnage.workflow.formats.wfformat"),
+    "makeflow": Writer((".mf", ".makeflow"), "tonnage.workflow.formats.makeflow"),
+    "makeflow-json": Writer((".jx",), "tonnage.workflow.formats.makeflow_json"),
+    "dot": Writer((".dot", ".gv"), "tonnage.workflow.formats.dot"),
+}
+
+
+def read(path: Path | str, format: str | None = None) -> "Workflow":
+    """Read a workflow file in any format of READERS, recognised by its content unless `format` names it."""
+    from tonnage.files import Document
+    from tonnage.workflow.garbage import collector_paused
+
+    if format is not None and format not in READERS:
+        raise InputError(f'"{format}" is not a format that can be read', hint=f"one of {', '.join(READERS)}")
+    document = Document.open(Path(path))
+    with collector_paused():
+        name = format or recognise(document)
+        return READERS[name].read(document)
+
+
+def recognise(document: "Document") -> str:
+    """Return the name of the format that a file is in: by its content first, then by its ending."""
+    from tonnage.workflow.formats.unrecognised import is_for_another_tool, refusal
+
+    if not document.text.strip():
+        raise document.error("is empty")
+    if is_for_another_tool(document):
+        raise refusal(document)
+    for name, reader in READERS.items():
+        if reader.recognises(document.text):
+            return name
+    for name, reader in READERS.items():
+        if document.ending in reader.endings:
+            return name  # its reader says best what is wrong with it
+    if document.path == STANDARD_INPUT:
+        return "text"
+    raise refusal(document)
+
+
+def write(workflow: "Workflow", path: Path | str, format: str | None = None) -> None:
+    """Write a workflow in a format of WRITERS, by default the one that the file's ending names."""
+    from tonnage.files import write_whole
+
+    if format is not None and format not in WRITERS:
+        raise InputError(f'"{format}" is not a format that can be written', hint=f"one of {', '.join(WRITERS)}")
+    target = Path(path)
+    write_whole(target, WRITERS[format or format_of(target)].render(workflow), mode=0o666)
+
+
+def format_of(path: Path) -> str:
+    """Return the format of WRITERS that a file's ending names."""
+    from tonnage.files import without_gz
+
+    ending = Path(without_gz(path)).suffix.lower()
+    for name, writer in WRITERS.items():
+        if ending in writer.endings:
+            return name
+    known = ", ".join(ending for writer in WRITERS.values() for ending in writer.endings)
+    raise InputError(
+        f'the ending "{ending}" names no format that can be written',
+        path=path,
+        hint=f"one of {known}, or these with .gz",
+    )

@@ -1,0 +1,198 @@
+"""Pegasus DAX: abstract workflows in XML, versions 2 to 4.
+
+The parser is expat, one element at a time: no tree is built, a document type (the door to entity bombs and to other
+files) is refused, and so is nesting that no DAX has.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from xml.parsers import expat
+
+from tonnage.errors import InputError
+from tonnage.files import Document
+from tonnage.jobs import Amounts
+from tonnage.workflow.formats.pegasus_profiles import REDIRECTIONS, asked_in_profiles
+from tonnage.workflow.model import Source, Task, Workflow, total_size
+from tonnage.workflow.names import Links
+
+__all__ = ["read", "recognises"]
+
+_DEEPEST = 32
+_NODES = frozenset(("job", "dag", "dax"))
+
+
+def recognises(text: str) -> bool:
+    """Whether a text is XML: of that, DAX is the only workflow format."""
+    return re.match(r"\s*<[?!a-zA-Z]", text) is not None
+
+
+def read(document: Document) -> Workflow:
+    """Read a DAX file; dependencies are its ``child`` elements, run times its ``runtime`` attributes."""
+    builder = _Builder(document)
+    try:
+        builder.parser.Parse(document.data, True)
+    except expat.ExpatError as error:
+        problem = expat.errors.messages[error.code]
+        raise document.error(f"is not well-formed XML: {problem}", error.lineno) from None
+    except (LookupError, ValueError) as error:
+        raise document.error(f"has an encoding that cannot be read: {error}", 1) from None
+    return builder.workflow()
+
+
+@dataclass
+class _Job:
+    """A job element while its inner elements are being read."""
+
+    task: Task
+    arguments: list[str] = field(default_factory=list)
+    redirections: list[str] = field(default_factory=list)
+    inputs: list[str] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
+    sizes: list[int | None] = field(default_factory=list)
+    profiles: dict[tuple[str, str], str] = field(default_factory=dict)
+
+
+class _Builder:
+    """Follows the elements as the parser meets them."""
+
+    def __init__(self, document: Document) -> None:
+        self.parser = expat.ParserCreate()
+        self.parser.StartElementHandler = self._start
+        self.parser.EndElementHandler = self._end
+        self.parser.CharacterDataHandler = self._characters
+        self.parser.StartDoctypeDeclHandler = self._doctype
+        self.parser.buffer_text = True
+        self._document = document
+        self._name = document.stem
+        self._open: list[str] = []
+        self._job: _Job | None = None
+        self._text: list[str] | None = None
+        self._profile: tuple[str, str] | None = None
+        self._child: str | None = None
+        self._tasks: list[Task] = []
+        self._numbers: dict[str, int] = {}
+        self._links: list[tuple[str, str, int]] = []
+
+    def workflow(self) -> Workflow:
+        if not self._tasks:
+            raise self._document.error("holds no job")
+        links = Links(self._document, self._numbers)
+        for parent, child, line in self._links:
+            links.add(parent, (child,), line)
+        source = Source(self._document.path, "dax")
+        return Workflow.build(self._name, self._tasks, links.edges, source=source)
+
+    def _error(self, message: str) -> InputError:
+        return self._document.error(message, self.parser.CurrentLineNumber)
+
+    def _doctype(self, *_: object) -> None:
+        raise self._error("a document type (DOCTYPE) is not allowed in a DAX")
+
+    def _start(self, qualified: str, attributes: dict[str, str]) -> None:
+        name = qualified.rpartition(":")[2]
+        if not self._open and name != "adag":
+            raise self._error(f"the root element is <{name}>; a DAX has <adag>")
+        self._open.append(name)
+        if len(self._open) > _DEEPEST:
+            raise self._error(f"elements are nested deeper than {_DEEPEST}")
+        if name == "adag":
+            self._name = attributes.get("name") or self._name
+        elif self._job is not None:
+            self._inside_job(self._job, name, attributes)
+        elif name in _NODES and len(self._open) == 2:
+            self._job = _Job(self._new_task(attributes))
+        elif name == "child":
+            self._child = self._required(attributes, "ref", name)
+        elif name == "parent" and self._child is not None:
+            line = self.parser.CurrentLineNumber
+            self._links.append((self._required(attributes, "ref", name), self._child, line))
+
+    def _required(self, attributes: Mapping[str, str], key: str, element: str) -> str:
+        if key not in attributes:
+            raise self._error(f'<{element}> lacks its attribute "{key}"')
+        return attributes[key]
+
+    def _new_task(self, attributes: Mapping[str, str]) -> Task:
+        identity = self._required(attributes, "id", "job")
+        if identity in self._numbers:
+            raise self._error(f'job "{identity}" is defined twice')
+        category = attributes.get("name") or attributes.get("file") or identity
+        seconds = self._number(attributes, "runtime")
+        return Task(name=identity, category=category, expected=Amounts.of(wall_time=seconds))
+
+    def _number(self, attributes: Mapping[str, str], key: str) -> float | None:
+        """Return an attribute that must be a number of at least 0, or None where it is absent."""
+        text = attributes.get(key)
+        if text is None or not text.strip():
+            return None
+        try:
+            value = float(text)
+        except ValueError:
+            value = -1.0
+        if not 0 <= value < 2.0**63:
+            raise self._error(f'"{text}" is not a {key}: expected a number of at least 0')
+        return value
+
+    def _inside_job(self, job: _Job, name: str, attributes: Mapping[str, str]) -> None:
+        if name == "argument":
+            self._text = []
+        elif name in ("file", "filename") and self._text is not None:
+            self._text.append(attributes.get("name") or attributes.get("file") or "")
+        elif name == "profile":
+            self._profile = (attributes.get("namespace", ""), attributes.get("key", ""))
+            self._text = []
+        elif name == "uses":
+            self._uses(job, attributes)
+        elif name in REDIRECTIONS and (file := attributes.get("name") or attributes.get("file")):
+            job.redirections.append(f"{REDIRECTIONS[name]} {file}")
+
+    def _uses(self, job: _Job, attributes: Mapping[str, str]) -> None:
+        file = attributes.get("file") or attributes.get("name")
+        if not file:
+            raise self._error('<uses> names no file (attribute "file" or "name")')
+        link = attributes.get("link", "input").lower()
+        if link in ("input", "inout"):
+            job.inputs.append(file)
+            size = self._number(attributes, "size")
+            job.sizes.append(None if size is None else int(size))
+        if link in ("output", "inout"):
+            job.outputs.append(file)
+
+    def _characters(self, text: str) -> None:
+        if self._text is not None:
+            self._text.append(text)
+
+    def _end(self, _qualified: str) -> None:
+        name = self._open.pop()
+        if self._job is None:
+            self._child = None if name == "child" else self._child
+        elif name == "argument" and self._text is not None:
+            # Lines are broken to look nice; blanks inside of a line may stand in quotes and mean something.
+            self._job.arguments.append(" ".join(line.strip() for line in "".join(self._text).splitlines()).strip())
+            self._text = None
+        elif name == "profile" and self._profile and self._text is not None:
+            self._job.profiles[self._profile] = "".join(self._text).strip()
+            self._text = None
+        elif name in _NODES and len(self._open) == 1:
+            self._finish(self._job, name)
+            self._job = None
+
+    def _finish(self, job: _Job, element: str) -> None:
+        task = job.task
+        asked = asked_in_profiles(job.profiles)
+        if task.expected.wall_time is None and asked.seconds is not None:
+            task = replace(task, expected=Amounts.of(wall_time=asked.seconds))
+        self._numbers[task.name] = len(self._tasks)
+        self._tasks.append(
+            replace(
+                task,
+                # <dag> and <dax> are other workflows: one task each, whose command only a planner knows.
+                command=" ".join([task.category, *job.arguments, *job.redirections]) if element == "job" else None,
+                inputs=tuple(dict.fromkeys(job.inputs)),
+                outputs=tuple(dict.fromkeys(job.outputs)),
+                request=asked.request,
+                gpus=asked.gpus,
+                input_bytes=total_size(job.sizes),
+            )
+        )
