@@ -1,8 +1,6 @@
 """``tonnage archive``: every job ever run, from any tool, in one store."""
 
-import importlib
-
-import click
+from tonnage.cli.groups import Subcommands
 
 __all__ = ["archive"]
 
@@ -18,21 +16,9 @@ _SUBCOMMANDS = {
     "send": "send",
 }
 
-
-class _Archive(click.Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's own signature)
-        return list(_SUBCOMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name not in _SUBCOMMANDS:
-            return None
-        module = importlib.import_module(f"tonnage.cli.archive.{_SUBCOMMANDS[cmd_name]}")
-        command: click.Command = module.command
-        return command
-
-
-archive = _Archive(
+archive = Subcommands(
     "archive",
+    {name: f"tonnage.cli.archive.{module}" for name, module in _SUBCOMMANDS.items()},
     help="""Keep what every job used, and look it up.
 
     The archive is a file of yours unless --archive or TONNAGE_ARCHIVE names another: sqlite:///FILE, or

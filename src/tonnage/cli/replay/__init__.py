@@ -1,22 +1,15 @@
 """``tonnage replay``: the deciders on recorded data, side by side with their rivals."""
 
-import click
-
-from tonnage.cli.replay import pack, rank, run, size
+from tonnage.cli.groups import Subcommands
 
 __all__ = ["replay"]
 
-
-@click.group()
-def replay() -> None:
-    """Play recorded data to rival strategies.
+replay = Subcommands(
+    "replay",
+    {name: f"tonnage.cli.replay.{name}" for name in ("pack", "rank", "run", "size")},
+    help="""Play recorded data to rival strategies.
 
     \b
     Example: tonnage replay size trace.csv --protocol sizey
-    """
-
-
-replay.add_command(size.command)
-replay.add_command(rank.command)
-replay.add_command(pack.command)
-replay.add_command(run.command)
+    """,
+)
