@@ -11,6 +11,7 @@ from tonnage.batch.scheduler import Request
 from tonnage.errors import InputError
 from tonnage.jobs import Resource
 from tonnage.pack import Submission
+from tonnage.pack.remaining import unknown_run_times
 from tonnage.pack.trial import Trial, try_on
 from tonnage.run.archiving import peaks_of_tasks, wanted_for
 from tonnage.run.backends.batch.arrays import alike, request_of
@@ -67,7 +68,7 @@ def outlook(
     packing = Packing(strategies[0], setup.sizes.workflow, setup.places, world.machine, seconds)
     unknown = packing.unknown(engine)
     if unknown:
-        problem = f'the run times of {len(unknown):,} tasks are unknown ("{workflow.tasks[unknown[0]].name}")'
+        problem = unknown_run_times(workflow, unknown)
         hint = "let the workflow run once: the archive knows them then; WfFormat and DAX files can hold them"
         raise InputError(problem, path=path_of(workflow), hint=hint)
     queue, work = world.scheduler.queue(fraction), packing.work(engine)
