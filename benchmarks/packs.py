@@ -12,7 +12,7 @@ from time import perf_counter
 import numpy as np
 
 from tonnage.batch import Cluster, Workload
-from tonnage.pack import PACKERS, Settings, Situation, Work, cross
+from tonnage.pack import PACKERS, Settings, Situation, Work, simulate
 from tonnage.pack.list_schedule import schedule
 from tonnage.workflow import Workflow
 from tonnage.workflow.families import FAMILIES
@@ -64,9 +64,9 @@ def crossings(workflow: Workflow, cluster: Cluster) -> None:
     print(f"  {'strategy':<16}{'ms':>9}{'batch jobs':>12}{'makespan, h':>13}")
     for strategy in PACKERS:
         work = Work.of(workflow)
-        cross(work, cluster.copy(), strategy)
+        simulate(work, cluster.copy(), strategy)
         begin = perf_counter()
-        outcome = cross(work, cluster.copy(), strategy)
+        outcome = simulate(work, cluster.copy(), strategy)
         took = perf_counter() - begin
         print(
             f"  {strategy:<16}{took * 1000:>9.1f}{len(outcome.carried):>12,}{outcome.makespan / 3600:>13.1f}",
@@ -82,7 +82,7 @@ def main() -> None:
     workload = busy()
     cluster = Cluster(NODES, workload, max_submitted=16)
     cluster.advance(int(workload.submit[1_000]))
-    cross(Work.of(FAMILIES["montage"].generate(300)), cluster.copy(), "auto")  # compiled
+    simulate(Work.of(FAMILIES["montage"].generate(300)), cluster.copy(), "auto")  # compiled
     for tasks in (100,) if quick else (500, 5_000):
         decisions(FAMILIES["montage"].generate(tasks), cluster)
     crossings(FAMILIES["montage"].generate(100 if quick else 500), cluster)

@@ -30,7 +30,7 @@ from tonnage.run.events import Ended, State
 from tonnage.run.journal import Journal
 from tonnage.run.machines import Room
 from tonnage.run.options import Options
-from tonnage.run.recovery import take_over
+from tonnage.run.recovery import recover
 from tonnage.run.session import RunSession
 from tonnage.workflow import Workflow, read
 
@@ -313,7 +313,7 @@ def resume_journal(file: Path) -> None:
     watch.lap()
     journal = Journal(prepared.folder.journal)
     took["journal"] = watch.lap()
-    left = take_over(journal, prepared.files, prepared.folder, workflow, prepared.world, print)
+    left = recover(journal, prepared.files, prepared.folder, workflow, prepared.backend, print)
     took["left"] = watch.lap()
     Engine(workflow.tasks, prepared.engine.learner, Room([prepared.machine]), workflow=workflow, done=left.done)
     took["engine"] = watch.lap()

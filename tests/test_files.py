@@ -11,7 +11,7 @@ import pytest
 
 from tonnage import files
 from tonnage.errors import InputError
-from tonnage.files import Document, is_stream, write_whole
+from tonnage.files import Document, is_stream, write_atomically
 
 
 def test_gzip_is_recognised_by_content(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_writing_replaces_a_file_keeps_its_mode_and_leaves_nothing_else(tmp_path
     path = tmp_path / "out.txt"
     path.write_text("old")
     path.chmod(0o640)
-    write_whole(path, "new")
+    write_atomically(path, "new")
     assert path.read_text() == "new"
     assert path.stat().st_mode & 0o777 == 0o640
     assert [entry.name for entry in tmp_path.iterdir()] == ["out.txt"]
@@ -93,22 +93,22 @@ def test_writing_through_a_link_keeps_the_link(tmp_path: Path) -> None:
     target, link = tmp_path / "target", tmp_path / "link"
     target.write_text("old")
     link.symlink_to(target)
-    write_whole(link, "new")
+    write_atomically(link, "new")
     assert link.is_symlink()
     assert target.read_text() == "new"
 
 
 def test_an_ending_gz_compresses_and_the_same_text_gives_the_same_bytes(tmp_path: Path) -> None:
     first, second = tmp_path / "a.gz", tmp_path / "b.gz"
-    write_whole(first, "text")
-    write_whole(second, "text")
+    write_atomically(first, "text")
+    write_atomically(second, "text")
     assert gzip.decompress(first.read_bytes()) == b"text"
     assert first.read_bytes() == second.read_bytes()
 
 
 def test_where_writing_is_impossible_the_error_says_so(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be written"):
-        write_whole(tmp_path / "absent" / "out", "x")
+        write_atomically(tmp_path / "absent" / "out", "x")
 
 
 def test_a_pipe_may_be_gzipped_and_shared_memory_is_a_folder_like_any_other(tmp_path: Path) -> None:
@@ -118,8 +118,8 @@ def test_a_pipe_may_be_gzipped_and_shared_memory_is_a_folder_like_any_other(tmp_
     assert found.stdout == b"text\n"
     shared = Path("/dev/shm") / f"tonnage-test-{os.getpid()}"
     try:
-        write_whole(shared, "one")
-        write_whole(shared, "two")
+        write_atomically(shared, "one")
+        write_atomically(shared, "two")
         assert shared.read_text() == "two"
     finally:
         shared.unlink(missing_ok=True)
@@ -127,19 +127,19 @@ def test_a_pipe_may_be_gzipped_and_shared_memory_is_a_folder_like_any_other(tmp_
 
 def test_long_names_are_written_and_links_in_a_circle_are_not(tmp_path: Path) -> None:
     path = tmp_path / ("x" * 250)
-    write_whole(path, "text")
+    write_atomically(path, "text")
     assert path.read_text() == "text"
     (tmp_path / "a").symlink_to(tmp_path / "b")
     (tmp_path / "b").symlink_to(tmp_path / "a")
     with pytest.raises(InputError, match="cannot be written"):
-        write_whole(tmp_path / "a", "text")
+        write_atomically(tmp_path / "a", "text")
 
 
 def test_a_new_file_is_private_unless_the_umask_is_to_decide(tmp_path: Path) -> None:
     old = os.umask(0o027)
     try:
-        write_whole(tmp_path / "private", "x")
-        write_whole(tmp_path / "shared", "x", mode=0o666)
+        write_atomically(tmp_path / "private", "x")
+        write_atomically(tmp_path / "shared", "x", mode=0o666)
     finally:
         os.umask(old)
     assert (tmp_path / "private").stat().st_mode & 0o777 == 0o600

@@ -11,9 +11,9 @@ from stat import S_IMODE
 
 import pytest
 
-from run.batching import BatchJob, Errands
+from run.batching import BatchJob, SingleTasks
 from tonnage.archive import Archive
-from tonnage.archive.remote.outbox import Spool
+from tonnage.archive.remote.outbox import Outbox
 from tonnage.archive.remote.server import Server
 from tonnage.archive.remote.upload import Parcel
 from tonnage.archive.token import make_token
@@ -104,7 +104,7 @@ def call_functions() -> None:
 
 
 def run_a_batch_job() -> None:
-    run = Errands(Path.cwd() / "run")
+    run = SingleTasks(Path.cwd() / "run")
     run.add(f"echo secret; cd {Path.cwd()}; {OWN}; {SEEN}", folder=str(Path.cwd()))
     run.call()
     check_what_was_seen()
@@ -135,7 +135,7 @@ def write_for_htcondor() -> None:
 
 
 def wait_for_a_server() -> None:
-    spool = Spool(Server.of("http://127.0.0.1:1"))
+    spool = Outbox(Server.of("http://127.0.0.1:1"))
     spool.put({"label": "x"}, {}, [{"command": "secret"}])
     spool.send(0.0)
     spool._park(Parcel({"label": "x"}, {}, [{}]), {"command": "secret"}, "it is odd")

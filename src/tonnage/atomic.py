@@ -9,13 +9,13 @@ from stat import S_IMODE, S_ISREG
 
 from tonnage.errors import InputError, TonnageError
 
-__all__ = ["WholeFile", "keep_owner", "make_private_file", "make_private_folder", "name_beside", "private_opener"]
+__all__ = ["AtomicFile", "keep_owner", "make_private_file", "make_private_folder", "name_beside", "private_opener"]
 
 _STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 _WORK_FAILED = (ENOSPC, EDQUOT, EIO)
 
 
-class WholeFile:
+class AtomicFile:
     """A file that is being written: at first beside its place, under a name of its own.
 
     A link stays a link, and what it points to is replaced, with the same permissions and, where that is allowed, the
@@ -38,7 +38,7 @@ class WholeFile:
         except OSError as error:
             raise self._error(error) from None
 
-    def __enter__(self) -> "WholeFile":
+    def __enter__(self) -> "AtomicFile":
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:

@@ -10,7 +10,7 @@ from io import BufferedReader
 from pathlib import Path
 from stat import S_ISREG
 
-from tonnage.atomic import WholeFile
+from tonnage.atomic import AtomicFile
 from tonnage.errors import InputError
 
 __all__ = [
@@ -23,7 +23,7 @@ __all__ = [
     "refuse_other_encodings",
     "stem",
     "without_gz",
-    "write_whole",
+    "write_atomically",
 ]
 
 MAX_FILE = 2**30
@@ -170,7 +170,7 @@ def without_gz(path: Path) -> str:
     return path.name[:-3] if path.suffix.lower() == ".gz" else path.name
 
 
-def write_whole(path: Path, text: str, *, mode: int = 0o600) -> None:
+def write_atomically(path: Path, text: str, *, mode: int = 0o600) -> None:
     """Write a file completely or not at all; an ending ``.gz`` compresses.
 
     A new file is private to its owner; with the mode 0o666 the umask decides.
@@ -180,5 +180,5 @@ def write_whole(path: Path, text: str, *, mode: int = 0o600) -> None:
     data = text.encode("utf-8")
     if path.suffix.lower() == ".gz":
         data = gzip.compress(data, mtime=0)
-    with WholeFile(path, mode) as file:
+    with AtomicFile(path, mode) as file:
         file.write(data)

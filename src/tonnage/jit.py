@@ -9,7 +9,7 @@ from functools import cache
 from types import FunctionType
 from typing import Any, ParamSpec, TypeVar, cast
 
-__all__ = ["COMPILE_FROM", "fast"]
+__all__ = ["COMPILE_FROM", "compiled"]
 
 COMPILE_FROM = 10_000
 """From this many tasks on, compiling pays."""
@@ -18,7 +18,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def fast(function: Callable[P, R], size: int, *, allocates: bool = True) -> Callable[P, R]:
+def compiled(function: Callable[P, R], size: int, *, allocates: bool = True) -> Callable[P, R]:
     """Return `function` itself for a small input, its compiled twin for a large one.
 
     One that `allocates` no arrays is faster: then nobody counts references, which takes longer than all else where

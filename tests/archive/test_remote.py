@@ -13,9 +13,9 @@ import pytest
 from deadlines import HANGS
 from tonnage.archive import record
 from tonnage.archive.history import Wanted
-from tonnage.archive.remote import Server, contact, upload
+from tonnage.archive.remote import Server, archive_session, upload
 from tonnage.archive.remote.download import past_of
-from tonnage.archive.remote.outbox import Sent, Spool
+from tonnage.archive.remote.outbox import Outbox, Sent
 from tonnage.archive.remote.upload import MOST
 from tonnage.archive.url import remote_url
 from tonnage.errors import InputError, TonnageError
@@ -78,16 +78,16 @@ def records(*numbers: int) -> list[dict[str, object]]:
     return [record(Attempt(native_id=f"test:{number}", category="align")) for number in numbers]
 
 
-def spooled(server: Other, *numbers: int) -> Spool:
-    spool = Spool(Server.of(server.url))
-    spool.put(SOURCE, {"project": "atlas"}, records(*numbers))
-    return spool
+def spooled(server: Other, *numbers: int) -> Outbox:
+    outbox = Outbox(Server.of(server.url))
+    outbox.put(SOURCE, {"project": "atlas"}, records(*numbers))
+    return outbox
 
 
 def test_many_attempts_go_in_batches_with_the_token_and_what_is_said_about_all_of_them(other: Other) -> None:
-    spool = spooled(other, *range(2 * MOST + 1))
-    assert spool.send(0.0) == Sent(stored=2 * MOST + 1)
-    assert spool.files() == []
+    outbox = spooled(other, *range(2 * MOST + 1))
+    assert outbox.send(0.0) == Sent(stored=2 * MOST + 1)
+    assert outbox.files() == []
     assert [len(body["attempts"]) for _, body, _ in other.asked] == [MOST, MOST, 1]
     for path, body, headers in other.asked:
         assert (path, body["source"], body["fields"]) == ("/api/attempts", SOURCE, {"project": "atlas"})
@@ -115,15 +115,15 @@ def test_many_attempts_go_in_batches_with_the_token_and_what_is_said_about_all_o
 )
 def test_what_is_no_acknowledgement_leaves_everything_waiting(other: Other, answer: Callable[[Any], Answer]) -> None:
     other.answer = answer
-    spool = spooled(other, 1, 2, 3)
-    (file,) = spool.files()
-    sent = spool.send(0.0)
-    assert (sent.stored, sent.waiting, spool.files()) == (0, 3, [file])
+    outbox = spooled(other, 1, 2, 3)
+    (file,) = outbox.files()
+    sent = outbox.send(0.0)
+    assert (sent.stored, sent.waiting, outbox.files()) == (0, 3, [file])
     assert sent.problem is not None
     assert other.url in str(sent.problem)
     assert str(sent.problem).isprintable()
     other.answer = stores
-    assert spool.send(0.0) == Sent(stored=3)
+    assert outbox.send(0.0) == Sent(stored=3)
 
 
 def test_a_server_that_is_busy_is_tried_again_when_it_says(other: Other, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,8 +134,8 @@ def test_a_server_that_is_busy_is_tried_again_when_it_says(other: Other, monkeyp
         return next(answers)(body)
 
     other.answer = answer
-    spool = spooled(other, 1, 2)
-    assert spool.send(HANGS) == Sent(stored=2)
+    outbox = spooled(other, 1, 2)
+    assert outbox.send(HANGS) == Sent(stored=2)
     assert len(other.asked) == 3
 
 
@@ -148,15 +148,15 @@ def test_what_the_server_will_never_take_is_put_aside_and_the_rest_goes_through(
         return stores(body)
 
     other.answer = picky
-    spool = spooled(other, *range(8))
-    sent = spool.send(0.0)
+    outbox = spooled(other, *range(8))
+    sent = outbox.send(0.0)
     assert (sent.stored, sent.refused, sent.waiting) == (6, 2, 0)
     assert sent.reasons == {"memory: less, please": 2}
-    assert spool.parked() == 2
+    assert outbox.parked() == 2
     other.answer = stores
-    spool.take_back()
-    assert spool.send(0.0) == Sent(stored=2)
-    assert spool.parked() == 0
+    outbox.take_back()
+    assert outbox.send(0.0) == Sent(stored=2)
+    assert outbox.parked() == 0
 
 
 def test_a_batch_that_is_too_much_at_once_is_halved(other: Other) -> None:
@@ -165,23 +165,23 @@ def test_a_batch_that_is_too_much_at_once_is_halved(other: Other) -> None:
 
 
 def test_a_damaged_file_of_the_spool_is_put_aside_and_the_others_are_sent(other: Other) -> None:
-    spool = spooled(other, 1)
-    (spool.folder / "00000000000000000001-aaaaaaaa-1.json.gz").write_bytes(b"no gzip")
-    (spool.folder / "00000000000000000002-aaaaaaaa-1.json.gz").write_bytes(gzip.compress(b'{"source": 1}'))
-    (spool.folder / "00000000000000000003-aaaaaaaa-1.json.gz").write_bytes(gzip.compress(b"{}" * 9)[:-9])
-    assert spool.send(0.0) == Sent(stored=1)
-    assert len(list(spool.refused.glob("damaged-*"))) == 3
+    outbox = spooled(other, 1)
+    (outbox.folder / "00000000000000000001-aaaaaaaa-1.json.gz").write_bytes(b"no gzip")
+    (outbox.folder / "00000000000000000002-aaaaaaaa-1.json.gz").write_bytes(gzip.compress(b'{"source": 1}'))
+    (outbox.folder / "00000000000000000003-aaaaaaaa-1.json.gz").write_bytes(gzip.compress(b"{}" * 9)[:-9])
+    assert outbox.send(0.0) == Sent(stored=1)
+    assert len(list(outbox.refused.glob("damaged-*"))) == 3
 
 
 def test_what_waits_is_for_its_owners_eyes_only(other: Other) -> None:
-    spool = spooled(other, 1)
-    assert spool.folder.parent.stat().st_mode & 0o077 == 0
+    outbox = spooled(other, 1)
+    assert outbox.folder.parent.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize("content", [b"<html>", b'{"colour": "red"}\n', b"[]\n", b'{"memory": -1}\n', b"\xff\xfe\n"])
 def test_a_past_that_makes_no_sense_is_a_warning_and_the_run_goes_on(other: Other, content: bytes) -> None:
     other.answer = lambda body: (200, {}, content)
-    with contact(other.url) as opened:
+    with archive_session(other.url) as opened:
         (warning,) = opened.ask(Wanted(workflow="w"))
         assert "makes no sense" in warning
         assert opened.archive.count() == 0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tonnage.batch.scheduler import Look, Phase
+from tonnage.batch.scheduler import JobStatus, QueueEntry
 from tonnage.batch.slurm.jobs import ACCOUNTED, FIELDS, accounted, asked, joined, looks, remembered
 from tonnage.jobs import Outcome, Resource
 
@@ -48,11 +48,13 @@ SACCT = f"""\
 def test_looks_show_what_waits_and_what_runs() -> None:
     found = looks(SQUEUE)
     assert set(found) == {"4_2", "6", "7_8", "7_9", "13", "3", "5", "15"}
-    assert found["6"] == Look(Phase.WAITING, "Resources")  # when it is expected to start is not when it started
+    assert found["6"] == QueueEntry(
+        JobStatus.WAITING, "Resources"
+    )  # when it is expected to start is not when it started
     assert found["7_9"].reason == "ReqNodeNotAvail, UnavailableNodes:n[1-3]"
-    assert found["5"] == Look(Phase.RUNNING, "", 1794848904.0, 2, ("n3", "n4"))
+    assert found["5"] == QueueEntry(JobStatus.RUNNING, "", 1794848904.0, 2, ("n3", "n4"))
     assert found["13"].restarts == 1
-    assert found["15"].phase is Phase.RUNNING  # it is being cleared away, and has its node
+    assert found["15"].phase is JobStatus.RUNNING  # it is being cleared away, and has its node
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pack.made import timed_workflows
 from tonnage.batch import Cluster, Snapshot
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts
-from tonnage.pack import PACKERS, Settings, Situation, Work, cross
+from tonnage.pack import PACKERS, Settings, Situation, Work, simulate
 from tonnage.pack.allocations import best_nodes, on_nodes
 from tonnage.pack.decisions import requested
 from tonnage.pack.remaining import actual_times
@@ -93,14 +93,14 @@ def test_no_batch_job_is_used_less_than_the_floor_says(made: Workflow, floor: fl
 @pytest.mark.parametrize("strategy", [name for name in PACKERS if name != "per-task"])
 def test_every_strategy_keeps_to_the_floor(strategy: str) -> None:
     work = Work.of(bag((1000, 1, 1), (400, 1, 1), (400, 1, 1)))
-    free, floored = (cross(work, Cluster(8), strategy, Settings(min_utilisation=floor)) for floor in (0.0, 1.0))
+    free, floored = (simulate(work, Cluster(8), strategy, Settings(min_utilisation=floor)) for floor in (0.0, 1.0))
     assert free.idle > floored.idle == 0
 
 
 def test_a_shared_node_is_used_as_far_as_the_scarcer_of_its_cores_and_memory() -> None:
     work = Work.of(bag((100, 1, 500), (100, 1, 500), (100, 2, 250)), node=NODE)
     assert [work.use(np.array(tasks, int)) for tasks in ([], [0], [0, 1], [2], [0, 1, 2])] == [0, 50, 100, 50, 125]
-    outcome = cross(work, Cluster(1), "one-job", Settings(fudge=1.0))
+    outcome = simulate(work, Cluster(1), "one-job", Settings(fudge=1.0))
     (job,) = outcome.carried
     assert (outcome.makespan, job.busy, job.idle) == (200, 125, 75)
     floored = Settings(min_utilisation=0.9)
@@ -145,7 +145,7 @@ def test_auto_says_what_it_chose_and_what_the_others_would_take() -> None:
     packed = PACKERS["auto"](Situation(work.everything(), empty(16)), Settings())
     assert "by forecast" in packed.reason
     assert packed.estimate is not None
-    outcome = cross(work, Cluster(16), "auto")
+    outcome = simulate(work, Cluster(16), "auto")
     assert outcome.makespan <= packed.estimate
 
 
@@ -153,14 +153,14 @@ def test_auto_says_what_it_chose_and_what_the_others_would_take() -> None:
 def test_auto_on_an_empty_machine_is_no_later_than_glume(made: Workflow) -> None:
     """Nobody else comes, so what is forecast happens."""
     work = Work.of(made)
-    assert cross(work, Cluster(8), "auto").makespan <= cross(work, Cluster(8), "glume").makespan
+    assert simulate(work, Cluster(8), "auto").makespan <= simulate(work, Cluster(8), "glume").makespan
 
 
 def test_auto_does_not_know_how_long_tasks_really_take() -> None:
     """Its first decision is the same whatever happens later, and the workflow comes to its end."""
     work = Work.of(FAMILIES["montage"].generate(80))
     first = [
-        cross(work, Cluster(8), "auto", actual=actual).reasons[0]
+        simulate(work, Cluster(8), "auto", actual=actual).reasons[0]
         for actual in (work.seconds, work.seconds * 5 // 2, actual_times(work, 1.0, seed=3))
     ]
     assert len(set(first)) == 1

@@ -14,7 +14,7 @@ from batch.workloads import NODES, workload
 from pack.made import chain, timed_workflows, workflow
 from tonnage.batch import POLICIES, REQUESTS, Cluster, Workload
 from tonnage.errors import InputError
-from tonnage.pack import ORDERS, PACKERS, Carried, Outcome, Packed, Settings, Situation, Submission, Work, cross
+from tonnage.pack import ORDERS, PACKERS, Carried, Outcome, Packed, Settings, Situation, Submission, Work, simulate
 from tonnage.workflow import Workflow, read
 
 Packer = Callable[[Situation, Settings], Packed]
@@ -122,11 +122,11 @@ def test_every_task_ends_once_after_its_parents_and_within_a_batch_job(
     cluster = data.draw(clusters(max_running=max_running, max_submitted=max_submitted))
     twin, begin = cluster.copy(), cluster.now
     work = Work.of(made, order)
-    outcome = cross(work, cluster, strategy)
+    outcome = simulate(work, cluster, strategy)
     check(made, work.seconds.tolist(), begin, outcome)
     assert most_at_once(spans(outcome, waiting=True)) <= (max_submitted or len(made) + 2)
     assert most_at_once(spans(outcome, waiting=False)) <= (max_running or NODES)
-    again = cross(work, twin, strategy)
+    again = simulate(work, twin, strategy)
     assert (again.ends.tolist(), again.reasons) == (outcome.ends.tolist(), outcome.reasons)
     assert [told(one) for one in again.carried] == [told(one) for one in outcome.carried]
 
@@ -143,7 +143,7 @@ def test_tasks_that_take_longer_than_expected_run_again_until_all_are_done(
     cluster = data.draw(clusters(max_running=max_running, max_submitted=max_submitted))
     actual = data.draw(actual_times(made))
     begin = cluster.now
-    outcome = cross(Work.of(made), cluster, strategy, actual=actual)
+    outcome = simulate(Work.of(made), cluster, strategy, actual=actual)
     check(made, actual.tolist(), begin, outcome)
     assert most_at_once(spans(outcome, waiting=True)) <= (max_submitted or len(made) + 2)
 
@@ -191,7 +191,7 @@ def test_whatever_is_submitted_everything_is_done_in_the_end(
     begin = cluster.now
     PACKERS["moody"] = moody(np.random.default_rng(seed))
     try:
-        outcome = cross(Work.of(made), cluster, "moody", actual=actual)
+        outcome = simulate(Work.of(made), cluster, "moody", actual=actual)
     finally:
         del PACKERS["moody"]
     check(made, actual.tolist(), begin, outcome)
@@ -200,7 +200,7 @@ def test_whatever_is_submitted_everything_is_done_in_the_end(
 @given(timed_workflows())
 def test_on_an_empty_machine_one_job_takes_as_long_as_its_schedule(made: Workflow) -> None:
     work = Work.of(made)
-    outcome = cross(work, Cluster(NODES), "one-job")
+    outcome = simulate(work, Cluster(NODES), "one-job")
     (one,) = outcome.carried
     assert outcome.makespan == one.job.run == work.everything().run_times(0, made.graph.level.max(), NODES).min()
     assert (one.job.wait, one.started, one.ended) == (0, 0, one.job.run)
@@ -212,7 +212,7 @@ def test_one_job_takes_its_wait_and_its_run_time_where_requests_are_accurate(mad
     log = workload([row for row in zip(log.submit, log.nodes, log.run, log.request, strict=True) if row[2]])
     cluster = Cluster(NODES, log)
     cluster.advance(cluster.now)
-    outcome = cross(Work.of(made), cluster, "one-job")
+    outcome = simulate(Work.of(made), cluster, "one-job")
     (one,) = outcome.carried
     assert one.job.wait is not None
     assert outcome.makespan == one.job.wait + one.job.run
@@ -230,7 +230,7 @@ def crossed(
     rows = [(submit, width, run, run) for submit, width, run in log]
     cluster = Cluster(nodes, workload(rows, nodes), **options)
     cluster.advance(0)
-    outcome = cross(Work.of(made), cluster, strategy, settings, actual=None if actual is None else np.array(actual))
+    outcome = simulate(Work.of(made), cluster, strategy, settings, actual=None if actual is None else np.array(actual))
     check(made, made.seconds.astype(int).tolist() if actual is None else actual, 0, outcome)
     return [(one.job.tasks.tolist(), one.job.nodes, one.started, one.ended) for one in outcome.carried]
 
@@ -407,7 +407,7 @@ def test_tasks_that_take_no_time_are_done_at_once() -> None:
 @pytest.mark.parametrize("variation", [0, 0.3, 1])
 def test_a_task_that_expired_gets_more_time_whatever_run_times_vary_by(strategy: str, variation: float) -> None:
     settings = Settings(variation=variation)
-    outcome = cross(Work.of(workflow([6000])), Cluster(1), strategy, settings, actual=np.array([60_000]))
+    outcome = simulate(Work.of(workflow([6000])), Cluster(1), strategy, settings, actual=np.array([60_000]))
     asked = [one.job.seconds for one in outcome.carried]
     assert all(more >= 1.5 * one - 60 for one, more in pairwise(asked))
 
@@ -415,7 +415,7 @@ def test_a_task_that_expired_gets_more_time_whatever_run_times_vary_by(strategy:
 @pytest.mark.parametrize("strategy", PACKERS)
 def test_a_task_that_takes_hundreds_of_times_as_long_as_expected_is_an_error(strategy: str) -> None:
     with pytest.raises(InputError, match="more than 100 times as long as expected"):
-        cross(Work.of(chain(60, 60)), Cluster(4), strategy, actual=np.array([60, 60 * 200]))
+        simulate(Work.of(chain(60, 60)), Cluster(4), strategy, actual=np.array([60, 60 * 200]))
 
 
 # Caps, other jobs.
@@ -432,7 +432,7 @@ def test_one_job_at_a_time_is_enough(strategy: str) -> None:
 def test_jobs_that_others_submit_here_are_left_alone() -> None:
     cluster = Cluster(2)
     other = cluster.submit(2, 1000, 500, user=7)
-    outcome = cross(Work.of(chain(60, 60)), cluster, "one-job", EXACT)
+    outcome = simulate(Work.of(chain(60, 60)), cluster, "one-job", EXACT)
     assert outcome.makespan == 620
     assert [one.started for one in outcome.carried] == [500]
     assert other == 0
@@ -441,7 +441,7 @@ def test_jobs_that_others_submit_here_are_left_alone() -> None:
 def test_a_workflow_may_cross_after_another_one() -> None:
     cluster = Cluster(2)
     for place, strategy in enumerate(PACKERS):
-        outcome = cross(Work.of(chain(60, 60)), cluster, strategy, EXACT)
+        outcome = simulate(Work.of(chain(60, 60)), cluster, strategy, EXACT)
         assert (outcome.makespan, cluster.now) == (120, 120 * (place + 1))
         assert (cluster.running, cluster.queued) == (0, 0)
 
@@ -450,19 +450,19 @@ def test_where_others_have_used_up_the_room_a_workflow_waits_until_there_is_some
     for strategy in PACKERS:
         cluster = Cluster(2, max_submitted=1)
         cluster.submit(2, 1000, 500)
-        outcome = cross(Work.of(chain(60)), cluster, strategy, EXACT)
+        outcome = simulate(Work.of(chain(60)), cluster, strategy, EXACT)
         assert (outcome.makespan, len(outcome.carried)) == (560, 1)
 
 
 def test_a_thousand_tasks_on_their_own_go_a_few_at_a_time() -> None:
-    outcome = cross(Work.of(workflow([60] * 1000)), Cluster(100, max_submitted=16), "per-task", EXACT)
+    outcome = simulate(Work.of(workflow([60] * 1000)), Cluster(100, max_submitted=16), "per-task", EXACT)
     assert outcome.makespan == 60 * 63
     assert [one.job.tasks.tolist() for one in outcome.carried] == [[task] for task in range(1000)]
 
 
 def test_a_strategy_that_nobody_knows_is_refused() -> None:
     with pytest.raises(InputError, match='"magic" is not a strategy'):
-        cross(Work.of(chain(60)), Cluster(2), "magic")
+        simulate(Work.of(chain(60)), Cluster(2), "magic")
 
 
 # Real ones.
@@ -478,7 +478,7 @@ def test_glume_beats_zhang_on_a_real_log(data: Path, name: str) -> None:
     makespans: dict[str, list[int]] = {"glume": [], "zhang": []}
     for _ in range(10):
         for strategy, found in makespans.items():
-            outcome = cross(work, cluster.copy(), strategy)
+            outcome = simulate(work, cluster.copy(), strategy)
             assert outcome.expired == 0
             found.append(outcome.makespan)
         cluster.advance(cluster.now + 43200)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tonnage.batch import Cluster, Snapshot, Workload
-from tonnage.pack import PACKERS, Settings, Situation, Work, cross
+from tonnage.pack import PACKERS, Settings, Situation, Work, simulate
 from tonnage.pack.futures import futures
 from tonnage.pack.simulation import forecast
 from tonnage.workflow.families import FAMILIES
@@ -122,5 +122,5 @@ def test_a_forecast_does_not_wait_for_tasks_of_a_batch_job_that_will_expire() ->
 def test_auto_comes_to_its_end_on_a_busy_queue() -> None:
     work = Work.of(FAMILIES["montage"].generate(40))
     cluster = queue(log())
-    outcome = cross(work, cluster, "auto")
+    outcome = simulate(work, cluster, "auto")
     assert "by forecast" in outcome.reasons[0]

@@ -10,7 +10,7 @@ from pack.made import chain, timed_workflows, workflow
 from pack.reference import list_schedule
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts
-from tonnage.pack import ORDERS, Left, Work
+from tonnage.pack import ORDERS, Remaining, Work
 from tonnage.rank import rank
 from tonnage.workflow import Task, Workflow
 from tonnage.workflow.families import FAMILIES
@@ -73,7 +73,7 @@ def test_run_times_of_levels_are_those_of_schedules_on_1_2_and_so_on_nodes(
 ) -> None:
     mask = np.array(data.draw(st.lists(st.booleans(), min_size=len(made), max_size=len(made))))
     mask[data.draw(st.integers(0, len(made) - 1))] = True
-    left = Left(Work.of(made, order), mask)
+    left = Remaining(Work.of(made, order), mask)
     first = data.draw(st.integers(0, left.last))
     last = data.draw(st.integers(first, left.last))
     machine = data.draw(nodes_)

@@ -25,7 +25,7 @@ from tonnage.lab.pack_replay import (
     try_out,
 )
 from tonnage.logs.log import Log
-from tonnage.pack import PACKERS, Work, cross
+from tonnage.pack import PACKERS, Work, simulate
 from tonnage.workflow import read
 from tonnage.workflow.families import FAMILIES
 
@@ -80,7 +80,7 @@ def test_each_crossing_is_that_of_the_workflow_alone() -> None:
     for chunk, found in PLAYED.items():
         cluster = Cluster(NODES, WORKLOAD, max_submitted=chunk.cap)
         cluster.advance(TIMES[chunk.begin])
-        outcome = cross(WORKS[chunk.workflow], cluster, "glume")
+        outcome = simulate(WORKS[chunk.workflow], cluster, "glume")
         assert found[2, 0].tolist() == [outcome.makespan, outcome.expired, outcome.idle]
 
 
@@ -242,7 +242,7 @@ def test_tasks_that_take_longer_than_expected_are_all_done_in_the_end(strategy: 
     actual = work.seconds * 5 // 2
     cluster = Cluster(NODES, WORKLOAD, max_submitted=4)
     cluster.advance(TIMES[3])
-    outcome = cross(work, cluster, strategy, actual=actual)
+    outcome = simulate(work, cluster, strategy, actual=actual)
     assert sum(one.busy for one in outcome.carried) == actual.sum()
     assert outcome.expired
     assert outcome.makespan >= actual.max()
@@ -261,6 +261,6 @@ def test_a_batch_job_may_expire_when_others_start_or_tasks_go_on_their_own(
     work = Work.of(read(data / "workflows" / "glume" / f"{name}.dax"))
     cluster = Cluster(workload.machine_nodes, workload, requests=requests, max_submitted=16)
     cluster.advance(moment)
-    outcome = cross(work, cluster, strategy)
+    outcome = simulate(work, cluster, strategy)
     assert outcome.expired
     assert sum(one.busy for one in outcome.carried) == work.seconds.sum()

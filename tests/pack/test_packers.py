@@ -13,7 +13,7 @@ from pack.made import NODES, chain, snapshots, timed_workflows, workflow
 from pack.reference import Alternative, Reference, request
 from tonnage.batch import Snapshot
 from tonnage.errors import InputError
-from tonnage.pack import ORDERS, PACKERS, Left, Packed, Settings, Situation, Work
+from tonnage.pack import ORDERS, PACKERS, Packed, Remaining, Settings, Situation, Work
 from tonnage.workflow import Workflow
 
 GROUPS = [name for name in PACKERS if name != "per-task"]
@@ -61,7 +61,7 @@ def questions(draw: st.DrawFn) -> Asked:
     if draw(st.booleans()):
         mask = np.array(draw(st.lists(st.booleans(), min_size=len(made), max_size=len(made))))
         mask[draw(st.integers(0, len(made) - 1))] = True
-        left = Left(work, mask)
+        left = Remaining(work, mask)
     delay = draw(st.sampled_from([0, 0, 700]) | st.integers(1, 10000))
     settings = Settings(draw(st.sampled_from([1.0, 1.1, 1.3])), draw(st.sampled_from([1, 60, 600])))
     return Asked(made, Situation(left, draw(snapshots()), delay, running=int(delay > 0)), settings)

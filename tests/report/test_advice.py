@@ -9,7 +9,7 @@ from command_line import Call
 from tonnage.jobs import Amounts, Attempt, Outcome, Resource
 from tonnage.report.attempt_table import Gathering
 from tonnage.report.model import report_on
-from tonnage.report.source import Subject
+from tonnage.report.source import ReportSource
 from tonnage.size import Plan
 
 ALL_IS_WELL = "Nothing stands out"
@@ -21,10 +21,10 @@ FITS = Attempt(
 )
 
 
-def told(*attempts: Attempt, subject: Subject | None = None) -> str:
+def told(*attempts: Attempt, subject: ReportSource | None = None) -> str:
     """Return what a report says about jobs."""
     named = [replace(one, row=str(number), task=f"t{number}") for number, one in enumerate(attempts)]
-    found = report_on(subject or Subject("jobs", "log"), Gathering().gather(named), Plan(strategy="auto"))
+    found = report_on(subject or ReportSource("jobs", "log"), Gathering().gather(named), Plan(strategy="auto"))
     return "\n".join(f"{one.about}: {one.text}" for one in found.advice)
 
 
@@ -98,8 +98,8 @@ def test_an_unknown_end_is_no_success() -> None:
 
 
 def test_a_run_is_not_praised_before_it_is_finished() -> None:
-    assert ALL_IS_WELL not in told(FITS, subject=Subject("run", "r", state="not finished"))
-    said = told(FITS, subject=Subject("run", "r", state="not finished", failures={"big": "it asks for too much"}))
+    assert ALL_IS_WELL not in told(FITS, subject=ReportSource("run", "r", state="not finished"))
+    said = told(FITS, subject=ReportSource("run", "r", state="not finished", failures={"big": "it asks for too much"}))
     assert "1 task failed, such as big: it asks for too much" in said
 
 

@@ -1,4 +1,4 @@
-"""Batch jobs without a cluster: folders with orders or a cargo, and the processes that a cluster would start."""
+"""Batch jobs without a cluster: folders with orders or a job spec, and the processes that a cluster would start."""
 
 import os
 import subprocess
@@ -17,16 +17,16 @@ from tonnage.jobs import Amounts, Outcome, Resource
 from tonnage.run.backends.batch.order_files import write_orders
 from tonnage.run.events import State
 from tonnage.run.machines import Machine
-from tonnage.run.minders import Answer, Order, words_of
-from tonnage.run.pilot.job_spec import LEDGER, Cargo
-from tonnage.run.pilot.ledger import AttemptEnded, AttemptStarted, Bye, Entry, LedgerReader
+from tonnage.run.minders import Answer, Order, result_of
+from tonnage.run.pilot.job_spec import LEDGER, JobSpec
+from tonnage.run.pilot.ledger import AttemptEnded, AttemptStarted, Entry, LedgerReader, PilotFinished
 from tonnage.workflow import Task
 
 MACHINES = {"n1": Machine(4, 1e9, 1e9), "n2": Machine(2, 2e9, 1e9), "n3": Machine(4, 1e9, 1e9)}
 ERRAND = [sys.executable, "-P", "-m", "tonnage.watch.single_task"]
 
 
-class Errands:
+class SingleTasks:
     """The folder of a run with one batch job, whose elements are the orders."""
 
     def __init__(self, folder: Path) -> None:
@@ -55,20 +55,20 @@ class Errands:
 
     def call(self, *arguments: str, **environment: str) -> str:
         """Carry out an order that can be answered; return what was said."""
-        with self.begin(*arguments, **environment) as errand:
-            said = errand.communicate(timeout=HANGS)[1]
-            assert errand.returncode == 0, said
+        with self.begin(*arguments, **environment) as process:
+            said = process.communicate(timeout=HANGS)[1]
+            assert process.returncode == 0, said
         return said
 
     def words(self, attempt: int = 100) -> Answer:
-        answer = words_of(self.path, attempt)
+        answer = result_of(self.path, attempt)
         assert answer is not None
         return answer
 
 
 @dataclass
 class BatchJob:
-    """A packed batch job of a run in a folder, and the carrier that runs it."""
+    """A packed batch job of a run in a folder, and the pilot that runs it."""
 
     folder: Path
     number: int = 1
@@ -107,27 +107,27 @@ class BatchJob:
             "nodes": MACHINES,
             "dependencies": tuple(self.dependencies),
         }
-        Cargo(**{**facts, **options}).write(self.path)  # type: ignore[arg-type]
+        JobSpec(**{**facts, **options}).write(self.path)  # type: ignore[arg-type]
 
     def begin(self) -> "subprocess.Popen[str]":
         words = [sys.executable, "-P", "-m", "tonnage.run.pilot.pilot_job", str(self.path), "--here", *self.nodes]
         return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def go(self, status: int = 0, **options: object) -> list[Entry]:
-        """Write the cargo, carry it, and return the ledger."""
+        """Write the job spec, carry it, and return the ledger."""
         self.write(**options)
-        with self.begin() as carrier:
-            self.finish(carrier, status)
+        with self.begin() as pilot:
+            self.finish(pilot, status)
         return self.entries()
 
-    def finish(self, carrier: "subprocess.Popen[str]", status: int = 0) -> None:
+    def finish(self, pilot: "subprocess.Popen[str]", status: int = 0) -> None:
         try:
-            said = carrier.communicate(timeout=HANGS)[0]
+            said = pilot.communicate(timeout=HANGS)[0]
         except BaseException:
-            carrier.kill()
+            pilot.kill()
             raise
         assert "Traceback" not in said, said
-        assert carrier.returncode == status, said
+        assert pilot.returncode == status, said
 
     def entries(self) -> list[Entry]:
         return LedgerReader(self.path / LEDGER).new()
@@ -143,7 +143,7 @@ class BatchJob:
 
     def bye(self) -> str:
         last = self.entries()[-1]
-        assert isinstance(last, Bye)
+        assert isinstance(last, PilotFinished)
         return last.reason
 
     def check(self, nodes: Mapping[str, Machine] = MACHINES) -> None:

@@ -154,7 +154,7 @@ def check_archive(path: Path, run: RunFolder) -> None:
 
 def check_private(run: RunFolder) -> None:
     """Check that only the owner can read the folder of a run and what is handed to a batch system."""
-    names = ("script", "orders", "cargo.json", "ledger", "workflow.dag", "nodes.jsonl")
+    names = ("script", "orders", "job.json", "ledger", "workflow.dag", "nodes.jsonl")
     handed = [path for name in names for path in run.path.rglob(name)]
     assert [path for path in (run.path, run.journal, run.logs, *handed) if path.stat().st_mode & 0o077] == []
 

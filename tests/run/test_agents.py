@@ -200,12 +200,12 @@ time.sleep(400)
 
 
 def test_what_nobody_hears_is_left_in_words(tmp_path: Path) -> None:
-    """The carrier is killed while an answer is under way."""
+    """The pilot is killed while an answer is under way."""
     words = [sys.executable, "-c", CARRIER, str(tmp_path)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as carrier:
-        assert carrier.stdout is not None
-        assert carrier.stdout.readline() == "now\n"
-        carrier.kill()
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as pilot:
+        assert pilot.stdout is not None
+        assert pilot.stdout.readline() == "now\n"
+        pilot.kill()
     until(lambda: 2 in undelivered(tmp_path))
     until(lambda: not running(f"{tmp_path}"))
     answers = undelivered(tmp_path)

@@ -49,7 +49,7 @@ def names(engine: Engine, starts: Sequence[Start]) -> list[str]:
     return [engine.tasks[start.task].name for start in starts]
 
 
-class World:
+class Backend:
     """Drives an engine, lets anything go wrong, and looks whether the engine keeps its promises."""
 
     def __init__(self, engine: Engine, workflow: Workflow | None, machines: Sequence[Machine], random: Random) -> None:
@@ -186,19 +186,19 @@ def test_whatever_goes_wrong_every_promise_is_kept(
     engine = engine_of(
         workflow.tasks, machines, strategy, workflow=workflow, rules=Rules(retries=2), input_bytes=inputs
     )
-    world = World(engine, workflow, machines, random)
-    world.go(needs, faults)
+    backend = Backend(engine, workflow, machines, random)
+    backend.go(needs, faults)
     assert engine.finished
     assert not engine.running
     assert set(engine.states) <= {State.DONE, State.FAILED, State.STOPPED, State.WAITING}
     waiting = {task for task, state in enumerate(engine.states) if state == State.WAITING}
-    assert waiting == world.behind((State.FAILED, State.STOPPED)) & waiting
-    assert set(engine.unreachable()) == world.behind((State.FAILED,)) & waiting
-    assert all(one.reason for one in world.refused)
-    assert {one.task for one in world.refused} <= {
+    assert waiting == backend.behind((State.FAILED, State.STOPPED)) & waiting
+    assert set(engine.unreachable()) == backend.behind((State.FAILED,)) & waiting
+    assert all(one.reason for one in backend.refused)
+    assert {one.task for one in backend.refused} <= {
         task for task, state in enumerate(engine.states) if state == State.FAILED
     }
-    failures = Counter(task for task, (_, end) in world.last.items() if end.outcome is Outcome.FAILED)
+    failures = Counter(task for task, (_, end) in backend.last.items() if end.outcome is Outcome.FAILED)
     assert all(engine.states[task] == State.FAILED for task in failures)
 
 
@@ -209,10 +209,10 @@ def test_another_engine_goes_on_where_one_was_killed(
     workflow, needs = drawn
     rules = Rules(retries=10**6)
     first = engine_of(workflow.tasks, workflow=workflow, rules=rules)
-    world = World(first, workflow, [ONE], random)
-    world.go(needs, faults, most)
+    backend = Backend(first, workflow, [ONE], random)
+    backend.go(needs, faults, most)
     achieved = [task for task, state in enumerate(first.states) if state == State.DONE]
-    carried = {task: Carried(start.number, start.decisions) for task, (start, _) in world.last.items()}
+    carried = {task: Carried(start.number, start.decisions) for task, (start, _) in backend.last.items()}
     second = engine_of(workflow.tasks, workflow=workflow, rules=rules, done=achieved, carried=carried, first_attempt=99)
     starts = second.admit()
     assert not {start.task for start in starts} & set(achieved)
@@ -306,7 +306,7 @@ def looks_per_task(monkeypatch: pytest.MonkeyPatch, categories: int) -> float:
     engine = engine_of(tasks, strategy="declared")
     with monkeypatch.context() as patched:
         patched.setattr(Room, "find", counted)
-        World(engine, None, [ONE], random).go([NOTHING_KNOWN] * categories, 0.0)
+        Backend(engine, None, [ONE], random).go([NOTHING_KNOWN] * categories, 0.0)
     assert engine.counts[State.DONE] == categories
     return looks["find"] / categories
 

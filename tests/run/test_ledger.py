@@ -16,11 +16,11 @@ from tonnage.run.events import Ended, Settled, Start, State
 from tonnage.run.pilot.ledger import (
     AttemptEnded,
     AttemptStarted,
-    Bye,
     Entry,
     Ledger,
     LedgerReader,
     MachineLost,
+    PilotFinished,
     TaskRefused,
 )
 
@@ -62,7 +62,7 @@ entries = st.one_of(
     st.builds(lambda end, settled: AttemptEnded(TASKS[settled.task], end, settled), ends, settleds),
     st.builds(lambda settled: TaskRefused(TASKS[settled.task], settled), settleds),
     st.builds(MachineLost, st.sampled_from(NODES), moments),
-    st.builds(Bye, texts, moments),
+    st.builds(PilotFinished, texts, moments),
 )
 
 
@@ -76,7 +76,7 @@ def note(ledger: Ledger, entry: Entry) -> None:
             ledger.refused(entry.settled)
         case MachineLost():
             ledger.machine_lost(NODES.index(entry.node), entry.time)
-        case Bye():
+        case PilotFinished():
             ledger.bye(entry.reason, entry.time)
 
 

@@ -16,7 +16,7 @@ from deadlines import HANGS
 from processes import is_alive, with_argument, with_variable
 from run.helping import kill
 from tonnage.jobs import Resource
-from tonnage.run.minders import Answer, Minders, Order, Seen, forget_words, last_words
+from tonnage.run.minders import Answer, Minders, Order, Seen, forget_results, left_results
 from tonnage.watch.proc import children
 from waiting import until
 
@@ -358,20 +358,20 @@ def test_closing_leaves_nothing(
     assert not any(Path(f"/proc/{pid}").exists() for pid in (keeper, *pool))
     assert with_variable(mark) == []
     assert open_files() == before
-    assert {answer.stopped_because for answer in last_words(tmp_path / "engine").values()} <= {"engine gone", None}
+    assert {answer.stopped_because for answer in left_results(tmp_path / "engine").values()} <= {"engine gone", None}
     assert not (tmp_path / "engine" / "slots").exists()
 
 
 def test_words_that_cannot_be_read_are_none(tmp_path: Path) -> None:
-    assert last_words(tmp_path / "nowhere") == {}
-    (tmp_path / "words").mkdir()
+    assert left_results(tmp_path / "nowhere") == {}
+    (tmp_path / "results").mkdir()
     whole = '{"attempt": 7, "status": 0, "stopped_because": null, "used": {"memory": 5}}'
     texts = {"7": whole, "8": whole, "9": whole[:30], "10": "", "11": "[]", "12": '{"other": 1}', ".tonnage-1": whole}
     for name, text in texts.items():
-        (tmp_path / "words" / name).write_text(text)
-    assert last_words(tmp_path) == {7: Answer(7, 0, used={"memory": 5})}
-    forget_words(tmp_path)
-    assert last_words(tmp_path) == {}
+        (tmp_path / "results" / name).write_text(text)
+    assert left_results(tmp_path) == {7: Answer(7, 0, used={"memory": 5})}
+    forget_results(tmp_path)
+    assert left_results(tmp_path) == {}
 
 
 # An engine: says when it has begun, and which answers it has read, before it starts anything more.
@@ -414,7 +414,7 @@ def test_no_task_outlives_a_killed_engine(tmp_path: Path, seed: int, mark: str) 
         said = set(map(int, engine.communicate()[0].split()))
     nothing_lives(tmp_path, mark)
     ended = {int(path.name.removeprefix("ended-")) for path in tmp_path.glob("ended-*")}
-    words = last_words(tmp_path / "engine")
+    words = left_results(tmp_path / "engine")
     assert ended <= said | words.keys()
     assert all(not words[attempt].lost for attempt in words.keys() & said)
     assert all(answer.lost for attempt, answer in words.items() if attempt not in ended)
@@ -445,7 +445,7 @@ def test_an_answer_is_kept_for_a_killed_engine_until_its_minder_gets_the_next_or
         until(lambda: with_variable(mark) or not more)
         engine.kill()
     nothing_lives(tmp_path, mark)
-    left = last_words(tmp_path / "engine")
+    left = left_results(tmp_path / "engine")
     if not more:
         assert left.keys() == {1, 2}
         return

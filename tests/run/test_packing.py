@@ -6,7 +6,7 @@ import pytest
 from tonnage.batch import Snapshot
 from tonnage.errors import InputError
 from tonnage.jobs import SHARED, Amounts, Outcome, Resource
-from tonnage.run.backends.batch.packing import Packing, Way
+from tonnage.run.backends.batch.packing import InFlightPack, Packing
 from tonnage.run.engine import Engine
 from tonnage.run.events import Ended, State
 from tonnage.run.machines import Machine, QueueRoom
@@ -47,7 +47,7 @@ def test_what_is_done_or_on_its_way_is_not_packed_again() -> None:
     (start,) = engine.admit()
     engine.ended(Ended(attempt=start.attempt, outcome=Outcome.DONE, used=Amounts.of(wall_time=100)))
     engine.send([1])
-    way = Way(np.array([1]), ends=1100, must_end=1200)
+    way = InFlightPack(np.array([1]), ends=1100, must_end=1200)
     packed = packing_of("glume").ask(engine, idle(), [way], None)
     assert packed is not None
     assert [job.tasks.tolist() for job in packed.jobs] == [[2, 3]]

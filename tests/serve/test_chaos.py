@@ -14,7 +14,7 @@ from serve.serving import TOKEN, ServerProcess
 from serve.users import stored
 from tonnage.archive import Archive, check, record
 from tonnage.archive.remote import Server as Address
-from tonnage.archive.remote.outbox import Spool
+from tonnage.archive.remote.outbox import Outbox
 from tonnage.jobs import Amounts, Attempt, Outcome
 from warm import Warm
 
@@ -31,7 +31,7 @@ class Client:
         self._variables = {**os.environ, "XDG_DATA_HOME": str(folder / name), "TONNAGE_TOKEN": TOKEN}
         with pytest.MonkeyPatch.context() as here:
             here.setenv("XDG_DATA_HOME", str(folder / name))
-            self.spool = Spool(Address.of(url))
+            self.outbox = Outbox(Address.of(url))
         self._words = ["archive", "send", "--archive", url]
         self._process: Warm | None = None
         self._sent_before = 0
@@ -41,9 +41,9 @@ class Client:
         source = {"label": self.name, "format": "tonnage", "path": None}
         for parcel in range(len(self.parcels), len(self.parcels) + parcels):
             ids = [f"{self.name}:{parcel}:{number}" for number in range(TOGETHER)]
-            before = set(self.spool.files())
-            self.spool.put(source, {}, [record(_attempt(one)) for one in ids])
-            (file,) = set(self.spool.files()) - before
+            before = set(self.outbox.files())
+            self.outbox.put(source, {}, [record(_attempt(one)) for one in ids])
+            (file,) = set(self.outbox.files()) - before
             self.parcels[file] = set(ids)
 
     def acknowledged(self) -> set[str]:
@@ -117,7 +117,7 @@ def unleash(url: str, folder: Path, *, clients: int, parcels: int, kills: int, s
     assert all(one.inputs == (f"{one.task}.fa",) for one in found)
     with Archive.open(url) as archive:
         assert check(archive) == []
-    assert not any(user.spool.parked() for user in users)
+    assert not any(user.outbox.parked() for user in users)
 
 
 def send(users: Sequence[Client], wanted: int, random: Random) -> int:

@@ -10,7 +10,7 @@ import pytest
 
 from deadlines import HANGS
 from tonnage.errors import InputError
-from tonnage.serve.background_jobs import Piece, State, Tell, TooMuchError, Workshop
+from tonnage.serve.background_jobs import BackgroundJob, BackgroundJobs, State, Tell, TooMuchError
 
 
 @pytest.fixture(autouse=True)
@@ -41,13 +41,13 @@ def wait(tell: Tell, mark: str) -> Mapping[str, object]:
 
 
 @pytest.fixture
-def workshop() -> Iterator[Workshop]:
-    made = Workshop()
+def background_jobs() -> Iterator[BackgroundJobs]:
+    made = BackgroundJobs()
     yield made
     made.close()
 
 
-def eventually(found: Callable[[], Piece | None], state: State) -> Piece:
+def eventually(found: Callable[[], BackgroundJob | None], state: State) -> BackgroundJob:
     deadline = time.monotonic() + HANGS
     while time.monotonic() < deadline:
         piece = found()
@@ -59,67 +59,69 @@ def eventually(found: Callable[[], Piece | None], state: State) -> Piece:
     raise AssertionError(f"it did not become {state}: {found()}")
 
 
-def test_work_is_done_in_another_process_and_its_result_is_kept(workshop: Workshop) -> None:
-    piece = workshop.take("sum", add, 1, 2, 3)
-    done = eventually(lambda: workshop.piece(piece.id), State.DONE)
+def test_work_is_done_in_another_process_and_its_result_is_kept(background_jobs: BackgroundJobs) -> None:
+    piece = background_jobs.take("sum", add, 1, 2, 3)
+    done = eventually(lambda: background_jobs.piece(piece.id), State.DONE)
     assert done.result is not None
     assert done.result["sum"] == 6
     assert done.result["process"] != os.getpid()
     assert (done.done, done.total) == (2, 3)
 
 
-def test_what_is_wrong_is_said_with_its_hint(workshop: Workshop) -> None:
-    piece = workshop.take("refusal", refuse)
-    failed = eventually(lambda: workshop.piece(piece.id), State.FAILED)
+def test_what_is_wrong_is_said_with_its_hint(background_jobs: BackgroundJobs) -> None:
+    piece = background_jobs.take("refusal", refuse)
+    failed = eventually(lambda: background_jobs.piece(piece.id), State.FAILED)
     assert (failed.error, failed.hint) == ("no such thing", "try another")
 
 
-def test_work_whose_process_is_killed_has_failed_and_the_next_is_done(workshop: Workshop) -> None:
-    bad, good = workshop.take("fall", fall), workshop.take("sum", add, 4)
-    assert eventually(lambda: workshop.piece(bad.id), State.FAILED).error == "it ended in the middle"
-    eventually(lambda: workshop.piece(good.id), State.DONE)
+def test_work_whose_process_is_killed_has_failed_and_the_next_is_done(background_jobs: BackgroundJobs) -> None:
+    bad, good = background_jobs.take("fall", fall), background_jobs.take("sum", add, 4)
+    assert eventually(lambda: background_jobs.piece(bad.id), State.FAILED).error == "it ended in the middle"
+    eventually(lambda: background_jobs.piece(good.id), State.DONE)
 
 
-def test_work_can_be_stopped_while_it_goes_on_and_while_it_waits(workshop: Workshop, tmp_path: Path) -> None:
+def test_work_can_be_stopped_while_it_goes_on_and_while_it_waits(
+    background_jobs: BackgroundJobs, tmp_path: Path
+) -> None:
     ended: list[str] = []
-    going = workshop.take("wait", wait, str(tmp_path / "a"), afterwards=lambda: ended.append("going"))
-    waiting = workshop.take("wait", wait, str(tmp_path / "b"), afterwards=lambda: ended.append("waiting"))
-    eventually(lambda: workshop.piece(going.id), State.WORKING)
+    going = background_jobs.take("wait", wait, str(tmp_path / "a"), afterwards=lambda: ended.append("going"))
+    waiting = background_jobs.take("wait", wait, str(tmp_path / "b"), afterwards=lambda: ended.append("waiting"))
+    eventually(lambda: background_jobs.piece(going.id), State.WORKING)
     while not (tmp_path / "a").exists():
         time.sleep(0.02)
-    workshop.stop(waiting.id)
-    workshop.stop(going.id)
-    last = workshop.take("sum", add, 5)
-    eventually(lambda: workshop.piece(last.id), State.DONE)
-    found = [workshop.piece(one.id) for one in (going, waiting)]
+    background_jobs.stop(waiting.id)
+    background_jobs.stop(going.id)
+    last = background_jobs.take("sum", add, 5)
+    eventually(lambda: background_jobs.piece(last.id), State.DONE)
+    found = [background_jobs.piece(one.id) for one in (going, waiting)]
     assert [one.state for one in found if one] == [State.STOPPED, State.STOPPED]
     assert ended == ["going", "waiting"]
     assert not (tmp_path / "b").exists()
     assert not Path("/proc", (tmp_path / "a").read_text()).exists()
 
 
-def test_more_than_a_little_work_is_not_taken(workshop: Workshop, tmp_path: Path) -> None:
-    first = workshop.take("wait", wait, str(tmp_path / "a"))
-    eventually(lambda: workshop.piece(first.id), State.WORKING)
+def test_more_than_a_little_work_is_not_taken(background_jobs: BackgroundJobs, tmp_path: Path) -> None:
+    first = background_jobs.take("wait", wait, str(tmp_path / "a"))
+    eventually(lambda: background_jobs.piece(first.id), State.WORKING)
     with pytest.raises(TooMuchError):
         for _ in range(100):
-            workshop.take("sum", add, 1)
+            background_jobs.take("sum", add, 1)
 
 
 def test_nothing_goes_on_after_the_end(tmp_path: Path) -> None:
-    workshop = Workshop()
-    piece = workshop.take("wait", wait, str(tmp_path / "a"))
+    background_jobs = BackgroundJobs()
+    piece = background_jobs.take("wait", wait, str(tmp_path / "a"))
     while not (tmp_path / "a").exists():
         time.sleep(0.02)
-    workshop.close()
-    found = workshop.piece(piece.id)
+    background_jobs.close()
+    found = background_jobs.piece(piece.id)
     assert found is not None
     assert found.state is State.STOPPED
     assert not Path("/proc", (tmp_path / "a").read_text()).exists()
     with pytest.raises(TooMuchError):
-        workshop.take("sum", add, 1)
+        background_jobs.take("sum", add, 1)
 
 
-def test_unknown_work_is_none(workshop: Workshop) -> None:
-    assert workshop.piece("nobody") is None
-    assert workshop.stop("nobody") is None
+def test_unknown_work_is_none(background_jobs: BackgroundJobs) -> None:
+    assert background_jobs.piece("nobody") is None
+    assert background_jobs.stop("nobody") is None

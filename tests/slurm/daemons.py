@@ -42,7 +42,7 @@ class Daemon:
             assert self._keeper.stdout is not None
             line = self._keeper.stdout.readline()
             if not line:
-                raise RuntimeError(f"{self.name} did not start: {self.last_words()}")
+                raise RuntimeError(f"{self.name} did not start: {self.left_results()}")
             self._process = int(line)
         return self._process
 
@@ -56,7 +56,7 @@ class Daemon:
 
         def checked() -> bool:
             if not self.runs:
-                raise RuntimeError(f"{self.name} ended: {self.last_words()}")
+                raise RuntimeError(f"{self.name} ended: {self.left_results()}")
             return condition()
 
         return checked
@@ -79,7 +79,7 @@ class Daemon:
         assert self._keeper.stdout is not None
         self._keeper.stdout.close()
 
-    def last_words(self) -> str:
+    def left_results(self) -> str:
         """Return what it wrote last, for a message."""
         return "\n".join(self.output.read_text(errors="replace").splitlines()[-5:])
 

@@ -10,7 +10,7 @@ import pytest
 from slurm.cgroups import unusable
 from slurm.cluster import SlurmCluster
 from slurm.daemons import wait_for
-from tonnage.batch.scheduler import Phase, RejectedError, Request, Scheduler, UnreachableError, Verdict
+from tonnage.batch.scheduler import JobStatus, RejectedError, Request, Scheduler, UnreachableError, Verdict
 from tonnage.batch.slurm import Slurm, SlurmOptions
 from tonnage.batch.slurm.host_lists import expanded
 from tonnage.batch.slurm.jobs import accounted
@@ -21,7 +21,7 @@ MIB = 1 << 20
 SlurmWith = Callable[..., SlurmCluster]
 
 
-class Desk:
+class Submitter:
     """Where jobs are submitted from, each in a folder of its own."""
 
     def __init__(self, folder: Path, slurm: Slurm) -> None:
@@ -51,14 +51,14 @@ class Desk:
 
 
 @pytest.fixture
-def desk(clear_slurm: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def desk(clear_slurm: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Submitter:
     monkeypatch.setenv("SLURM_CONF", str(clear_slurm.conf))
-    return Desk(tmp_path, Slurm())
+    return Submitter(tmp_path, Slurm())
 
 
-def desk_at(cluster: SlurmCluster, folder: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Desk:
+def desk_at(cluster: SlurmCluster, folder: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Submitter:
     monkeypatch.setenv("SLURM_CONF", str(cluster.conf))
-    return Desk(folder, Slurm(SlurmOptions(**options)))
+    return Submitter(folder, Slurm(SlurmOptions(**options)))
 
 
 def test_it_is_a_scheduler() -> None:
@@ -66,7 +66,7 @@ def test_it_is_a_scheduler() -> None:
     assert scheduler.name == "slurm"
 
 
-def test_limits_take_three_calls(desk: Desk) -> None:
+def test_limits_take_three_calls(desk: Submitter) -> None:
     limits = desk.slurm.limits()
     assert [node.name for node in limits.nodes] == [f"n{number}" for number in range(1, 9)]
     node = limits.nodes[0]
@@ -78,13 +78,13 @@ def test_limits_take_three_calls(desk: Desk) -> None:
     assert desk.slurm.calls == {"scontrol": 4}  # only nodes change
 
 
-def test_an_unknown_partition_is_told_with_those_there_are(desk: Desk) -> None:
+def test_an_unknown_partition_is_told_with_those_there_are(desk: Submitter) -> None:
     with pytest.raises(InputError, match='no partition "mian"') as problem:
         Slurm(SlurmOptions(partition="mian")).limits()
     assert problem.value.hint == "did you mean main? partitions: main"
 
 
-def test_jobs_of_every_kind_and_what_became_of_them(desk: Desk, clear_slurm: SlurmCluster) -> None:
+def test_jobs_of_every_kind_and_what_became_of_them(desk: Submitter, clear_slurm: SlurmCluster) -> None:
     # Others may call their jobs whatever they like.
     clear_slurm.command("sbatch", "--mem=1", "--output=/dev/null", "--job-name=a|b\nJobState=X|c", "--wrap=sleep 60")
     done = desk.submit("sh", "-c", "pwd; echo wörds >&2")
@@ -92,7 +92,7 @@ def test_jobs_of_every_kind_and_what_became_of_them(desk: Desk, clear_slurm: Slu
     killed = desk.submit("sh", "-c", "kill -SEGV $$")
     array = desk.submit("sh", "-c", "echo $SLURM_ARRAY_TASK_ID; exit $SLURM_ARRAY_TASK_ID", elements=3)
     cancelled = desk.submit("sleep", "100", nodes=2, whole_nodes=True)
-    wait_for(lambda: desk.slurm.look()[cancelled].phase is Phase.RUNNING, "a job to run")
+    wait_for(lambda: desk.slurm.look()[cancelled].phase is JobStatus.RUNNING, "a job to run")
     look = desk.slurm.look()[cancelled]
     assert (len(look.nodes), look.restarts, look.reason) == (2, 0, "")
     assert look.started == pytest.approx(time.time(), abs=10)
@@ -120,7 +120,7 @@ def test_jobs_of_every_kind_and_what_became_of_them(desk: Desk, clear_slurm: Slu
 
 
 @pytest.mark.parametrize("name", ["a b", "it's", 'so "far"', "100%j%%", "#x $HOME `y` ü", "x;y&z|"])
-def test_folders_of_any_name(desk: Desk, name: str) -> None:
+def test_folders_of_any_name(desk: Submitter, name: str) -> None:
     desk.folder /= name
     desk.folder.mkdir()
     number = desk.submit("sh", "-c", "pwd; echo 'a  b'")
@@ -128,7 +128,7 @@ def test_folders_of_any_name(desk: Desk, name: str) -> None:
     assert next(desk.folder.glob("*.out")).read_text() == f"{desk.folder}\na  b\n"
 
 
-def test_a_job_is_found_by_its_name_before_and_after_its_end(desk: Desk) -> None:
+def test_a_job_is_found_by_its_name_before_and_after_its_end(desk: Submitter) -> None:
     waiting, ended = desk.request("sleep", "60", elements=3, nodes=8), desk.request("true")
     numbers = desk.submitted(ended), desk.submitted(waiting)
     desk.ended(numbers[0])
@@ -137,9 +137,9 @@ def test_a_job_is_found_by_its_name_before_and_after_its_end(desk: Desk) -> None
     assert desk.slurm.find("nobody") is None
 
 
-def test_elements_are_cancelled_one_by_one_or_all(desk: Desk) -> None:
+def test_elements_are_cancelled_one_by_one_or_all(desk: Submitter) -> None:
     array = desk.submit("sleep", "60", elements=6, nodes=8, whole_nodes=True)
-    wait_for(lambda: desk.slurm.look()[f"{array}_0"].phase is Phase.RUNNING, "an element to run")
+    wait_for(lambda: desk.slurm.look()[f"{array}_0"].phase is JobStatus.RUNNING, "an element to run")
     desk.slurm.cancel([f"{array}_{number}" for number in (2, 3, 5)])
     assert desk.slurm.look().keys() & {f"{array}_{number}" for number in range(6)} == {
         f"{array}_{n}" for n in (0, 1, 4)
@@ -150,7 +150,7 @@ def test_elements_are_cancelled_one_by_one_or_all(desk: Desk) -> None:
     assert found[f"{array}_4"].started is None
 
 
-def test_what_no_node_has_is_refused(desk: Desk) -> None:
+def test_what_no_node_has_is_refused(desk: Submitter) -> None:
     for amounts in ({"memory": 1e12}, {"cores": 5}, {"nodes": 9}, {"disk": 1e12}):
         request = desk.request("true", **amounts)
         with pytest.raises(RejectedError, match="node configuration is not available"):
@@ -160,7 +160,7 @@ def test_what_no_node_has_is_refused(desk: Desk) -> None:
             desk.submit("true", **amounts)
 
 
-def test_the_queue_foresees_what_slurm_plans(desk: Desk, clear_slurm: SlurmCluster) -> None:
+def test_the_queue_foresees_what_slurm_plans(desk: Submitter, clear_slurm: SlurmCluster) -> None:
     assert desk.slurm.check(desk.request("true", nodes=8)) == pytest.approx(0, abs=5)
     assert desk.slurm.queue().earliest(8, 60) == pytest.approx(time.time(), abs=5)
     whole = {"whole_nodes": True, "memory": None}
@@ -168,7 +168,10 @@ def test_the_queue_foresees_what_slurm_plans(desk: Desk, clear_slurm: SlurmClust
     desk.submit("sleep", "100", nodes=8, seconds=1200, **whole)  # after the first
     desk.submit("sleep", "100", nodes=2, seconds=300, **whole)  # beside the first
     desk.submit("sleep", "100", nodes=4, seconds=1800, **whole)  # after the second
-    wait_for(lambda: _phases(desk) == [Phase.RUNNING, Phase.RUNNING, Phase.WAITING, Phase.WAITING], "two jobs to run")
+    wait_for(
+        lambda: _phases(desk) == [JobStatus.RUNNING, JobStatus.RUNNING, JobStatus.WAITING, JobStatus.WAITING],
+        "two jobs to run",
+    )
     desk.slurm.calls.clear()
     queue = desk.slurm.queue()
     assert sum(desk.slurm.calls.values()) <= 4
@@ -186,7 +189,7 @@ def test_the_queue_foresees_what_slurm_plans(desk: Desk, clear_slurm: SlurmClust
     assert soon.earliest(8, 900) - soon.now == pytest.approx((foreseen[8] - queue.now) / 10, abs=15)
 
 
-def _phases(desk: Desk) -> list[Phase]:
+def _phases(desk: Submitter) -> list[JobStatus]:
     return sorted(look.phase for look in desk.slurm.look().values())
 
 
@@ -212,7 +215,7 @@ def test_nodes_that_die_others_that_come_first_and_time_that_runs_out(
     )
     desk = desk_at(cluster, tmp_path, monkeypatch)
     long = desk.submit("sleep", "300", seconds=300)
-    wait_for(lambda: desk.slurm.look()[long].phase is Phase.RUNNING, "a job to run")
+    wait_for(lambda: desk.slurm.look()[long].phase is JobStatus.RUNNING, "a job to run")
     # Slurm looks at time limits twice a minute.
     cluster.command("scontrol", "update", f"JobId={long}", "EndTime=now")
 
@@ -226,7 +229,7 @@ def test_nodes_that_die_others_that_come_first_and_time_that_runs_out(
         desk_at(cluster, tmp_path, monkeypatch, extra=(f"--nodelist={node}",)).submit("sleep", "300", cores=4)
         for node in ("n4", "n2")
     )
-    wait_for(lambda: {desk.slurm.look()[one].phase for one in (lost, preempted)} == {Phase.RUNNING}, "jobs to run")
+    wait_for(lambda: {desk.slurm.look()[one].phase for one in (lost, preempted)} == {JobStatus.RUNNING}, "jobs to run")
     desk_at(cluster, tmp_path, monkeypatch, partition="urgent").submit("true", cores=4)
     cluster.kill_node("n4", noticed=True)
     cluster.drain("n3")
@@ -320,7 +323,7 @@ def test_accounts_limit_jobs_and_remember_them(
     assert (alone[failed].outcome, alone[failed].exit_status) == (Outcome.FAILED, 72)
 
 
-def _takes(desk: Desk) -> bool:
+def _takes(desk: Submitter) -> bool:
     try:
         desk.submit("sleep", "60")
     except RejectedError:

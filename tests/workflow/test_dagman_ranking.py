@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.atomic import WholeFile
+from tonnage.atomic import AtomicFile
 from tonnage.errors import CycleError, InputError, TonnageError
 from tonnage.files import Document
 from tonnage.workflow import Workflow, read
@@ -610,15 +610,15 @@ def test_where_one_file_cannot_be_written_nothing_changes(
     before = contents(tmp_path)
     edit = copy(top, tmp_path / "out.dag", ranks(read(top)))
     calls: list[str] = []
-    real = getattr(WholeFile, method)
+    real = getattr(AtomicFile, method)
 
-    def failing(self: WholeFile, *values: bytes) -> None:
+    def failing(self: AtomicFile, *values: bytes) -> None:
         calls.append(method)
         if len(calls) == which:
             raise TonnageError("no space left on device")
         real(self, *values)
 
-    monkeypatch.setattr(WholeFile, method, failing)
+    monkeypatch.setattr(AtomicFile, method, failing)
     with pytest.raises(TonnageError, match="no space"):
         save(edit, backup=True)
     assert contents(tmp_path) == before

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tonnage.archive.choices import EXPORTERS
 from tonnage.archive.schema import attempts as attempts_table
-from tonnage.atomic import WholeFile
+from tonnage.atomic import AtomicFile
 from tonnage.errors import InputError
 from tonnage.jobs import AMOUNTS, Attempt
 
@@ -63,7 +63,7 @@ def export(attempts: Iterable[Attempt], path: Path, format: str) -> int:
     counted = _Counted(attempts)
     if format == "parquet":
         _need_parquet()
-    with WholeFile(path) as file:
+    with AtomicFile(path) as file:
         for data in EXPORTERS[format](counted):
             file.write(data)
     return counted.count

@@ -16,7 +16,7 @@ from typing import IO
 from tonnage.batch.scheduler import UnreachableError
 from tonnage.errors import InputError, TonnageError
 
-__all__ = ["SECONDS", "Manners", "Programs", "RefusalError"]
+__all__ = ["SECONDS", "ProgramTraits", "Programs", "RefusalError"]
 
 SECONDS = 60.0
 """How long a program may take: most give up on a server themselves after 9 to 100 seconds."""
@@ -28,7 +28,7 @@ _LOOK_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Manners:
+class ProgramTraits:
     """How the programs of a batch system say what they say."""
 
     system: str
@@ -53,8 +53,8 @@ class RefusalError(TonnageError):
 class Programs:
     """Runs programs, and counts how often: never a shell, never without a limit of time and of output."""
 
-    def __init__(self, manners: Manners) -> None:
-        self._manners = manners
+    def __init__(self, manners: ProgramTraits) -> None:
+        self._traits = manners
         self.calls: Counter[str] = Counter()
         """How many times each program was run."""
 
@@ -105,8 +105,8 @@ class Programs:
                 f"{program} has no answer after {time.monotonic() - began:.0f} s: {said or 'silence'}"
             )
         if process.returncode:
-            if self._manners.silence.search(said):
-                raise UnreachableError(f"{self._manners.system} does not answer: {said}")
+            if self._traits.silence.search(said):
+                raise UnreachableError(f"{self._traits.system} does not answer: {said}")
             raise RefusalError(program, said or f"it ended with status {process.returncode}")
         return output.decode(errors="replace"), said
 
@@ -127,15 +127,15 @@ class Programs:
                     return b"".join(pieces)
                 room -= len(pieces[-1])
                 if room < 0:
-                    raise TonnageError(f"{self._manners.system} prints more than {_LARGEST >> 20} MiB")
+                    raise TonnageError(f"{self._traits.system} prints more than {_LARGEST >> 20} MiB")
         return None
 
     def _hesitates(self, errors: IO[bytes]) -> bool:
-        return self._manners.hesitation is not None and self._manners.hesitation in _said(errors)
+        return self._traits.hesitation is not None and self._traits.hesitation in _said(errors)
 
     def _absent(self, program: str) -> InputError:
-        problem = f"{self._manners.system} is not on this machine: there is no {program}"
-        return InputError(problem, hint=self._manners.hint)
+        problem = f"{self._traits.system} is not on this machine: there is no {program}"
+        return InputError(problem, hint=self._traits.hint)
 
 
 def _kill(group: int) -> None:

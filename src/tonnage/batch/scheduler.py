@@ -12,10 +12,10 @@ from tonnage.errors import TonnageError
 from tonnage.jobs import Outcome, Resource
 
 __all__ = [
+    "JobStatus",
     "Limits",
-    "Look",
     "Node",
-    "Phase",
+    "QueueEntry",
     "Queued",
     "RejectedError",
     "Request",
@@ -33,7 +33,7 @@ class RejectedError(TonnageError):
     """The batch system does not take a job: it would not take it later either."""
 
 
-class Phase(StrEnum):
+class JobStatus(StrEnum):
     """Where a batch job is that has not ended."""
 
     WAITING = "waiting"
@@ -100,10 +100,10 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class QueueEntry:
     """A batch job, or an element of one, that waits or runs."""
 
-    phase: Phase
+    phase: JobStatus
     reason: str = ""
     """Why it waits."""
     started: float | None = None
@@ -134,7 +134,7 @@ class Queued(Protocol):
     def find(self, name: str) -> str | None:
         """Return the number of a job that was submitted under a name, where the system still knows it."""
 
-    def look(self) -> dict[str, Look]:
+    def look(self) -> dict[str, QueueEntry]:
         """Return all of this user's jobs and elements that wait or run, by their numbers."""
 
     def cancel(self, numbers: Collection[str]) -> None:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tonnage.batch.simulator.backfill import FOREVER, change, earliest, earliest_block, earliest_of_many
 from tonnage.errors import InputError
-from tonnage.jit import fast
+from tonnage.jit import compiled
 
 __all__ = ["Snapshot"]
 
@@ -88,7 +88,7 @@ class Snapshot:
         return int(start), int(first)
 
     def _kernel(self, function: Callable[..., T]) -> Callable[..., T]:
-        return fast(function, max(self.effort, len(self.times) * _QUESTIONS), allocates=False)
+        return compiled(function, max(self.effort, len(self.times) * _QUESTIONS), allocates=False)
 
     def _from(self, after: int | None) -> int:
         return self.now if after is None or after < self.now else after

@@ -124,12 +124,12 @@ def _jobs_command() -> click.Command:
     from tonnage.logs import synthetic
 
     def write_log(output: Path, peaks: str, jobs: int, categories: int | None, spread: float, seed: int) -> None:
-        from tonnage.files import is_stream, without_gz, write_whole
+        from tonnage.files import is_stream, without_gz, write_atomically
 
         if Path(without_gz(output)).suffix.lower() != ".csv" and not is_stream(output):
             raise InputError(f"a job log is a table; expected the ending .csv, not {output}")
         log = synthetic.generate(peaks, jobs, categories=categories, seed=seed, spread=spread)
-        write_whole(output, synthetic.render(log), mode=0o666)
+        write_atomically(output, synthetic.render(log), mode=0o666)
         click.echo(f"{output}: {len(log):,} jobs, {len(log.categories):,} categories", err=True)
 
     distributions = click.Choice(list(synthetic.PEAKS))

@@ -33,7 +33,7 @@ def pack_live(
     as_json: bool,
 ) -> None:
     """Print what strategies would submit to a cluster now, and what may become of it."""
-    from tonnage.run.backends.batch.backend import ClusterWorld
+    from tonnage.run.backends.batch.backend import BatchBackend
     from tonnage.run.backends.batch.outlook import outlook
     from tonnage.run.options import Options
     from tonnage.run.setup import path_of
@@ -41,10 +41,10 @@ def pack_live(
     refuse_options(_OF_LOGS, "logs")
     names = tuple(PACKERS) if strategy == "all" else (strategy,)
     home, most = path_of(workflow).parent, queue.max_running
-    world = ClusterWorld(slurm, home, pack=names[0], max_running=most, max_submitted=max_submitted)
-    for note in world.notes:
+    backend = BatchBackend(slurm, home, pack=names[0], max_running=most, max_submitted=max_submitted)
+    for note in backend.notes:
         _say(note)
-    found = outlook(workflow, Options(archive=archive), world, names, _say)
+    found = outlook(workflow, Options(archive=archive), backend, names, _say)
     if as_json:
         print_json(_facts(found, every=strategy == "all", dry_run=dry_run))
         return

@@ -253,13 +253,13 @@ class _Ranked:
         import csv
         import io
 
-        from tonnage.files import write_whole
+        from tonnage.files import write_atomically
 
         text = io.StringIO()
         rows = csv.writer(text, lineterminator="\n")
         rows.writerow(["place", "task", "priority"])
         rows.writerows([place, name, self.priorities[name]] for place, name in enumerate(self.names, start=1))
-        write_whole(output, text.getvalue(), mode=0o666)
+        write_atomically(output, text.getvalue(), mode=0o666)
 
     def explanation(self) -> "list[dict[str, object]]":
         """Return how the order came about, one fact a row: components, blocks or candidates."""

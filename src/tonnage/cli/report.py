@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tonnage.jobs import Attempt
-    from tonnage.report.attempt_table import Material
-    from tonnage.report.source import Subject
+    from tonnage.report.attempt_table import AttemptTable
+    from tonnage.report.source import ReportSource
     from tonnage.run.folders import RunFolder
 
 __all__ = ["report"]
@@ -106,7 +106,7 @@ def _run(text: str) -> "RunFolder | None":
         raise InputError(f'there is neither a run nor a source "{text}" here', hint=hint) from None
 
 
-def _of_run(run: "RunFolder", reading: Reading, by: str) -> "tuple[Subject, Material]":
+def _of_run(run: "RunFolder", reading: Reading, by: str) -> "tuple[ReportSource, AttemptTable]":
     from tonnage.report.source import gather_run
 
     if reading.is_told:
@@ -114,10 +114,10 @@ def _of_run(run: "RunFolder", reading: Reading, by: str) -> "tuple[Subject, Mate
     return gather_run(run, by)
 
 
-def _of_source(text: str, reading: Reading, by: str) -> "tuple[Subject, Material]":
+def _of_source(text: str, reading: Reading, by: str) -> "tuple[ReportSource, AttemptTable]":
     from tonnage.archive.url import is_archive, shown
     from tonnage.report.attempt_table import Gathering
-    from tonnage.report.source import Subject
+    from tonnage.report.source import ReportSource
 
     workflow = None if reading.where else reading.workflow([text])
     names: list[str] = []
@@ -130,4 +130,4 @@ def _of_source(text: str, reading: Reading, by: str) -> "tuple[Subject, Material
     material = Gathering(by, workflow).gather(attempts())
     name = names[0] if len(names) == 1 else text
     title = shown(name) if is_archive(text) else Path(name).name or name
-    return Subject(kind="jobs", title=title, by=by, workflow=workflow), material
+    return ReportSource(kind="jobs", title=title, by=by, workflow=workflow), material

@@ -62,7 +62,7 @@ class PlainView:
         """Print how far it is, if that was some time ago."""
         if time.monotonic() >= self._next and not engine.finished:
             self._next = time.monotonic() + _PLAIN_PAUSE
-            self.say(_line(self.progress, engine.away - len(self.progress.running)))
+            self.say(_line(self.progress, engine.outstanding - len(self.progress.running)))
 
     def say(self, text: str) -> None:
         """Print a line, and write it into the run's log."""
@@ -104,7 +104,7 @@ class LiveView(PlainView):
         now = time.monotonic()
         if self._live is not None and now >= self._drawn + _LIVE_PAUSE:
             self._drawn = now
-            self._live.update(self._picture(engine.away - len(self.progress.running)), refresh=True)
+            self._live.update(self._picture(engine.outstanding - len(self.progress.running)), refresh=True)
 
     def show(self, line: str) -> None:
         """Keep a line in view for a while."""

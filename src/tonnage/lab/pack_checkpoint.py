@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonnage import __version__
-from tonnage.atomic import WholeFile
+from tonnage.atomic import AtomicFile
 from tonnage.batch import Workload
 from tonnage.errors import InputError
 from tonnage.lab.pack_replay import Chunk, Crossings, Experiment
@@ -36,7 +36,7 @@ class Saved:
         header = {"kind": _KIND, **_facts(works, workload, experiment)}
         data = _read(path)
         if not data:
-            with WholeFile(path) as file:
+            with AtomicFile(path) as file:
                 file.write(_line(header))
             return
         first, *others = data.splitlines(keepends=True)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tonnage.batch import Cluster, Workload
 from tonnage.errors import InputError
 from tonnage.pack.decisions import Settings
-from tonnage.pack.packers import PACKERS, cross
+from tonnage.pack.packers import PACKERS, simulate
 from tonnage.pack.remaining import Work, actual_times
 from tonnage.pack.trial import Trial, try_on
 from tonnage.units import format_seconds
@@ -171,7 +171,7 @@ class Player:
             cluster.advance(moment)
             actual = actual_times(work, experiment.settings.variation, seed=chunk.begin + place)
             for number, strategy in enumerate(experiment.strategies):
-                outcome = cross(work, cluster.copy(), strategy, experiment.settings, actual=actual)
+                outcome = simulate(work, cluster.copy(), strategy, experiment.settings, actual=actual)
                 found[number, place] = outcome.makespan, outcome.expired, outcome.idle
         return found
 

@@ -172,12 +172,12 @@ def simulate(
         rules=Rules(),
         input_bytes=inputs.__getitem__,
     )
-    world = _World(load)
-    for start, end in world.attempts(engine):
-        world.note(start, end)
+    virtual = _VirtualMachines(load)
+    for start, end in virtual.attempts(engine):
+        virtual.note(start, end)
         if end.outcome is Outcome.DONE:
             tick()
-    return world.simulation(plan.strategy, len(load) - engine.counts[State.DONE])
+    return virtual.simulation(plan.strategy, len(load) - engine.counts[State.DONE])
 
 
 def largest(machines: Sequence[Machine]) -> Machine:
@@ -201,7 +201,7 @@ def check_fits(load: Load, machines: Sequence[Machine]) -> None:
             )
 
 
-class _World:
+class _VirtualMachines:
     """Virtual time: attempts last as long as their tasks did, and what became of them is written down."""
 
     def __init__(self, load: Load) -> None:

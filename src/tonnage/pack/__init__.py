@@ -6,8 +6,8 @@ from tonnage.lazy import exports
 
 if TYPE_CHECKING:
     from tonnage.pack.decisions import Packed, Settings, Situation, Submission
-    from tonnage.pack.packers import ORDERS, PACKERS, cross
-    from tonnage.pack.remaining import Left, Work
+    from tonnage.pack.packers import ORDERS, PACKERS, simulate
+    from tonnage.pack.remaining import Remaining, Work
     from tonnage.pack.simulation import Carried, Outcome
 else:
     __getattr__ = exports(__name__)
@@ -16,12 +16,12 @@ __all__ = [
     "ORDERS",
     "PACKERS",
     "Carried",
-    "Left",
     "Outcome",
     "Packed",
+    "Remaining",
     "Settings",
     "Situation",
     "Submission",
     "Work",
-    "cross",
+    "simulate",
 ]

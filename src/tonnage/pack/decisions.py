@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from tonnage.batch import Snapshot, Workload
 from tonnage.errors import InputError
-from tonnage.pack.remaining import Left
+from tonnage.pack.remaining import Remaining
 
 __all__ = ["Packed", "Settings", "Situation", "Submission", "more_time", "requested"]
 
@@ -55,7 +55,7 @@ class Settings:
 class Situation:
     """What is to be packed, and what the queue looks like now."""
 
-    left: Left
+    left: Remaining
     queue: Snapshot
     delay: int = 0
     """Seconds until the batch job that runs must end; 0 where none does."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tonnage.pack.remaining import Work
     from tonnage.pack.simulation import IntArray, Outcome, Packer
 
-__all__ = ["FORESIGHTED", "ORDERS", "PACKERS", "cross"]
+__all__ = ["FORESIGHTED", "ORDERS", "PACKERS", "simulate"]
 
 PACKERS: "dict[str, Packer]" = {
     "per-task": Deferred("tonnage.pack.simple:per_task"),
@@ -30,7 +30,7 @@ ORDERS = ("longest", "shortest", "rank")
 """Which of the tasks that could start goes first inside of a batch job: GLUME's paper takes the shortest."""
 
 
-def cross(
+def simulate(
     work: "Work",
     cluster: "Cluster",
     strategy: str,
@@ -43,7 +43,7 @@ def cross(
     `actual` is how long tasks really take; packers know only what the work says.
     """
     from tonnage.pack.decisions import Settings
-    from tonnage.pack.simulation import cross as crossed
+    from tonnage.pack.simulation import simulate as crossed
 
     if strategy not in PACKERS:
         raise InputError(f'"{strategy}" is not a strategy', hint=f"one of {', '.join(PACKERS)}")

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonnage.errors import InputError
-from tonnage.jit import fast
+from tonnage.jit import compiled
 from tonnage.jobs import Amounts, Resource
 from tonnage.pack.list_schedule import WHOLE, run_times, schedule, shared_run_times, shared_schedule
 from tonnage.pack.packers import ORDERS
 from tonnage.workflow import Graph, Workflow
 
-__all__ = ["NEVER", "Left", "Work", "actual_times", "unknown_run_times"]
+__all__ = ["NEVER", "Remaining", "Work", "actual_times", "unknown_run_times"]
 
 IntArray: TypeAlias = NDArray[np.int64]
 NEVER = 2**61
@@ -56,9 +56,9 @@ class Work:
         shares = None if node is None else _shares(workflow, node)
         return cls(workflow.graph, seconds, _keys(workflow, seconds, order), shares)
 
-    def everything(self) -> "Left":
+    def everything(self) -> "Remaining":
         """Return all of it as what is left to do."""
-        return Left(self, np.ones(self.graph.size, np.bool_))
+        return Remaining(self, np.ones(self.graph.size, np.bool_))
 
     def taking(self, seconds: IntArray) -> "Work":
         """Return the same work with other run times, tasks in the same order."""
@@ -110,7 +110,7 @@ class Work:
         )
 
     def _kernel(self, function: Callable[..., None]) -> Callable[..., None]:
-        return fast(function, self.graph.size * _EFFORT)
+        return compiled(function, self.graph.size * _EFFORT)
 
 
 def actual_times(work: Work, variation: float, *, seed: int) -> IntArray:
@@ -162,7 +162,7 @@ def _keys(workflow: Workflow, seconds: IntArray, order: str) -> IntArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Left:
+class Remaining:
     """The tasks that are not done and in no batch job yet; levels count from the first that has any."""
 
     work: Work

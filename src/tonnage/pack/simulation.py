@@ -18,9 +18,9 @@ from tonnage.batch import Cluster, Event, Snapshot, Workload
 from tonnage.errors import TonnageError
 from tonnage.pack.decisions import Packed, Settings, Situation, Submission, more_time, requested
 from tonnage.pack.futures import futures
-from tonnage.pack.remaining import NEVER, Left, Work
+from tonnage.pack.remaining import NEVER, Remaining, Work
 
-__all__ = ["Carried", "Outcome", "Packer", "cross", "forecast"]
+__all__ = ["Carried", "Outcome", "Packer", "forecast", "simulate"]
 
 IntArray: TypeAlias = NDArray[np.int64]
 
@@ -72,7 +72,7 @@ class Outcome:
         return sum(one.idle for one in self.carried)
 
 
-def cross(
+def simulate(
     work: Work, cluster: Cluster, packer: Packer, settings: Settings, actual: IntArray, *, foresight: bool = False
 ) -> Outcome:
     """Let a workflow cross the queue of a cluster from its `now` on; the cluster goes on with it.
@@ -219,7 +219,7 @@ class _Crossing:
         running = [one for one in self._open.values() if one.started is not None]
         ends = [one.started + one.job.seconds for one in running if one.started is not None]
         return Situation(
-            Left(self._work, self._left.copy()),
+            Remaining(self._work, self._left.copy()),
             self._cluster.snapshot(),
             delay=max(end - now for end in (*ends, max(self._held_until, now))),
             pending=len(self._open) - len(running),

@@ -7,7 +7,7 @@ from tonnage.pack.decisions import Packed, Settings, Situation, Submission
 from tonnage.pack.packers import FORESIGHTED, PACKERS
 from tonnage.pack.remaining import Work, actual_times
 from tonnage.pack.simple import per_task
-from tonnage.pack.simulation import Outcome, cross
+from tonnage.pack.simulation import Outcome, simulate
 
 __all__ = ["Trial", "try_on"]
 
@@ -42,6 +42,6 @@ def try_on(work: Work, cluster: Cluster, strategy: str, settings: Settings) -> T
         return packed
 
     actual = actual_times(work, settings.variation, seed=0)
-    outcome = cross(work, cluster, listened, settings, actual, foresight=strategy in FORESIGHTED)
+    outcome = simulate(work, cluster, listened, settings, actual, foresight=strategy in FORESIGHTED)
     first = answers[0]
     return Trial(strategy, begin, first.jobs, first.reason, first.estimate, outcome)

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.jit import fast
+from tonnage.jit import compiled
 from tonnage.workflow import Graph
 
 __all__ = ["Decomposition", "decompose"]
@@ -66,7 +66,7 @@ def decompose(graph: Graph) -> Decomposition:
     runs_in, sink_of = np.full(size, -2, np.int64), np.full(size, -1, np.int64)
     runs_in[reduced.outdegree == 0] = -1
     rows = (reduced.child_start, reduced.child, reduced.parent_start, reduced.parent)
-    found = fast(_detach, size)(*rows, reduced.indegree.copy(), runs_in, sink_of)
+    found = compiled(_detach, size)(*rows, reduced.indegree.copy(), runs_in, sink_of)
     sink_of[sink_of == runs_in] = -1  # it waits for others of its component, and runs in it
     bipartite = np.ones(found, np.bool_)
     before = runs_in[reduced.edge_parents()]

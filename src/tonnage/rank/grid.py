@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonnage.errors import InputError
-from tonnage.jit import fast
+from tonnage.jit import compiled
 from tonnage.rank.eligible import Order, positions
 from tonnage.workflow import Graph
 
@@ -68,7 +68,7 @@ def simulate(
     found = Measures(np.zeros(runs), np.zeros(runs), np.zeros(runs))
     if graph.size:
         rank = np.zeros(graph.size, np.int64) if order is None else positions(order)
-        kernel: Callable[..., None] = fast(_simulate, graph.size * runs * _EVENTS)
+        kernel: Callable[..., None] = compiled(_simulate, graph.size * runs * _EVENTS)
         lengths = np.ones(graph.size) if weights is None else weights
         rows = (graph.child_start, graph.child, graph.indegree, rank, lengths, order is None, grid.between, grid.batch)
         rng = np.random.Generator(np.random.PCG64(seed))

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.jit import fast
+from tonnage.jit import compiled
 from tonnage.rank.eligible import Order
 from tonnage.workflow import Graph
 
@@ -39,7 +39,7 @@ def _work_left(graph: Graph, seconds: FloatArray | None) -> FloatArray:
     """Return the longest chain of work from each task on, its own included."""
     weights = run_times(graph.size, seconds)
     left = weights.copy()
-    fast(_longest_left, graph.size)(graph.child_start, graph.child, graph.order, weights, left)
+    compiled(_longest_left, graph.size)(graph.child_start, graph.child, graph.order, weights, left)
     return left
 
 
@@ -53,7 +53,7 @@ def run_times(size: int, seconds: FloatArray | None) -> FloatArray:
 def descendants(graph: Graph) -> Order:
     """The task first that most others wait for; one that waits for several is shared among them."""
     shares = np.zeros(graph.size)
-    fast(_shared, graph.size)(graph.child_start, graph.child, graph.order, graph.indegree, shares)
+    compiled(_shared, graph.size)(graph.child_start, graph.child, graph.order, graph.indegree, shares)
     return by_keys(graph, -shares)
 
 
@@ -74,7 +74,7 @@ def gain_within(graph: Graph, block: Order) -> Order:
 
 def _climbed(graph: Graph, keys: FloatArray, *, follow: bool) -> Order:
     size = graph.size
-    walk: Callable[..., None] = fast(_walk, size)
+    walk: Callable[..., None] = compiled(_walk, size)
     arrays: tuple[_Numbers, ...] = (
         graph.child_start,
         graph.child,

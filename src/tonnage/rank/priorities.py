@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.jit import fast
+from tonnage.jit import compiled
 from tonnage.workflow import Graph
 
 __all__ = ["Chosen", "Profile", "bends", "choose", "priority"]
@@ -44,7 +44,7 @@ def choose(superdag: Graph, kind: Sequence[int], profiles: Sequence[Profile]) ->
     found = [bends(profile, most) for profile in profiles]
     chosen = Chosen(np.empty(size, np.int64), np.empty(size), np.full((kinds, kinds), np.nan))
     rows = (superdag.child_start, superdag.child, superdag.indegree.copy(), np.asarray(kind, np.int64))
-    kernel = fast(_choose, size + sum(map(len, found)) ** 2 // _POINTS)
+    kernel = compiled(_choose, size + sum(map(len, found)) ** 2 // _POINTS)
     if size:
         kernel(*rows, *_listed(profiles), *_listed(found), chosen.components, chosen.least, chosen.over)
     return chosen

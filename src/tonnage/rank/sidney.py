@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonnage.errors import InputError
-from tonnage.jit import fast
+from tonnage.jit import compiled
 from tonnage.rank.eligible import Order
 from tonnage.rank.orders import gain_within
 from tonnage.rank.prio import prio
@@ -192,7 +192,7 @@ def _split(part: _Part, size: int, steps: _Ints) -> Iterator[_Block]:
 def _connected(part: _Part, size: int) -> Iterator[_Part]:
     """Yield the parts that hang together; all tasks that reach no goal are one."""
     label = np.arange(len(part.tasks))
-    fast(_join, size)(part.start, part.needed, part.goal_of, label)
+    compiled(_join, size)(part.start, part.needed, part.goal_of, label)
     if not label.any() and len(label):
         yield part
         return
@@ -218,7 +218,7 @@ def _denser(part: _Part, size: int, steps: _Ints) -> tuple[NDArray[np.bool_], ND
     if len(part.tasks) == 1 or not part.goals:
         return None
     tasks, goals = np.zeros(len(part.tasks), np.bool_), np.zeros(part.goals, np.bool_)
-    found = fast(_cut, size * _FLOW)(part.start, part.needed, part.goal_of, tasks, goals, steps)
+    found = compiled(_cut, size * _FLOW)(part.start, part.needed, part.goal_of, tasks, goals, steps)
     if steps[0] < 0:
         raise InputError("the Sidney decomposition of this workflow takes too long", hint="prio takes any workflow")
     return (tasks, goals) if found else None

@@ -12,7 +12,7 @@ from tonnage.report.accounts import Sums
 from tonnage.report.columns import Columns
 from tonnage.report.critical_path import Chain
 from tonnage.report.retries import Reason
-from tonnage.report.source import Subject
+from tonnage.report.source import ReportSource
 from tonnage.report.text import counted, hours, ladder_text, name_of, percent
 from tonnage.size import Histogram, Sized, cost
 from tonnage.size.usage import Usage
@@ -83,7 +83,7 @@ def savings(
 
 
 def advise(
-    subject: Subject,
+    subject: ReportSource,
     columns: Columns,
     total: Sums,
     found: Mapping[tuple[str, Resource], Saving],
@@ -99,7 +99,7 @@ def advise(
     return advice or [_all_is_well(subject, columns)]
 
 
-def _all_is_well(subject: Subject, columns: Columns) -> Advice:
+def _all_is_well(subject: ReportSource, columns: Columns) -> Advice:
     if subject.state not in ("", "finished"):
         return Advice("", f"The run is {subject.state}: tasks used about as much memory as they had so far.")
     none = "none is known to have failed" if (columns.outcome == -1).any() else "none failed"

@@ -23,9 +23,9 @@ from tonnage.workflow import Workflow
 
 __all__ = [
     "TASKS_IN_TABLE",
+    "AttemptTable",
     "Gathering",
     "Made",
-    "Material",
     "Times",
     "seconds_of",
     "wasted_of",
@@ -61,7 +61,7 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Material(Columns):
+class AttemptTable(Columns):
     """Attempts as columns, and with each what only a report wants to know."""
 
     records: Records
@@ -137,7 +137,7 @@ class Gathering:
 
     def gather(
         self, attempts: Iterable[Attempt], running: Iterable[Attempt] = (), now: float | None = None
-    ) -> Material:
+    ) -> AttemptTable:
         """Take in attempts that have ended, and those that run `now`; return what there is to be shown."""
         records = collect(self._passed(attempts), self._by)
         for attempt in running:
@@ -219,13 +219,13 @@ class Gathering:
             self._hungry.offer(used * seconds, attempt)
             self._sample.offer(attempt)
 
-    def _material(self, records: Records) -> Material:
+    def _material(self, records: Records) -> AttemptTable:
         by: Literal["waste", "use", "time"] = "waste" if len(self._wasteful) else "use" if len(self._hungry) else "time"
         first = {"waste": self._wasteful, "use": self._hungry, "time": self._slowest}[by].found()
         slowest, there = self._slowest.found(), {id(one) for one in first}
         numbers = {name: np.array(values) for name, values in self._numbers.items()}
         floats = {name: np.array(values) for name, values in self._floats.items()}
-        return Material(
+        return AttemptTable(
             records=records,
             categories=tuple(self._categories),
             category=numbers["category"],

@@ -7,12 +7,12 @@ from tonnage.errors import InputError
 from tonnage.jobs import Decision, History, Resource
 from tonnage.report.accounts import Sums, accounts_of, covered
 from tonnage.report.advice import Advice, Saving, advise, savings
-from tonnage.report.attempt_table import Material
+from tonnage.report.attempt_table import AttemptTable
 from tonnage.report.columns import outcomes_of
 from tonnage.report.critical_path import Chain, critical_chain
 from tonnage.report.figures.basics import Palette
 from tonnage.report.retries import Climb, Reason, climbs, reasons
-from tonnage.report.source import Subject
+from tonnage.report.source import ReportSource
 from tonnage.report.text import ladder_text
 from tonnage.size import Plan, Sized, size
 
@@ -23,8 +23,8 @@ __all__ = ["Report", "next_time", "report_on"]
 class Report:
     """What there is to say about a run, or about jobs."""
 
-    subject: Subject
-    material: Material
+    subject: ReportSource
+    material: AttemptTable
     total: Sums
     sums: Mapping[str, Sums]
     """By category, the one that took the most first."""
@@ -96,7 +96,7 @@ def _account_facts(sums: Sums) -> dict[str, object]:
     }
 
 
-def report_on(subject: Subject, material: Material, plan: Plan) -> Report:
+def report_on(subject: ReportSource, material: AttemptTable, plan: Plan) -> Report:
     """Return what there is to say; raises InputError where there is nothing."""
     if not len(material):
         raise InputError("there is no attempt to report on", hint="nothing has run yet, or no row could be used")
@@ -132,7 +132,7 @@ def _weight(sums: Sums) -> tuple[float, float]:
     return -max(memory.given, memory.used), -sums.seconds
 
 
-def _sized(histories: Mapping[str, History], plan: Plan, subject: Subject) -> list[Sized]:
+def _sized(histories: Mapping[str, History], plan: Plan, subject: ReportSource) -> list[Sized]:
     try:
         return size(histories, plan)
     except InputError:

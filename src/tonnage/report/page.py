@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from tonnage import __version__
-from tonnage.atomic import WholeFile
+from tonnage.atomic import AtomicFile
 from tonnage.errors import InputError
 from tonnage.report.figures.basics import escaped_json
 from tonnage.report.model import Report
@@ -45,7 +45,7 @@ def made_by(verb: str) -> str:
 def write_page(report: Report, path: Path, made: str) -> int:
     """Write a report as one HTML file, whole or not at all; return its size in bytes. `made` says when and by whom."""
     data = _rendered(report, made).encode("utf-8", "replace")
-    with WholeFile(path) as file:
+    with AtomicFile(path) as file:
         file.write(data)
     return len(data)
 

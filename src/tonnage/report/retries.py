@@ -7,7 +7,7 @@ import numpy as np
 
 from tonnage.accounting import allocation
 from tonnage.jobs import Attempt, Outcome, Resource
-from tonnage.report.attempt_table import Material
+from tonnage.report.attempt_table import AttemptTable
 from tonnage.report.text import name_of
 
 __all__ = ["Climb", "Reason", "climbs", "reasons"]
@@ -42,7 +42,7 @@ class Climb:
     steps: tuple[str, ...]
 
 
-def reasons(material: Material) -> list[Reason]:
+def reasons(material: AttemptTable) -> list[Reason]:
     """Return why attempts did not succeed, category by category, the most frequent first."""
     bad = ~material.done & ~material.running
     keys = (
@@ -72,7 +72,7 @@ def _why(outcome: Outcome, resource: Resource | None) -> str:
     return str(outcome)
 
 
-def climbs(material: Material, most: int = 15) -> list[Climb]:
+def climbs(material: AttemptTable, most: int = 15) -> list[Climb]:
     """Return what those tasks were tried with that needed the most attempts."""
     by_task: dict[tuple[str | None, str], list[Attempt]] = defaultdict(list)
     for attempt in material.again:

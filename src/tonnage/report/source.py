@@ -8,18 +8,18 @@ from typing import Literal
 
 from tonnage.errors import TonnageError
 from tonnage.jobs import Attempt, Outcome, Resource
-from tonnage.report.attempt_table import Gathering, Material
+from tonnage.report.attempt_table import AttemptTable, Gathering
 from tonnage.run.archiving import attempts_of
 from tonnage.run.folders import RunFolder
 from tonnage.run.journal import Reader
 from tonnage.run.state import machine_of
 from tonnage.workflow import Workflow, read
 
-__all__ = ["Subject", "gather_run"]
+__all__ = ["ReportSource", "gather_run"]
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class ReportSource:
     """What a report is about."""
 
     kind: Literal["run", "jobs"]
@@ -40,7 +40,7 @@ class Subject:
     """What everybody should know who looks at it."""
 
 
-def gather_run(folder: RunFolder, by: str = "category") -> tuple[Subject, Material]:
+def gather_run(folder: RunFolder, by: str = "category") -> tuple[ReportSource, AttemptTable]:
     """Read a run, finished or not, and its workflow, where that is still what it was."""
     process = folder.process()
     with closing(Reader(folder.journal)) as reader:
@@ -49,7 +49,7 @@ def gather_run(folder: RunFolder, by: str = "category") -> tuple[Subject, Materi
         tasks, done = reader.counts()
         finished = "finished" in facts
         failures = {row.task: row.note for row in reader.failed()} | reader.given_up()
-        subject = Subject(
+        subject = ReportSource(
             kind="run",
             title=folder.id,
             by=by,

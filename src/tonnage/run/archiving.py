@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tonnage.archive import Archive, Report, Search, find, import_source, peaks_by_task
 from tonnage.archive.history import LONGEST_COMMAND, MOST_COMMANDS, Wanted, versions
-from tonnage.archive.remote import Contact
+from tonnage.archive.remote import ArchiveSession
 from tonnage.jobs import Attempt, Decision, Resource
 from tonnage.logs.sources import Source
 from tonnage.run.folders import RunFolder
@@ -65,15 +65,15 @@ def sized_by_density(archive: Archive, workflow: Workflow, home: Path) -> Workfl
 
 
 def remember(
-    contact: Contact, journal: Journal, folder: RunFolder, workflow: Workflow, fields: Mapping[str, str]
+    archive_session: ArchiveSession, journal: Journal, folder: RunFolder, workflow: Workflow, fields: Mapping[str, str]
 ) -> Report:
     """Store a run's attempts that have ended, but for those of which the journal knows that this archive has them."""
-    archive = contact.archive
+    archive = archive_session.archive
     stored = f"stored in {archive}"
     settled = journal.settled()
     known = any(True for _ in find(archive, Search(run=folder.id), limit=1))  # it may be a new archive of the same name
     entries = attempts_of(journal, folder, workflow, after=int(journal.facts().get(stored, 0)) if known else 0)
-    source = contact.kept(Source(str(folder.path), folder.id, "tonnage", entries), fields)
+    source = archive_session.kept(Source(str(folder.path), folder.id, "tonnage", entries), fields)
     report = import_source(archive, source, fields=fields)
     journal.note({stored: str(settled)})
     return report

@@ -8,11 +8,11 @@ from tonnage.run.engine import Engine
 from tonnage.run.events import Ended, Settled, Start
 from tonnage.run.journal import Journal
 
-__all__ = ["Clerk"]
+__all__ = ["AttemptRecorder"]
 
 
 @dataclass(kw_only=True)
-class Clerk:
+class AttemptRecorder:
     """Tells all who must know."""
 
     engine: Engine

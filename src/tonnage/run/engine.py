@@ -105,7 +105,7 @@ class Engine:
         return self._next_attempt > self.last_attempt
 
     @property
-    def away(self) -> int:
+    def outstanding(self) -> int:
         """How many tasks run or were sent: on a cluster, some of them wait in its queue."""
         return len(self.running) + self.counts[State.SENT]
 

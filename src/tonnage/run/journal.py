@@ -22,9 +22,9 @@ from tonnage.jobs import GIVEN, Decision, Resource
 from tonnage.run.events import Ended, Settled, Start, State
 from tonnage.run.journal_rows import MEASURES, ROWS, Decisions, Row, row_of
 
-__all__ = ["Before", "Journal", "JournalError", "Reader"]
+__all__ = ["Before", "Journal", "JournalError", "Reader", "begun_by_another_version"]
 
-_VERSION = "3"  # changes with the tables below
+_VERSION = "4"  # changes with the tables below, and with the names of the files beside the journal
 _SCHEMA = f"""
 CREATE TABLE run (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 INSERT INTO run VALUES ('version', '{_VERSION}');
@@ -106,7 +106,7 @@ class Reader:
         except sqlite3.Error as error:
             raise JournalError(f"{path}: the journal cannot be read: {error}") from None
         if version != _VERSION:
-            raise InputError("is the journal of another version of Tonnage", path=path)
+            raise _other_version(path, version)
 
     def close(self) -> None:
         """Close the file; what was not committed is lost."""
@@ -179,6 +179,21 @@ class Reader:
         return int(self._connection.execute(chosen).fetchone()[0])
 
 
+def begun_by_another_version(path: Path) -> dict[str, str]:
+    """Return the facts about a run that another version of Tonnage has begun; nothing where this one can read it."""
+    try:
+        with closing(_read_only(path)) as connection:
+            facts = dict(connection.execute("SELECT key, value FROM run"))
+    except sqlite3.Error:
+        return {}
+    return facts if facts.get("version") != _VERSION else {}
+
+
+def _other_version(path: Path, version: str | None) -> InputError:
+    problem = f"is the journal of another version of Tonnage (its format is {version}, not {_VERSION})"
+    return InputError(problem, path=path, hint="the Tonnage that began the run can go on with it")
+
+
 class Journal(Reader):
     """Writes what happens; `commit` makes everything since the last one certain."""
 
@@ -196,7 +211,7 @@ class Journal(Reader):
             if not run("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 self._connection.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
             elif self.facts().get("version") != _VERSION:
-                raise InputError("is the journal of another version of Tonnage", path=path)
+                raise _other_version(path, self.facts().get("version"))
         except sqlite3.Error as error:
             raise JournalError(f"{path}: the journal cannot be opened: {error}") from None
         self._writing = False

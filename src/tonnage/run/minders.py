@@ -19,10 +19,10 @@ from typing import Any
 from tonnage.atomic import make_private_folder
 from tonnage.jobs import Resource
 from tonnage.watch.fork_server import ENGINE_GONE, NUMBER, SLOTS, Inbox, frame
-from tonnage.watch.order import MONITOR_KILLED, WORDS
+from tonnage.watch.order import MONITOR_KILLED, RESULTS
 from tonnage.watch.standard_streams import forget_coerced_locale
 
-__all__ = ["Answer", "Minders", "Order", "Seen", "forget_words", "last_words", "words_of"]
+__all__ = ["Answer", "Minders", "Order", "Seen", "forget_results", "left_results", "result_of"]
 
 _PIECE = 1 << 16
 _UNTIL_ALL_IS_KILLED = 30.0
@@ -49,7 +49,7 @@ class Order:
     """Where it is to run, for those who have several."""
 
     def message(self) -> dict[str, Any]:
-        """Return the order as minders and errands get it, which `tonnage.watch.order` describes."""
+        """Return the order as minders and single tasks get it, which `tonnage.watch.order` describes."""
         return {
             "attempt": self.attempt,
             "words": list(self.words),
@@ -97,7 +97,7 @@ class Answer:
 
     @classmethod
     def of(cls, message: Mapping[str, Any]) -> "Answer":
-        """Return an answer from what a minder, an errand or an agent says."""
+        """Return an answer from what a minder, an single task or an agent says."""
         lost = message["stopped_because"] in (ENGINE_GONE, MONITOR_KILLED) or message.get("lost", False)
         return cls(**{**message, "lost": lost})
 
@@ -183,15 +183,15 @@ class Minders:
     """A pool of processes, each of which runs one order at a time and measures it; it grows as orders come.
 
     A minder keeps its last answer until it gets the next order, and writes it down where the engine dies before: see
-    `last_words`. Any minder that has answered may get the next order, so everything that `wait` has returned must be
+    `left_results`. Any minder that has answered may get the next order, so everything that `wait` has returned must be
     safe before `start` is called: not only the first of several answers.
     """
 
     def __init__(self, folder: Path, held: Sequence[int] = ()) -> None:
-        """Start the keeper; words and slots go to a folder, `held` are descriptors that all but the tasks keep open."""
+        """Start the keeper; results and slots go to a folder, `held` are descriptors that all but the tasks keep open."""
         self._folder = folder.absolute()
         self._held = tuple(held)
-        for name in (WORDS, SLOTS):
+        for name in (RESULTS, SLOTS):
             make_private_folder(self._folder / name)
         self._epoll = select.epoll()
         self._others: set[int] = set()
@@ -341,7 +341,7 @@ class Minders:
         """Find out what became of an attempt whose minder has ended."""
         self._numbered.pop(minder.number, None)
         if minder.attempt is not None:
-            words = words_of(self._folder, minder.attempt)
+            words = result_of(self._folder, minder.attempt)
             self._found.append(words or Answer(minder.attempt, ended=time.time(), lost=True))
             del self._running[minder.attempt]
             minder.attempt = None
@@ -369,27 +369,27 @@ class Minders:
                 self._settle(minder)
 
 
-def last_words(folder: Path) -> dict[int, Answer]:
+def left_results(folder: Path) -> dict[int, Answer]:
     """Return the answers that were left for an engine that had been killed; what cannot be read is no answer."""
     try:
-        attempts = [int(path.name) for path in (folder / WORDS).iterdir() if path.name.isdecimal()]
+        attempts = [int(path.name) for path in (folder / RESULTS).iterdir() if path.name.isdecimal()]
     except OSError:
         return {}
-    return {attempt: words for attempt in attempts if (words := words_of(folder, attempt)) is not None}
+    return {attempt: words for attempt in attempts if (words := result_of(folder, attempt)) is not None}
 
 
-def words_of(folder: Path, attempt: int) -> Answer | None:
+def result_of(folder: Path, attempt: int) -> Answer | None:
     """Return the answer of one attempt that was left below a folder; None where there is none that can be read."""
     try:
-        words = Answer.of(json.loads((folder / WORDS / str(attempt)).read_bytes()))
+        words = Answer.of(json.loads((folder / RESULTS / str(attempt)).read_bytes()))
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
     return words if words.attempt == attempt else None
 
 
-def forget_words(folder: Path) -> None:
-    """Remove last words that are safe elsewhere; no engine may run there."""
-    shutil.rmtree(folder / WORDS, ignore_errors=True)
+def forget_results(folder: Path) -> None:
+    """Remove results that are safe elsewhere; no engine may run there."""
+    shutil.rmtree(folder / RESULTS, ignore_errors=True)
 
 
 def _wait_for_end(connection: socket.socket) -> None:

@@ -13,16 +13,16 @@ from tonnage.run.minders import Answer
 from tonnage.watch.order import MACHINE_LOST, TERMINATED
 from tonnage.workflow import Task
 
-__all__ = ["classified", "died_of", "judged"]
+__all__ = ["classify", "died_of", "judge"]
 
 _RESOURCES = frozenset(map(str, Resource))
 _WHY_LOST = {MACHINE_LOST: "its machine was lost", TERMINATED: "its batch job was ended"}
 _NOT_FOUND = (126, 127)  # as shells have it: no such program, or it cannot be run
 
 
-def judged(answer: Answer, task: Task, files: Files) -> Ended:
+def judge(answer: Answer, task: Task, files: Files) -> Ended:
     """Return how an attempt ended, and put its files where they belong."""
-    end = classified(answer, task, files)
+    end = classify(answer, task, files)
     try:
         if end.outcome is Outcome.DONE:
             files.accept(task, answer.attempt)
@@ -33,7 +33,7 @@ def judged(answer: Answer, task: Task, files: Files) -> Ended:
     return end
 
 
-def classified(answer: Answer, task: Task, files: Files) -> Ended:
+def classify(answer: Answer, task: Task, files: Files) -> Ended:
     """Return how an attempt ended; its files stay where they are."""
     used = _used(answer, task, files)
     status = answer.status

@@ -5,51 +5,51 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from tonnage.jobs import Amounts, Decision, Outcome, Resource
-from tonnage.run.backends.backend import NOTHING_AWAY, Away, World
+from tonnage.run.backends.backend import NOTHING_OUTSTANDING, Backend, Outstanding
 from tonnage.run.events import Carried, Ended, Settled, State
 from tonnage.run.files import Files
 from tonnage.run.folders import RunFolder
 from tonnage.run.journal import Journal
 from tonnage.run.journal_rows import Row
-from tonnage.run.minders import Answer, forget_words, last_words
+from tonnage.run.minders import Answer, forget_results, left_results
 from tonnage.run.orphans import end_orphans
-from tonnage.run.outcomes import classified, judged
+from tonnage.run.outcomes import classify, judge
 from tonnage.size.learner import climbed
 from tonnage.workflow import Task, Workflow
 
-__all__ = ["NOTHING_BEFORE", "NO_SUCH_TASK", "Left", "carried_after", "finals", "take_over"]
+__all__ = ["NOTHING_BEFORE", "NO_SUCH_TASK", "Recovered", "carried_after", "finals", "recover"]
 
 NO_SUCH_TASK = "the workflow has no such task any more"
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class Recovered:
     """What an earlier engine has achieved, by the places of tasks in the workflow."""
 
     done: set[int]
     carried: dict[int, Carried]
-    away: Away
+    outstanding: Outstanding
     stale: frozenset[str]
     """Tasks that have changed, or follow one that has: what was started before does not count."""
 
 
-NOTHING_BEFORE = Left(set(), {}, NOTHING_AWAY, frozenset())
+NOTHING_BEFORE = Recovered(set(), {}, NOTHING_OUTSTANDING, frozenset())
 """Of a run that begins."""
 
 
-def take_over(
+def recover(
     journal: Journal,
     files: Files,
     folder: RunFolder,
     workflow: Workflow,
-    world: World,
+    backend: Backend,
     say: Callable[[str], None],
     *,
     act: bool = True,
-) -> Left:
+) -> Recovered:
     """Settle what a killed engine left open, and return what is done and what is known about the rest.
 
-    The caller holds the run's lock, so that nothing works for it any more, but for what is away in its world. With
+    The caller holds the run's lock, so that nothing works for it any more, but for what is away on its backend. With
     `act` false only the journal changes, which is a copy then: no process is ended, and no file moved.
     """
     token = journal.facts()["token"]
@@ -62,14 +62,16 @@ def take_over(
     changed = [place for place in before.changed if place < len(workflow)]
     outdated = _following(workflow, changed)
     stale = frozenset(workflow.tasks[place].name for place in outdated)
-    away = world.away(journal, folder, stale)
-    running = {attempt: row for attempt, row in journal.running().items() if attempt not in away.attempts}
+    outstanding = backend.outstanding(journal, folder, stale)
+    running = {attempt: row for attempt, row in journal.running().items() if attempt not in outstanding.attempts}
     if running and act:
         # What is away may have processes on this very machine.
-        orphans = sum(end_orphans(token, attempt) for attempt in running) if away.attempts else end_orphans(token)
+        orphans = (
+            sum(end_orphans(token, attempt) for attempt in running) if outstanding.attempts else end_orphans(token)
+        )
         if orphans:
             say(f"ended {orphans} processes that a killed engine had left behind")
-    done |= _settle(running, journal, files, folder, workflow, judged if act else classified)
+    done |= _settle(running, journal, files, folder, workflow, judge if act else classify)
     undone = outdated & done
     gone = files.gone(workflow, sorted(done - undone))
     if changed:
@@ -79,14 +81,14 @@ def take_over(
     undone |= gone
     journal.undo(undone)
     journal.commit()
-    if not away.attempts and act:
-        forget_words(folder.path)  # nobody shall take them for those of another attempt
+    if not outstanding.attempts and act:
+        forget_results(folder.path)  # nobody shall take them for those of another attempt
     done -= undone
     carried = {
         place: Carried(row.number, None) if place in undone else _carried(row)
         for place, row in journal.unfinished().items()
     }
-    return Left(done, carried, away, stale)
+    return Recovered(done, carried, outstanding, stale)
 
 
 def finals(workflow: Workflow) -> list[Task]:
@@ -103,7 +105,7 @@ def _settle(
     judge: Callable[[Answer, Task, Files], Ended],
 ) -> set[int]:
     """Write down how attempts ended whose end nobody has seen; return the tasks that turn out to be done."""
-    words = last_words(folder.path)
+    words = left_results(folder.path)
     places = {task.name: (place, task) for place, task in enumerate((*workflow.tasks, *finals(workflow)))}
     done = set()
     for attempt, row in running.items():

@@ -13,20 +13,20 @@ from tempfile import TemporaryDirectory
 
 from tonnage.archive import run_fraction
 from tonnage.archive.engine import on_network
-from tonnage.archive.remote import contact
+from tonnage.archive.remote import archive_session
 from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import Resource
 from tonnage.run.archiving import peaks_of_tasks, remember, wanted_for
-from tonnage.run.backends.backend import Driver, Parts
+from tonnage.run.backends.backend import Driver, RunContext
 from tonnage.run.backends.local_driver import Watcher
 from tonnage.run.events import Ended, Settled, State
 from tonnage.run.files import Files
 from tonnage.run.folders import RUNS, Lock, RunFolder, choosing, new_run, runs_of
-from tonnage.run.journal import Journal, Reader
+from tonnage.run.journal import Journal, Reader, begun_by_another_version
 from tonnage.run.options import Options
 from tonnage.run.preflight import check_commands, check_gpus, foreseen
-from tonnage.run.recovery import finals, take_over
-from tonnage.run.setup import Explained, explained, is_piped, path_of, set_up, world_of
+from tonnage.run.recovery import finals, recover
+from tonnage.run.setup import Explained, backend_for, explained, is_piped, path_of, set_up
 from tonnage.run.state import facts_of, state_of
 from tonnage.run.summary import Summary, summarise
 from tonnage.workflow import Workflow
@@ -68,12 +68,12 @@ class RunSession:
         check_commands(workflow)
         check_gpus(workflow, options.cluster)
         self.home = path_of(workflow).parent
-        self.world = world_of(self.home, options, say, dry=dry)
-        self.machine = self.world.machine
-        self.world.check(workflow)
+        self.backend = backend_for(self.home, options, say, dry=dry)
+        self.machine = self.backend.machine
+        self.backend.check(workflow)
         self._open = ExitStack()
-        self.contact = contact(options.archive)
-        self.archive = self.contact.archive
+        self.archive_session = archive_session(options.archive)
+        self.archive = self.archive_session.archive
         self._open.callback(self.archive.close)
         if dry:
             self._copy()
@@ -96,7 +96,7 @@ class RunSession:
 
     def submissions(self) -> list[str]:
         """Return what would be submitted to a cluster at first: scripts, or a command."""
-        return self.world.submissions(self._parts())
+        return self.backend.submissions(self._parts())
 
     def _to_do(self) -> list[int]:
         return [place for place in range(len(self.workflow)) if self.engine.states[place] != State.DONE]
@@ -106,12 +106,12 @@ class RunSession:
         watch = _Failures(watcher, self.failed)
         signal: int | None = None
         try:
-            with self.world.driving(self._parts(), watch) as driver:
+            with self.backend.driving(self._parts(), watch) as driver:
                 signal = driver.go()
                 if signal is None:
                     signal = self._go_last(driver)
         finally:
-            warnings = (*self._remember(), *self.contact.tell(patient=signal is None))
+            warnings = (*self._remember(), *self.archive_session.tell(patient=signal is None))
         done = self.engine.counts[State.DONE]
         tasks = len(self.workflow) + len(finals(self.workflow))
         if done == tasks:
@@ -129,8 +129,8 @@ class RunSession:
             before=self._before(),
         )
 
-    def _parts(self) -> Parts:
-        return Parts(
+    def _parts(self) -> RunContext:
+        return RunContext(
             workflow=self._setup.sizes.workflow,
             engine=self.engine,
             journal=self.journal,
@@ -163,7 +163,7 @@ class RunSession:
     def _remember(self) -> tuple[str, ...]:
         try:
             self.journal.commit()
-            report = remember(self.contact, self.journal, self.folder, self.workflow, self.options.fields)
+            report = remember(self.archive_session, self.journal, self.folder, self.workflow, self.options.fields)
         except TonnageError as error:
             return (f"the archive did not take this run in: {error}",)
         return tuple(f"the archive skipped attempts: {reason} ({count})" for reason, count in report.reasons.items())
@@ -208,17 +208,17 @@ class RunSession:
 
     def _recover(self) -> None:
         """Settle what an earlier engine has left, and decide everything."""
-        self._left = take_over(
-            self.journal, self.files, self.folder, self.workflow, self.world, self._say, act=not self._dry
+        self._left = recover(
+            self.journal, self.files, self.folder, self.workflow, self.backend, self._say, act=not self._dry
         )
         if not self._dry:
-            for warning in (*(self._remember() if self.resumed else ()), *self.contact.tell(patient=False)):
+            for warning in (*(self._remember() if self.resumed else ()), *self.archive_session.tell(patient=False)):
                 self._say(warning)
-        for warning in self.contact.ask(wanted_for(self.workflow, self.home)):
+        for warning in self.archive_session.ask(wanted_for(self.workflow, self.home)):
             self._say(warning)
         next_attempt = self.journal.next_attempt()
         self._setup = set_up(
-            self.workflow, self.options, self.world, self.archive, self.files, self._left, next_attempt
+            self.workflow, self.options, self.backend, self.archive, self.files, self._left, next_attempt
         )
         self.engine = self._setup.engine
 
@@ -228,10 +228,14 @@ class RunSession:
         for folder in runs_of(self.home):
             facts = facts_of(folder)
             ours = self._is_ours(facts)
+            if self._is_ours(begun_by_another_version(folder.journal)):
+                self._say(
+                    f"the run {folder.id} was begun by another version of Tonnage, and cannot go on with this one"
+                )
             if ours and chosen is None and "finished" not in facts and not self.options.new:
                 self._check_place(folder, facts)
                 chosen = folder
-            elif ours and "finished" not in facts and self.world.still_out(folder):
+            elif ours and "finished" not in facts and self.backend.still_out(folder):
                 hint = f"tonnage stop {folder.id} cancels them; without --new that run goes on"
                 raise InputError(
                     f"the run {folder.id} has batch jobs in the queue that write the same files", hint=hint
@@ -244,10 +248,10 @@ class RunSession:
 
     def _check_place(self, folder: RunFolder, facts: Mapping[str, str]) -> None:
         """Raise InputError where a run was begun elsewhere: what it has sent there may still run."""
-        place = facts.get("on", self.world.name)
-        if place != self.world.name:
+        place = facts.get("on", self.backend.name)
+        if place != self.backend.name:
             hint = f"go on with --on {place}; or tonnage stop {folder.id}, and then --new"
-            raise InputError(f"the run {folder.id} was begun on {place}, not on {self.world.name}", hint=hint)
+            raise InputError(f"the run {folder.id} was begun on {place}, not on {self.backend.name}", hint=hint)
 
     def _is_ours(self, facts: Mapping[str, str]) -> bool:
         """Whether a run is one of this workflow; what is piped in has no name to be known by."""
@@ -270,7 +274,7 @@ class RunSession:
                 "begun": repr(time.time()),
                 "strategy": self.options.strategy,
                 "rank": self.options.rank,
-                "on": self.world.name,
+                "on": self.backend.name,
                 **machine,
             }
             self.journal.note(facts)

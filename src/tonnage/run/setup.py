@@ -15,19 +15,19 @@ from tonnage.files import is_stream
 from tonnage.jobs import Decision
 from tonnage.rank import rank
 from tonnage.run.archiving import peaks_of_tasks, sized_by_density, wanted_for
-from tonnage.run.backends.backend import LocalWorld, World
+from tonnage.run.backends.backend import Backend, LocalBackend
 from tonnage.run.engine import Engine
 from tonnage.run.events import Carried
 from tonnage.run.files import Files
 from tonnage.run.machines import SHARED
 from tonnage.run.options import Options, PoolOptions
 from tonnage.run.queue import places_of
-from tonnage.run.recovery import NOTHING_BEFORE, Left, finals
+from tonnage.run.recovery import NOTHING_BEFORE, Recovered, finals
 from tonnage.size import Plan
 from tonnage.size.learner import Learner, as_before
 from tonnage.workflow import Workflow
 
-__all__ = ["Explained", "Setup", "Sizes", "explained", "is_piped", "path_of", "set_up", "world_of"]
+__all__ = ["Explained", "Setup", "Sizes", "backend_for", "explained", "is_piped", "path_of", "set_up"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +52,18 @@ class Sizes:
     """By which tasks are sized; where requests were made for them, it is declared."""
 
 
-def _sizes(workflow: Workflow, strategy: str, world: World, archive: Archive) -> Sizes:
+def _sizes(workflow: Workflow, strategy: str, backend: Backend, archive: Archive) -> Sizes:
     """Return what decides how much tasks get, from what the archive knows."""
     home = path_of(workflow).parent
     own = peaks_of_tasks(archive, workflow) if strategy == "auto" else {}
     if strategy == "density":
         workflow, strategy = sized_by_density(archive, workflow, home), "declared"
-    plan = Plan(strategy=strategy, machine=world.amounts(), resources=SHARED, parts=world.coarse)
+    plan = Plan(strategy=strategy, machine=backend.amounts(), resources=SHARED, parts=backend.coarse)
     learner = Learner(plan, history_of(archive, wanted_for(workflow, home)))
     known = {}
     for place, memory in own.items():
         task = workflow.tasks[place]
-        known[place] = Carried(0, as_before(learner.decide(task.category, task.request), memory, parts=world.coarse))
+        known[place] = Carried(0, as_before(learner.decide(task.category, task.request), memory, parts=backend.coarse))
     return Sizes(workflow, learner, known, strategy)
 
 
@@ -80,14 +80,14 @@ class Setup:
 def set_up(
     workflow: Workflow,
     options: Options,
-    world: World,
+    backend: Backend,
     archive: Archive,
     files: Files,
-    left: Left = NOTHING_BEFORE,
+    left: Recovered = NOTHING_BEFORE,
     first_attempt: int = 1,
 ) -> Setup:
     """Decide what tasks get and in which order they go; `left` is what an earlier engine has achieved."""
-    sizes = _sizes(workflow, options.strategy, world, archive)
+    sizes = _sizes(workflow, options.strategy, backend, archive)
     sizes = replace(sizes, known=_both(sizes.known, left.carried))
     ready = sizes.workflow
     tasks = (*ready.tasks, *finals(ready))  # those are added when the others have ended
@@ -95,13 +95,13 @@ def set_up(
     engine = Engine(
         ready.tasks,
         sizes.learner,
-        world.space(),
+        backend.space(),
         workflow=ready,
         places=places,
         rules=options.rules,
         input_bytes=lambda number: files.input_bytes(tasks[number]),
         done=left.done,
-        sent={ready.index[name] for name in left.away.tasks if name in ready.index} - left.done,
+        sent={ready.index[name] for name in left.outstanding.tasks if name in ready.index} - left.done,
         carried={place: known for place, known in sizes.known.items() if place < len(ready)},
         first_attempt=first_attempt,
     )
@@ -117,21 +117,21 @@ def _both(known: Mapping[int, Carried], carried: Mapping[int, Carried]) -> dict[
     return both
 
 
-def world_of(home: Path, options: Options, say: Callable[[str], None], *, dry: bool = False) -> World:
+def backend_for(home: Path, options: Options, say: Callable[[str], None], *, dry: bool = False) -> Backend:
     """Return where a run takes place; raises InputError where nothing can run there.
 
     A dry run submits nothing, so that an HTCondor pool need not be there.
     """
     if options.cluster is None:
-        return LocalWorld(home, options.machine)
+        return LocalBackend(home, options.machine)
     chosen = options.cluster
     if isinstance(chosen, PoolOptions):
-        from tonnage.run.backends.htcondor.backend import PoolWorld
+        from tonnage.run.backends.htcondor.backend import HTCondorBackend
 
-        return PoolWorld(chosen, options.machine, dry=dry)
-    from tonnage.run.backends.batch.backend import ClusterWorld  # packers are heavy to import
+        return HTCondorBackend(chosen, options.machine, dry=dry)
+    from tonnage.run.backends.batch.backend import BatchBackend  # packers are heavy to import
 
-    world = ClusterWorld(
+    backend = BatchBackend(
         chosen.scheduler,
         home,
         pack=chosen.pack,
@@ -139,9 +139,9 @@ def world_of(home: Path, options: Options, say: Callable[[str], None], *, dry: b
         max_running=chosen.max_running,
         max_submitted=chosen.max_submitted,
     )
-    for note in world.notes:
+    for note in backend.notes:
         say(note)
-    return world
+    return backend
 
 
 def explained(sizes: Sizes, files: Files, places: Iterable[int]) -> list[Explained]:

@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
-__all__ = ["Wishes", "heard"]
+__all__ = ["StopSignals", "heard"]
 
 
 @dataclass(slots=True)
-class Wishes:
+class StopSignals:
     """What is to be done about running tasks."""
 
     finish: bool = False
@@ -22,7 +22,7 @@ class Wishes:
 
 
 @contextmanager
-def heard(wishes: Wishes) -> Iterator[None]:
+def heard(wishes: StopSignals) -> Iterator[None]:
     """Turn signals into wishes: the first Ctrl-C lets running tasks finish, the second ends them, as others do."""
 
     def hear(number: int, _frame: FrameType | None) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 from tonnage.die_with_parent import become_a_child
 from tonnage.errors import TonnageError
 
-__all__ = ["Piece", "State", "Tell", "TooMuchError", "Workshop"]
+__all__ = ["BackgroundJob", "BackgroundJobs", "State", "Tell", "TooMuchError"]
 
 Tell = Callable[[int, int, str], None]
 """Says how many steps are done, of how many (0: nobody knows), and what is being done."""
@@ -46,7 +46,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class BackgroundJob:
     """A piece of work at one moment."""
 
     id: str
@@ -75,10 +75,10 @@ class _Order:
 
 
 @dataclass
-class Workshop:
+class BackgroundJobs:
     """Takes work, does one piece after the other, and remembers what came of the last few."""
 
-    _pieces: OrderedDict[str, Piece] = field(default_factory=OrderedDict)
+    _pieces: OrderedDict[str, BackgroundJob] = field(default_factory=OrderedDict)
     _orders: "queue.Queue[_Order | None]" = field(default_factory=lambda: queue.Queue(_WAITING))
     _lock: Lock = field(default_factory=Lock)
     _process: Any = None
@@ -87,9 +87,9 @@ class Workshop:
 
     def take(
         self, kind: str, function: Function, *arguments: object, afterwards: Callable[[], None] = lambda: None
-    ) -> Piece:
+    ) -> BackgroundJob:
         """Take a piece of work; `afterwards` is called in any case when nothing more will become of it."""
-        piece = Piece(secrets.token_urlsafe(12), kind)
+        piece = BackgroundJob(secrets.token_urlsafe(12), kind)
         with self._lock:
             if self._closed:
                 raise TooMuchError("the server is about to end")
@@ -100,16 +100,16 @@ class Workshop:
             self._pieces[piece.id] = piece
             self._forget()
             if self._thread is None:
-                self._thread = Thread(target=self._work, name="workshop", daemon=True)
+                self._thread = Thread(target=self._work, name="background_jobs", daemon=True)
                 self._thread.start()
         return piece
 
-    def piece(self, id: str) -> Piece | None:
+    def piece(self, id: str) -> BackgroundJob | None:
         """Return how far a piece of work is; None where there is none of this id, or it was long ago."""
         with self._lock:
             return self._pieces.get(id)
 
-    def stop(self, id: str) -> Piece | None:
+    def stop(self, id: str) -> BackgroundJob | None:
         """Stop a piece of work; what it has done so far stays."""
         with self._lock:
             piece = self._pieces.get(id)

@@ -7,7 +7,7 @@ from starlette.exceptions import HTTPException
 
 from tonnage.serve.access import token_wanted
 from tonnage.serve.answers import Answer
-from tonnage.serve.background_jobs import Piece, State
+from tonnage.serve.background_jobs import BackgroundJob, State
 from tonnage.serve.problems import problems
 from tonnage.serve.site import Site, site_of
 
@@ -36,7 +36,7 @@ class Work(Answer):
     """What can be done about the error."""
 
 
-def described(piece: Piece | None) -> Work:
+def described(piece: BackgroundJob | None) -> Work:
     """Return how far a piece of work is, as an answer."""
     if piece is None:
         raise HTTPException(404, "there is no such work, or it was long ago")
@@ -56,7 +56,7 @@ def described(piece: Piece | None) -> Work:
 @router.get("/api/work/{id}", responses=problems(401, 404, 422), summary="How far a piece of long work is")
 def work(id: _Id, site: _Site) -> Work:
     """Say how far an upload or a comparison is, and what came of it."""
-    return described(site.workshop.piece(id))
+    return described(site.background_jobs.piece(id))
 
 
 @router.delete(
@@ -67,4 +67,4 @@ def work(id: _Id, site: _Site) -> Work:
 )
 def stop(id: _Id, site: _Site) -> Work:
     """Stop it; what it has done so far stays."""
-    return described(site.workshop.stop(id))
+    return described(site.background_jobs.stop(id))

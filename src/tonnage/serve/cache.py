@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, TypeVar
 
-__all__ = ["Kept"]
+__all__ = ["Cache"]
 
 _Value = TypeVar("_Value")
 
@@ -26,7 +26,7 @@ class _Answer:
 
 
 @dataclass
-class Kept:
+class Cache:
     """The last answers, each found by one request at a time, however many ask."""
 
     _answers: OrderedDict[str, _Answer] = field(default_factory=OrderedDict)

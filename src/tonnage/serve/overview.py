@@ -12,7 +12,7 @@ from typing import Any
 
 from tonnage.archive import Archive, stats
 from tonnage.errors import TonnageError
-from tonnage.serve.background_jobs import Tell, Workshop
+from tonnage.serve.background_jobs import BackgroundJobs, Tell
 
 __all__ = ["Counted", "Overview"]
 
@@ -55,7 +55,7 @@ class Overview:
     _counting: _Counting | None = None
     _not_before: float = 0.0
     _lock: Lock = field(default_factory=Lock)
-    _workshop: Workshop = field(default_factory=Workshop)
+    _background_jobs: BackgroundJobs = field(default_factory=BackgroundJobs)
 
     def now(self, patience: float) -> Counted:
         """Return what is known; of a large archive that was never counted, after so many seconds at most."""
@@ -79,17 +79,17 @@ class Overview:
                     self._known = Counted([one.facts() for one in stats(self.archive)], state, time())
                 elif self._counting is None and monotonic() >= self._not_before:
                     url = self.archive.engine.url.render_as_string(hide_password=False)
-                    self._counting = _Counting(self._workshop.take("count", _count, url).id, state)
+                    self._counting = _Counting(self._background_jobs.take("count", _count, url).id, state)
             return self._known
 
     def close(self) -> None:
         """Stop what is under way."""
-        self._workshop.close()
+        self._background_jobs.close()
 
     def _take_in(self) -> None:
         """Take over what another process has counted."""
         counting = self._counting
-        piece = self._workshop.piece(counting.piece) if counting else None
+        piece = self._background_jobs.piece(counting.piece) if counting else None
         if counting is None or (piece is not None and not piece.ended):
             return
         self._counting = None
@@ -105,7 +105,7 @@ def _newest(state: tuple[object, ...]) -> int:
 
 
 def _count(tell: Tell, url: str) -> Mapping[str, object]:
-    """Count in a process of its own; the workshop calls it."""
+    """Count in a process of its own, as a background job."""
     tell(0, 0, "counting")
     with Archive.open(url) as archive:
         return {"categories": [one.facts() for one in stats(archive)]}

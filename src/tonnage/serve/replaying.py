@@ -1,4 +1,4 @@
-"""Strategies side by side on stored jobs: the work itself, done by the workshop."""
+"""Strategies side by side on stored jobs: the work itself, done as a background job."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -74,7 +74,7 @@ class Wanted(BaseModel):
 )
 def begin(wanted: Wanted, site: _Site) -> Work:
     """Begin to play stored jobs to strategies; ``/api/work/ID`` says how far it is, and in the end what each costs."""
-    return described(site.workshop.take("replay", compare, site.archive_url, wanted.comparison()))
+    return described(site.background_jobs.take("replay", compare, site.archive_url, wanted.comparison()))
 
 
 @router.get("/compare", include_in_schema=False)

@@ -7,12 +7,12 @@ from tempfile import TemporaryDirectory
 
 from tonnage.archive import Archive, Search, find
 from tonnage.errors import InputError, TonnageError
-from tonnage.report.attempt_table import Gathering, Material
+from tonnage.report.attempt_table import AttemptTable, Gathering
 from tonnage.report.model import report_on
 from tonnage.report.page import made_by, write_page
-from tonnage.report.source import Subject, gather_run
+from tonnage.report.source import ReportSource, gather_run
 from tonnage.run.folders import RunFolder
-from tonnage.serve.background_jobs import Piece, State, Tell, Workshop
+from tonnage.serve.background_jobs import BackgroundJob, BackgroundJobs, State, Tell
 from tonnage.size import Plan
 
 __all__ = ["MOST_ATTEMPTS", "ReportError", "made", "write_report"]
@@ -27,27 +27,27 @@ class ReportError(TonnageError):
     """A report cannot be made now."""
 
 
-async def made(workshop: Workshop, run: Path | None, archive: str, id: str) -> bytes:
+async def made(background_jobs: BackgroundJobs, run: Path | None, archive: str, id: str) -> bytes:
     """Return the page of a run here, or else of what the archive has of it; raises ReportError or InputError."""
     with TemporaryDirectory(prefix="tonnage-report-") as folder:
         path = Path(folder, "report.html")
-        piece = workshop.take("report", write_report, run, archive, id, path)
+        piece = background_jobs.take("report", write_report, run, archive, id, path)
         try:
             async with asyncio.timeout(_PATIENCE):
-                found = await _ended(workshop, piece.id)
+                found = await _ended(background_jobs, piece.id)
         except TimeoutError:
             hint = "tonnage report RUN, where the run is, takes its time"
             raise ReportError("the report of this run takes too long here", hint=hint) from None
         finally:
-            workshop.stop(piece.id)
+            background_jobs.stop(piece.id)
         if found is None or found.state is not State.DONE:
             error = found.error if found is not None else None
             raise InputError(error or "the report was not made", hint=found.hint if found is not None else None)
         return path.read_bytes()
 
 
-async def _ended(workshop: Workshop, id: str) -> Piece | None:
-    while (piece := workshop.piece(id)) is not None and not piece.ended:
+async def _ended(background_jobs: BackgroundJobs, id: str) -> BackgroundJob | None:
+    while (piece := background_jobs.piece(id)) is not None and not piece.ended:
         await asyncio.sleep(_PAUSE)
     return piece
 
@@ -60,7 +60,7 @@ def write_report(tell: Tell, run: Path | None, archive: str, id: str, path: Path
     return {"bytes": write_page(found, path, made_by("serve"))}
 
 
-def _from_archive(url: str, id: str) -> tuple[Subject, Material]:
+def _from_archive(url: str, id: str) -> tuple[ReportSource, AttemptTable]:
     with Archive.open(url) as archive:
         attempts = list(find(archive, Search(run=id), limit=MOST_ATTEMPTS + 1))
     if not attempts:
@@ -68,4 +68,4 @@ def _from_archive(url: str, id: str) -> tuple[Subject, Material]:
     notes = ["Made from what the archive has: what waited for what, and what is not done, it does not know."]
     if len(attempts) > MOST_ATTEMPTS:
         notes.append(f"Only {MOST_ATTEMPTS:,} of its attempts were looked at.")
-    return Subject(kind="run", title=id, notes=tuple(notes)), Gathering().gather(attempts[:MOST_ATTEMPTS])
+    return ReportSource(kind="run", title=id, notes=tuple(notes)), Gathering().gather(attempts[:MOST_ATTEMPTS])

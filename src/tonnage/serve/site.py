@@ -7,8 +7,8 @@ from fastapi import Request
 
 from tonnage.archive import Archive
 from tonnage.archive.query_timeout import within
-from tonnage.serve.background_jobs import Workshop
-from tonnage.serve.cache import Kept
+from tonnage.serve.background_jobs import BackgroundJobs
+from tonnage.serve.cache import Cache
 from tonnage.serve.overview import Overview
 from tonnage.serve.settings import Settings
 
@@ -22,10 +22,10 @@ class Site:
     settings: Settings
     archive: Archive
     overview: Overview
-    workshop: Workshop = field(default_factory=Workshop)
-    reports: Workshop = field(default_factory=Workshop)
+    background_jobs: BackgroundJobs = field(default_factory=BackgroundJobs)
+    reports: BackgroundJobs = field(default_factory=BackgroundJobs)
     """Makes reports, for which somebody waits: they do not stand behind an import of a million rows."""
-    kept: Kept = field(default_factory=Kept)
+    kept: Cache = field(default_factory=Cache)
 
     def asking(self) -> AbstractContextManager[None]:
         """Let no question to the archive, asked in this block, take longer than it may."""
@@ -33,7 +33,7 @@ class Site:
 
     def close(self) -> None:
         """Stop all that is under way."""
-        self.workshop.close()
+        self.background_jobs.close()
         self.reports.close()
         self.overview.close()
 

@@ -13,7 +13,7 @@ from tonnage.jobs import GIVEN, History, Resource
 from tonnage.option_values import amounts
 from tonnage.report.figures import Figure, histogram
 from tonnage.report.text import name_of
-from tonnage.serve.cache import Kept
+from tonnage.serve.cache import Cache
 from tonnage.size import WITH_OBJECTIVE, Objective, Plan, Sized, size
 from tonnage.size.strategies import FROM_PEAKS
 
@@ -82,14 +82,14 @@ class CategorySizes:
         }
 
 
-def category_sizes(archive: Archive, kept: Kept, question: Question) -> CategorySizes | None:
+def category_sizes(archive: Archive, kept: Cache, question: Question) -> CategorySizes | None:
     """Return what to give the jobs of a category; None where there are none."""
     state = archive.state()
     return kept.get(f"category {question}", state, lambda: _category_sizes(archive, kept, state, question))
 
 
 def _category_sizes(
-    archive: Archive, kept: Kept, state: tuple[object, ...], question: Question
+    archive: Archive, kept: Cache, state: tuple[object, ...], question: Question
 ) -> CategorySizes | None:
     found, jobs = _histories(archive, kept, state, question)
     if not found:
@@ -104,7 +104,7 @@ def _category_sizes(
     return CategorySizes(jobs, len(history), int(history.finished.sum()), sized, _figures(history, sized), problem)
 
 
-def sizes(archive: Archive, kept: Kept, question: Question) -> Sequence[Sized]:
+def sizes(archive: Archive, kept: Cache, question: Question) -> Sequence[Sized]:
     """Return what to give the jobs of one category, or of each; raises InputError where nobody knows."""
     plan, state = question.plan(), archive.state()
     found = kept.get(f"sizes {question}", state, lambda: size(_histories(archive, kept, state, question)[0], plan))
@@ -114,7 +114,7 @@ def sizes(archive: Archive, kept: Kept, question: Question) -> Sequence[Sized]:
 
 
 def _histories(
-    archive: Archive, kept: Kept, state: tuple[object, ...], question: Question
+    archive: Archive, kept: Cache, state: tuple[object, ...], question: Question
 ) -> tuple[Mapping[str, History], int]:
     """Return what the newest of the jobs used, and how many there are in all; another strategy asks nothing anew."""
     search = Search(category=question.category, workflow=question.workflow)

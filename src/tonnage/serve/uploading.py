@@ -1,4 +1,4 @@
-"""A log that somebody uploaded, into the archive: the work itself, done by the workshop."""
+"""A log that somebody uploaded, into the archive: the work itself, done as a background job."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace

@@ -72,7 +72,7 @@ def upload(
             category=category or None,
             fields=_pairs(field, "field"),
         )
-        piece = site.workshop.take(
+        piece = site.background_jobs.take(
             "upload", take_in, site.archive_url, sent, afterwards=lambda: shutil.rmtree(folder, ignore_errors=True)
         )
     except BaseException:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonnage.errors import InputError
-from tonnage.jit import fast
+from tonnage.jit import compiled
 from tonnage.size.histograms import FloatArray
 
 __all__ = [
@@ -256,7 +256,7 @@ def _joined(tree: _Tree, radii: Sequence[float]) -> Iterator[NDArray[np.int64]]:
     boxes = (tree.children, tree.begin, tree.lows.ravel(), tree.highs.ravel())
     arrays: tuple[_Numbers, ...] = (*boxes, parent, together, stack)
     size = int(tree.order.max()) + 1
-    join: Callable[..., None] = fast(_join, _POINT_IN_TASKS * size)
+    join: Callable[..., None] = compiled(_join, _POINT_IN_TASKS * size)
     if join is _join:  # plain Python is fastest on lists
         arrays = tuple(array.tolist() for array in arrays)
     for eps in radii:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tonnage.jit import fast
+from tonnage.jit import compiled
 from tonnage.size.first_allocations import max_throughput
 from tonnage.size.histograms import FloatArray, Histogram
 from tonnage.size.ladders import Ladder, of_rungs
@@ -50,7 +50,7 @@ def best_rungs(amounts: FloatArray, slopes: FloatArray, offsets: FloatArray) -> 
     Amounts rise strictly, slopes never rise.
     """
     size = len(amounts)
-    walk = fast(_walk, size)
+    walk = compiled(_walk, size)
     if walk is _walk:  # plain Python is fastest on lists
         before = [0] * size
         numbers = (amounts.tolist(), slopes.tolist(), offsets.tolist())

@@ -13,7 +13,7 @@ from struct import Struct
 
 from tonnage.watch.system import open_fork_records
 
-__all__ = ["Births"]
+__all__ = ["ForkEvents"]
 
 _EXIT, _FORK, _LOST = 4, 7, 2
 _POSITIONS = Struct("=QQ")  # how far the kernel wrote and how far we read, in the ring's first page
@@ -27,7 +27,7 @@ _MOST_CPUS = 64
 _RECORD = Struct("=IHHIIIIQ")  # kind, flags, size, process, its parent, thread, its parent, time
 
 
-class Births:
+class ForkEvents:
     """Counts the processes that this process and its descendants start.
 
     `complete` turns false when the kernel had to drop records; `total` is then a lower bound.

@@ -3,7 +3,7 @@
 Three kinds of processes look after each other. The *engine* holds one socket to each minder and one to the keeper. The
 *keeper* is a small process of its own session that forks minders; when one is killed, it inherits the minder's command
 and stops it, and nothing else. A *minder* whose engine or keeper is gone stops its command, and leaves what it would
-have answered as its last words in a file. So no command lives on unwatched, whichever of the three is killed.
+have answered as its result in a file. So no command lives on unwatched, whichever of the three is killed.
 
 Orders, answers and news are dictionaries, each sent as its length and the bytes of ``marshal``, which is by far the
 fastest way; `Order`, `Answer` and `Seen` in ``tonnage.run.minders`` are the same with types. A number asks to stop that
@@ -34,7 +34,7 @@ from tonnage.errors import TonnageError
 from tonnage.watch.kill import kill_tree
 from tonnage.watch.measure import Measurement
 from tonnage.watch.minder import CannotStartError, Minder, Observer, Outcome
-from tonnage.watch.order import MONITOR_KILLED, Outputs, answered, job_of, leave_words
+from tonnage.watch.order import MONITOR_KILLED, Outputs, answered, job_of, leave_result
 from tonnage.watch.proc import children
 from tonnage.watch.signals import KEEPER_DIED, SIGNALS
 from tonnage.watch.standard_streams import fill_standard_streams, forget_coerced_locale
@@ -243,7 +243,7 @@ class _PoolMinder(Minder, Observer):
                 break  # with a child that cannot be killed, the end of the next command would not be noticed
         if self._unconfirmed is not None:
             try:
-                leave_words(self._folder, self._unconfirmed)
+                leave_result(self._folder, self._unconfirmed)
             except (TonnageError, OSError):
                 pass  # the folder is gone, or full: nobody is left to be told
         self._outputs.remove()

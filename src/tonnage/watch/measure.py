@@ -4,13 +4,13 @@ import os
 from time import monotonic, process_time
 
 from tonnage.watch.disk import Disk, NoDisk
-from tonnage.watch.fork_events import Births
+from tonnage.watch.fork_events import ForkEvents
 from tonnage.watch.job import Job
 from tonnage.watch.limits import Exceeded
 from tonnage.watch.memory import Memory
 from tonnage.watch.proc import Process, io_bytes, read, swapped
 from tonnage.watch.sampling import Pace, time_to_reach, usual_cost
-from tonnage.watch.self_proc import Own
+from tonnage.watch.self_proc import SelfProc
 from tonnage.watch.tree import Sample, Tree
 
 __all__ = ["Measurement"]
@@ -33,7 +33,7 @@ class Measurement:
     Create it before the command starts, call `started`, then `look` again and again, and `finish` at the end.
     """
 
-    def __init__(self, job: Job, births: "Births | None", own: Own) -> None:
+    def __init__(self, job: Job, fork_events: "ForkEvents | None", own: SelfProc) -> None:
         self.exceeded: dict[str, Exceeded] = {}
         self.stopped_by_kernel = False
         self.sample: Sample | None = None
@@ -43,7 +43,7 @@ class Measurement:
         self.moved: dict[str, float] = {}  # bytes read and written until now, where samples are taken closely
         self.largest_reaped = 0
         self._job = job
-        self._births = births
+        self._fork_events = fork_events
         self._own = own
         self._pace = Pace(job.interval)
         self._cost = 0.0
@@ -51,13 +51,13 @@ class Measurement:
         self._peaks: dict[str, tuple[float, float | None]] = {}
         self._swap_next = 0.0 if own.swap_exists else None
         self._io = own.moved  # nobody was waited for since the last command
-        if births is not None:
-            births.restart()
+        if fork_events is not None:
+            fork_events.restart()
 
     def started(self) -> None:
         """Note the start: the command is about to be started."""
         self.start = self._looked = monotonic()
-        self.tree = Tree(self._births, self.start)
+        self.tree = Tree(self._fork_events, self.start)
 
     def look(self, *, closely: bool = False) -> float:
         """Look at everything once; return when to look again."""
@@ -121,7 +121,9 @@ class Measurement:
 
     def soon(self) -> float:
         """A process was born: return when to look. Whether to look often from then on, its memory must tell."""
-        if self._births is not None and self._births.most_living > self._job.limits.get("processes", _NO_LIMIT):
+        if self._fork_events is not None and self._fork_events.most_living > self._job.limits.get(
+            "processes", _NO_LIMIT
+        ):
             return self._looked
         return self._looked + self._pace.after_birth(self._cost)
 
@@ -192,7 +194,7 @@ class Measurement:
         bounds = []
         if self._memory_may_be_more():
             bounds.append("memory")
-        if self._births is None or not self._births.complete:
+        if self._fork_events is None or not self._fork_events.complete:
             bounds += ["total_processes", "max_concurrent_processes"]
         if self.tree.lost:
             bounds += ["cpu_time", "bytes_read", "bytes_written"]
@@ -208,7 +210,7 @@ class Measurement:
             return True
         if self.memory_method() != "max_rss":
             return self.memory.beside > max(_FEW, 0.03 * self.memory.peak) and self.memory.lasted < _SPIKE
-        together = self._births is not None and self._births.most_living > max(1, self.tree.most)
+        together = self._fork_events is not None and self._fork_events.most_living > max(1, self.tree.most)
         return together or self.memory.beside > max(_FEW, 0.03 * self.largest_reaped)
 
     def _disk_facts(self) -> "list[tuple[str, float | None, float | None]]":
@@ -224,15 +226,15 @@ class Measurement:
         counts: dict[str, float] = {"context_switches": switches}
         counts |= self._moved_bytes([])
         total, at_once = max(1, self.tree.seen), max(1, self.tree.most)
-        if self._births is not None:
-            self._births.count(last=True)
-            total = max(total, self._births.total)
-            at_once = max(at_once, self._births.most_living)
+        if self._fork_events is not None:
+            self._fork_events.count(last=True)
+            total = max(total, self._fork_events.total)
+            at_once = max(at_once, self._fork_events.most_living)
         counts |= {"total_processes": total, "max_concurrent_processes": at_once}
         return counts
 
     def _at_once(self, sample: Sample) -> int:
-        return max(len(sample.processes), self._births.most_living if self._births else 0)
+        return max(len(sample.processes), self._fork_events.most_living if self._fork_events else 0)
 
     def _peak(self, name: str, value: float, at: float) -> None:
         if name not in self._peaks or value > self._peaks[name][0]:

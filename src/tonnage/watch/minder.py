@@ -10,12 +10,12 @@ from errno import ENOEXEC
 from time import monotonic, time
 
 from tonnage.errors import TonnageError
-from tonnage.watch.fork_events import Births
+from tonnage.watch.fork_events import ForkEvents
 from tonnage.watch.job import Job
 from tonnage.watch.kill import ask_tree_to_end, kill_tree, signal_tree
 from tonnage.watch.limits import Exceeded
 from tonnage.watch.measure import Measurement
-from tonnage.watch.self_proc import Own
+from tonnage.watch.self_proc import SelfProc
 from tonnage.watch.signals import OWN_SIGNALS, SIGNALS, Heard, would_have_ended
 from tonnage.watch.system import adopt_orphans, be_readable
 
@@ -107,12 +107,12 @@ class Minder:
         be_readable()
         self.keeper = keeper
         self._mask = mask
-        self.own = Own()
-        self.births: Births | None
+        self.own = SelfProc()
+        self.fork_events: ForkEvents | None
         try:
-            self.births = Births()
+            self.fork_events = ForkEvents()
         except OSError:
-            self.births = None
+            self.fork_events = None
         self._clear_refs: int | None
         try:
             self._clear_refs = os.open("/proc/self/clear_refs", os.O_WRONLY | os.O_CLOEXEC)
@@ -148,8 +148,8 @@ class Minder:
         except OSError as error:
             if error.errno != ENOEXEC:
                 raise CannotStartError(f"{job.command[0]}: {error.strerror}") from None
-        if self.births is not None:
-            self.births.restart()
+        if self.fork_events is not None:
+            self.fork_events.restart()
         # A script without "#!": shells run it, so we do.
         return self._spawn(job, "/bin/sh", ["sh", job.executable, *job.command[1:]])
 
@@ -193,7 +193,7 @@ class _Minding:
         self._minder = minder
         self._job = job
         self._observer = observer
-        self._measurement = Measurement(job, minder.births, minder.own)
+        self._measurement = Measurement(job, minder.fork_events, minder.own)
         self._command: int | None = None
         self._next_look = 0.0
         self._deadline: float | None = None  # when grace ends
@@ -235,7 +235,7 @@ class _Minding:
             self._take_signal()
             if not self._reap():
                 return
-            if self._minder.births is not None and self._minder.births.count():
+            if self._minder.fork_events is not None and self._minder.fork_events.count():
                 self._next_look = min(self._next_look, self._measurement.soon())
             if (reason := self._minder.why_stop()) is not None:
                 self._kill(reason)
@@ -343,7 +343,7 @@ class _Minding:
         outcome.exceeded = measurement.exceeded
         if self._observer.asks_when:
             outcome.peak_times = measurement.peak_times()
-        outcome.processes_method = "perf" if self._minder.births else "poll"
+        outcome.processes_method = "perf" if self._minder.fork_events else "poll"
         outcome.lower_bounds = measurement.lower_bounds()
         outcome.upper_bounds = measurement.upper_bounds()
         if "memory" in outcome.used:

@@ -5,7 +5,7 @@ Both are dictionaries; `Order` and `Answer` in ``tonnage.run.minders`` are the s
 
 import os
 
-from tonnage.atomic import WholeFile, make_private_folder
+from tonnage.atomic import AtomicFile, make_private_folder
 from tonnage.watch.job import Job
 from tonnage.watch.record import render
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 __all__ = [
     "MACHINE_LOST",
     "MONITOR_KILLED",
+    "RESULTS",
     "TERMINATED",
     "UNPLACED",
-    "WORDS",
     "Outputs",
     "answered",
     "job_of",
-    "leave_words",
+    "leave_result",
 ]
 
 MONITOR_KILLED, MACHINE_LOST, TERMINATED = "monitor killed", "machine lost", "terminated"  # why a command was stopped
-WORDS, UNPLACED = "words", "unplaced"  # folders below the engine's
+RESULTS, UNPLACED = "results", "unplaced"  # folders below the engine's
 
 _APPENDED = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
 
@@ -74,9 +74,9 @@ def answered(
     return answer
 
 
-def leave_words(folder: str, answer: "dict[str, Any]") -> None:
+def leave_result(folder: str, answer: "dict[str, Any]") -> None:
     """Write an answer down for an engine that may not have heard it."""
-    with WholeFile(os.path.join(folder, WORDS, str(answer["attempt"]))) as file:
+    with AtomicFile(os.path.join(folder, RESULTS, str(answer["attempt"]))) as file:
         file.write(render(answer).encode())
 
 

@@ -3,7 +3,7 @@
 import os
 from time import monotonic
 
-from tonnage.atomic import WholeFile, make_private_folder
+from tonnage.atomic import AtomicFile, make_private_folder
 from tonnage.errors import InputError, TonnageError
 from tonnage.units import format_bytes, format_cores, format_seconds
 from tonnage.watch.guard import let_go_of_streams
@@ -23,16 +23,16 @@ class Reporting(Observer):
 
     def __init__(self, request: Request) -> None:
         self._request = request
-        self._summaries: list[WholeFile] = []
-        self._series: WholeFile | None = None
+        self._summaries: list[AtomicFile] = []
+        self._series: AtomicFile | None = None
         self._failed = False
         try:
             if request.summary is not None:
-                self._summaries.append(WholeFile(request.summary))
+                self._summaries.append(AtomicFile(request.summary))
             if request.spool is not None:
                 self._summaries.append(_spooled(request.spool))
             if request.series is not None:
-                self._series = WholeFile(request.series)
+                self._series = AtomicFile(request.series)
         except TonnageError:
             self.discard()
             raise
@@ -89,7 +89,7 @@ class Reporting(Observer):
                 self._series.discard()
             self._series = None
 
-    def _try(self, output: WholeFile, data: bytes) -> None:
+    def _try(self, output: AtomicFile, data: bytes) -> None:
         try:
             output.write(data)
             output.commit()
@@ -118,13 +118,13 @@ def say(message: str) -> None:
         pass  # nobody listens
 
 
-def _spooled(folder: str) -> WholeFile:
+def _spooled(folder: str) -> AtomicFile:
     try:
         make_private_folder(folder)
     except OSError as error:
         raise InputError(f"the folder cannot be made: {error.strerror}", path=folder) from None
     name = f"{os.uname().nodename}-{os.getpid()}-{os.urandom(8).hex()}.json"
-    return WholeFile(os.path.join(folder, name))
+    return AtomicFile(os.path.join(folder, name))
 
 
 def _cell(value: "float | None") -> str:

@@ -4,12 +4,12 @@ import os
 
 from tonnage.watch.proc import Gauge, io_bytes, read
 
-__all__ = ["Own"]
+__all__ = ["SelfProc"]
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-class Own:
+class SelfProc:
     """This process's own files in /proc, held open; to be made after the last fork."""
 
     def __init__(self) -> None:

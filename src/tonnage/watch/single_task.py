@@ -1,8 +1,8 @@
-"""One command in a batch job of its own: minded here, its answer left as words for whoever submitted it.
+"""One command in a batch job of its own: minded here, its result left in a file for the submitter.
 
 ``python -P -m tonnage.watch.single_task BATCHFOLDER [ELEMENT]`` carries out one line of BATCHFOLDER/orders, which is
-RUN/batch/NUMBER/orders, and leaves its answer as RUN/words/ATTEMPT. The exit status is 0 where it could: how the
-command ended is in the words.
+RUN/batches/NUMBER/orders, and leaves its answer as RUN/results/ATTEMPT. The exit status is 0 where it could: how the
+command ended is in the result.
 """
 
 import os
@@ -14,7 +14,7 @@ from tonnage.atomic import make_private_folder
 from tonnage.errors import TonnageError
 from tonnage.watch.guard import Verdict, guard
 from tonnage.watch.minder import CannotStartError, Minder, Outcome
-from tonnage.watch.order import MONITOR_KILLED, TERMINATED, WORDS, Outputs, answered, job_of, leave_words
+from tonnage.watch.order import MONITOR_KILLED, RESULTS, TERMINATED, Outputs, answered, job_of, leave_result
 from tonnage.watch.record import parse
 from tonnage.watch.standard_streams import fill_standard_streams, forget_coerced_locale
 
@@ -49,7 +49,7 @@ def main(arguments: "list[str]") -> int:
 
 
 def _fail(problem: str) -> int:
-    os.write(2, f"tonnage errand: {problem}\n".encode(errors="backslashreplace"))
+    os.write(2, f"tonnage: {problem}\n".encode(errors="backslashreplace"))
     return 1
 
 
@@ -66,7 +66,7 @@ def _order(batch: str, element: int) -> "dict[str, Any]":
 
 def _carry_out(order: "dict[str, Any]", run: str) -> int:
     """See to it that there is an answer to an order; one that has ended before is not carried out again."""
-    words = os.path.join(run, WORDS)
+    words = os.path.join(run, RESULTS)
     make_private_folder(words)
     if os.path.exists(os.path.join(words, str(order["attempt"]))):
         return 0
@@ -100,7 +100,7 @@ def _answer(order: "dict[str, Any]", outcome: Outcome, problem: "str | None", ru
     answer = answered(order, outcome, problem, outputs, run)
     answer["host"] = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
     answer["restarts"] = int(os.environ.get("SLURM_RESTART_COUNT") or 0)
-    leave_words(run, answer)
+    leave_result(run, answer)
     outputs.remove()
 
 

@@ -4,7 +4,7 @@ import os
 from resource import RUSAGE_CHILDREN, getrusage, struct_rusage
 from time import monotonic, process_time
 
-from tonnage.watch.fork_events import Births
+from tonnage.watch.fork_events import ForkEvents
 from tonnage.watch.proc import Process, children
 
 __all__ = ["Sample", "Tree", "descendants"]
@@ -37,10 +37,10 @@ class Sample:
 class Tree:
     """The descendants of this process since a command started."""
 
-    def __init__(self, births: "Births | None", start: float) -> None:
+    def __init__(self, fork_events: "ForkEvents | None", start: float) -> None:
         self.start = start
         self.most = 0  # processes seen at once
-        self._births = births
+        self._fork_events = fork_events
         self._born = 0
         self._known: list[Process] = []
         self._walk_anyway = 0.0
@@ -62,8 +62,8 @@ class Tree:
             processes = descendants()
             self._walk_anyway = at + max(_WALK_ANYWAY, _PRICE * (process_time() - begin))
             self._seen.update((process.pid, process.started) for process in processes)
-            if self._births is not None and len(self._seen) > self._births.total:
-                self._births.complete = False
+            if self._fork_events is not None and len(self._seen) > self._fork_events.total:
+                self._fork_events.complete = False
         else:
             processes = [now for old in self._known if (now := Process.of(old.pid)) and now.started == old.started]
         self._known = processes
@@ -72,10 +72,10 @@ class Tree:
         return Sample(at, living, *self._spent(processes))
 
     def _births_since_walk(self) -> bool:
-        if self._births is None or not self._births.complete:
+        if self._fork_events is None or not self._fork_events.complete:
             return True
-        self._births.count()
-        before, self._born = self._born, self._births.total
+        self._fork_events.count()
+        before, self._born = self._born, self._fork_events.total
         return self._born > before
 
     @property

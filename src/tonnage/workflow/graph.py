@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tonnage.jit import COMPILE_FROM, fast
+from tonnage.jit import COMPILE_FROM, compiled
 
 __all__ = ["Cycle", "FloatArray", "Graph"]
 
@@ -207,7 +207,7 @@ class Graph:
         return Graph.from_edges(self.size, self.edge_parents()[keep], self.child[keep])
 
     def _fast(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
-        return fast(kernel, _work(self.size, self.edges))
+        return compiled(kernel, _work(self.size, self.edges))
 
 
 class _Ordered:
@@ -239,7 +239,7 @@ class _Ordered:
         work = _work(size, len(self.follower))
         # Uncompiled, a row operation costs the same for a few words as for hundreds: one block for everything.
         block = _BLOCK if work >= COMPILE_FROM else max(_BLOCK, size)
-        spread = fast(_spread_targets, work)
+        spread = compiled(_spread_targets, work)
         reach = np.zeros((size, -(-min(block, max(len(targets), 1)) // 64)), dtype=np.uint64)
         column = np.full(size, -1, dtype=np.int32)
         bit = np.uint64(1) << np.arange(64, dtype=np.uint64)

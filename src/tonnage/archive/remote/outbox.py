@@ -15,10 +15,10 @@ from pathlib import Path
 from tonnage.archive.codec import parsed, text_of
 from tonnage.archive.remote.server import Server
 from tonnage.archive.remote.upload import Parcel, Patience, parcels, post
-from tonnage.atomic import WholeFile, make_private_folder
+from tonnage.atomic import AtomicFile, make_private_folder
 from tonnage.errors import InputError, TonnageError
 
-__all__ = ["BusyError", "Sent", "Spool"]
+__all__ = ["BusyError", "Outbox", "Sent"]
 
 _LEFT_OVER = 3600.0  # seconds after which nobody writes a file any more that has no name yet
 
@@ -42,7 +42,7 @@ class Sent:
     """Why attempts were refused, and how many."""
 
 
-class Spool:
+class Outbox:
     """The files that wait for one server, the oldest first.
 
     A file is written whole and never changed. Its name sorts by its age, and says how many attempts are in it.
@@ -50,7 +50,7 @@ class Spool:
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self.folder = server.make_folder() / "spool"
+        self.folder = server.make_folder() / "outbox"
         self.refused = self.folder / "refused"
         try:
             make_private_folder(self.refused)
@@ -63,7 +63,7 @@ class Spool:
         """Keep attempts until they are sent; they are on the disk when this returns."""
         for parcel in parcels(source, fields, records):
             name = f"{time.time_ns():020d}-{os.urandom(4).hex()}-{len(parcel.attempts)}.json.gz"
-            with WholeFile(self.folder / name) as file:
+            with AtomicFile(self.folder / name) as file:
                 file.write(gzip.compress(text_of(parcel.body()).encode(), compresslevel=1))
 
     def files(self) -> list[Path]:
@@ -136,7 +136,7 @@ class Spool:
         """Put an attempt aside that the server will never take; the same one twice is one file."""
         name = blake2b(text_of(record).encode(), digest_size=12).hexdigest()
         facts = {"refused": why, "server": self.server.url, **parcel.body([record])}
-        with WholeFile(self.refused / f"{name}.json") as file:
+        with AtomicFile(self.refused / f"{name}.json") as file:
             file.write(json.dumps(facts, indent=1).encode())
 
     def _clear(self) -> None:
@@ -182,4 +182,4 @@ def _parcel(value: object) -> Parcel:
         source, fields, attempts = value.get("source"), value.get("fields"), value.get("attempts")
         if isinstance(source, dict) and isinstance(fields, dict) and isinstance(attempts, list):
             return Parcel(source, fields, attempts)
-    raise InputError("is not what a spool holds")
+    raise InputError("is not what an outbox holds")

@@ -1,7 +1,7 @@
 """A run and its archive: asked once at the start, told once at the end, wherever it is.
 
 An archive on a server has a mirror here, an ordinary archive that all decisions go by: what the server knows about a
-workflow is put into it when a run begins. What a run measured goes into the mirror and into the spool, and from there
+workflow is put into it when a run begins. What a run measured goes into the mirror and into the outbox, and from there
 to the server. So a server that is away costs a warning, and nothing else.
 """
 
@@ -16,7 +16,7 @@ from tonnage.archive.identity import Identities
 from tonnage.archive.importing import import_source
 from tonnage.archive.remote.download import past_of
 from tonnage.archive.remote.http import AwayError
-from tonnage.archive.remote.outbox import BusyError, Sent, Spool
+from tonnage.archive.remote.outbox import BusyError, Outbox, Sent
 from tonnage.archive.remote.server import Server
 from tonnage.archive.remote.upload import MOST
 from tonnage.archive.store import Archive
@@ -26,21 +26,21 @@ from tonnage.jobs import Attempt
 from tonnage.logs.log import Entry
 from tonnage.logs.sources import Source
 
-__all__ = ["Contact", "contact", "said_of"]
+__all__ = ["ArchiveSession", "archive_session", "said_of"]
 
 _AT_ONCE = 10.0  # seconds that a run waits at its start for what waits here to be sent
 _PATIENT = 10.0  # seconds that a server which does not answer at a run's end is tried again: it may be restarting
 _ANSWER = 120.0  # seconds in which a server must have said what it knows
 
 
-class Contact:
+class ArchiveSession:
     """A run's archive where it is a database: nobody needs to be asked or told."""
 
     def __init__(self, archive: Archive) -> None:
         self.archive = archive
         """What is read from, and written to."""
 
-    def __enter__(self) -> "Contact":
+    def __enter__(self) -> "ArchiveSession":
         return self
 
     def __exit__(
@@ -61,12 +61,12 @@ class Contact:
         return []
 
 
-class _Remote(Contact):
+class _Remote(ArchiveSession):
     """A run's archive on a server."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._spool = Spool(server)
+        self._outbox = Outbox(server)
         self._away = self._token_said = False
         super().__init__(Archive.open(str(server.folder / "archive.db"), create=True))
 
@@ -92,7 +92,7 @@ class _Remote(Contact):
         return [f"the token goes to {self._server} as it is, and who listens on the way reads it: https:// is safer"]
 
     def kept(self, source: Source, fields: Mapping[str, str]) -> Source:
-        """Return a source whose attempts go into the spool when they are read."""
+        """Return a source whose attempts go into the outbox when they are read."""
         return replace(source, entries=self._spooled(source, fields))
 
     def _spooled(self, source: Source, fields: Mapping[str, str]) -> Iterator[Entry]:
@@ -101,36 +101,36 @@ class _Remote(Contact):
         while some := list(islice(source.entries, MOST)):
             attempts = [one for one in some if isinstance(one, Attempt)]
             known = zip(attempts, identities.of(attempts), strict=True)
-            self._spool.put(origin, fields, [record(replace(one, identity=name)) for one, name in known])
+            self._outbox.put(origin, fields, [record(replace(one, identity=name)) for one, name in known])
             yield from some
 
     def tell(self, *, patient: bool = True) -> list[str]:
         """Send what waits; one that is not patient tries once, and goes on."""
-        if not patient and not self._spool.files():
+        if not patient and not self._outbox.files():
             return []
         seconds = _PATIENT if patient and not self._away else 0.0  # a server that was away is not just restarting
-        sent = self._spool.send(seconds, most_seconds=None if patient else _AT_ONCE)
+        sent = self._outbox.send(seconds, most_seconds=None if patient else _AT_ONCE)
         self._away = isinstance(sent.problem, AwayError)
         if not patient and isinstance(sent.problem, BusyError):
             return []
-        return said_of(self._server, self._spool, sent)
+        return said_of(self._server, self._outbox, sent)
 
 
-def contact(url: str | None = None) -> Contact:
+def archive_session(url: str | None = None) -> ArchiveSession:
     """Return the contact with the archive that a URL or a file names, by default the user's own; made if need be."""
-    return _Remote(Server.of(url)) if is_remote(url) else Contact(Archive.open(url, create=True))
+    return _Remote(Server.of(url)) if is_remote(url) else ArchiveSession(Archive.open(url, create=True))
 
 
-def said_of(server: Server, spool: Spool, sent: Sent) -> list[str]:
+def said_of(server: Server, outbox: Outbox, sent: Sent) -> list[str]:
     """Return what a user should know about what was sent, and what was not."""
     found = []
     if sent.waiting and sent.problem is not None:
         found.append(
-            f"{_said(sent.problem)}; attempts that wait for it in {spool.folder}: {sent.waiting:,}; "
+            f"{_said(sent.problem)}; attempts that wait for it in {outbox.folder}: {sent.waiting:,}; "
             f"the next run with this archive sends them, or tonnage archive send --archive {server}"
         )
     for why, count in sent.reasons.items():
-        found.append(f"{server} will never take some attempts, which are now in {spool.refused}: {why} ({count:,})")
+        found.append(f"{server} will never take some attempts, which are now in {outbox.refused}: {why} ({count:,})")
     return found
 
 

@@ -19,7 +19,7 @@ from tonnage import __version__
 from tonnage.atomic import make_private_folder
 from tonnage.batch.htcondor.monitor import write_monitor
 from tonnage.errors import InputError
-from tonnage.files import write_whole
+from tonnage.files import write_atomically
 from tonnage.jobs import EXHAUSTIBLE, Decision, Resource
 from tonnage.workflow import Task
 from tonnage.workflow.dagman.lines import (
@@ -140,7 +140,9 @@ def write_dag(dag: Dag) -> list[Node]:
     descriptions.write()
     throttles = [f"MAXJOBS {safe_name(name)} {most}" for name, most in dag.throttles.items()]
     arcs = _arcs(nodes, dag.children)
-    write_whole(dag.path, "".join(f"{line}\n" for line in [heading(dag.title, len(nodes)), *lines, *arcs, *throttles]))
+    write_atomically(
+        dag.path, "".join(f"{line}\n" for line in [heading(dag.title, len(nodes)), *lines, *arcs, *throttles])
+    )
     return nodes
 
 
@@ -153,7 +155,7 @@ def _check_folder(dag: Dag) -> None:
 
 
 def _write_program(path: Path, text: str) -> None:
-    write_whole(path, text, mode=0o700)
+    write_atomically(path, text, mode=0o700)
 
 
 # Nodes
@@ -284,7 +286,7 @@ class _Descriptions:
     def write(self) -> None:
         """Write them all."""
         for path, text in self._texts.items():
-            write_whole(path, text)
+            write_atomically(path, text)
 
 
 def _description(dag: Dag, category: str, variables: Sequence[str]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from tonnage.atomic import WholeFile
+from tonnage.atomic import AtomicFile
 
 __all__ = ["write_monitor"]
 
@@ -31,7 +31,7 @@ def write_monitor(path: Path) -> None:
         _add(archive, "__main__.py", _MAIN.encode())
         for name, module in _modules():
             _add(archive, f"tonnage/{name}", module.read_bytes())
-    with WholeFile(str(path)) as file:
+    with AtomicFile(str(path)) as file:
         file.write(packed.getvalue())
 
 

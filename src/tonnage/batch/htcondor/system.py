@@ -8,8 +8,8 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from tonnage.batch.programs import SECONDS, Manners, Programs, RefusalError
-from tonnage.batch.scheduler import Limits, Look, Node, Phase, RejectedError, UnreachableError
+from tonnage.batch.programs import SECONDS, Programs, ProgramTraits, RefusalError
+from tonnage.batch.scheduler import JobStatus, Limits, Node, QueueEntry, RejectedError, UnreachableError
 from tonnage.errors import InputError, TonnageError
 
 __all__ = ["HTCondor", "Version"]
@@ -32,7 +32,7 @@ _SILENCE = re.compile(
         ]
     )
 )
-_MANNERS = Manners(
+_MANNERS = ProgramTraits(
     "HTCondor",
     _SILENCE,
     hint="call tonnage on an access point of the pool, or where HTCondor's programs are on the PATH; "
@@ -44,7 +44,14 @@ _GROWS_DISK: Version = (25, 10, 1)
 """Since when a job that is evicted for disk asks for more by itself."""
 _OLDEST: Version = (9, 0, 0)
 _DAGMAN = "JobUniverse == 7"  # those run beside the schedd
-_PHASES = {1: Phase.WAITING, 2: Phase.RUNNING, 3: Phase.RUNNING, 5: Phase.WAITING, 6: Phase.RUNNING, 7: Phase.RUNNING}
+_PHASES = {
+    1: JobStatus.WAITING,
+    2: JobStatus.RUNNING,
+    3: JobStatus.RUNNING,
+    5: JobStatus.WAITING,
+    6: JobStatus.RUNNING,
+    7: JobStatus.RUNNING,
+}
 """By JobStatus; a job that is being removed is there until it has gone, and one that is complete is not."""
 _HELD = 5
 _MIB, _KIB = 2**20, 2**10
@@ -112,7 +119,7 @@ class HTCondor:
         ads = self._ads("condor_q", f'{_DAGMAN} && JobBatchName == "{name}"', ("ClusterId", "JobStatus"))
         return next((str(ad["ClusterId"]) for ad in ads if ad.get("JobStatus") in _PHASES), None)
 
-    def look(self) -> dict[str, Look]:
+    def look(self) -> dict[str, QueueEntry]:
         """Return all of this user's DAGMans that wait or run, by their numbers: one question, however many jobs."""
         ads = self._ads("condor_q", _DAGMAN, ("ClusterId", "JobStatus", "HoldReason", "JobCurrentStartDate"))
         found = {}
@@ -120,7 +127,7 @@ class HTCondor:
             phase = _PHASES.get(int(ad.get("JobStatus", 0)))
             if phase is not None:
                 reason = f"held: {ad.get('HoldReason', 'nobody says why')}" if ad["JobStatus"] == _HELD else ""
-                found[str(ad["ClusterId"])] = Look(phase, reason, ad.get("JobCurrentStartDate"))
+                found[str(ad["ClusterId"])] = QueueEntry(phase, reason, ad.get("JobCurrentStartDate"))
         return found
 
     def cancel(self, numbers: Collection[str]) -> None:

@@ -23,7 +23,7 @@ from tonnage.batch.simulator import backfill
 from tonnage.batch.simulator.workload import Workload
 from tonnage.batch.snapshot import Snapshot
 from tonnage.errors import InputError, TonnageError
-from tonnage.jit import fast
+from tonnage.jit import compiled
 
 __all__ = ["Cluster", "Event", "Present", "RefusedError"]
 
@@ -285,7 +285,7 @@ class Cluster:
         return self._kernel(kernel)(*arrays, *values)
 
     def _kernel(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        return fast(function, self._size, allocates=False)
+        return compiled(function, self._size, allocates=False)
 
     def _slot(self, job: int) -> int:
         slot = -1

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Collection, Mapping
 
-from tonnage.batch.programs import SECONDS, Manners, Programs
+from tonnage.batch.programs import SECONDS, Programs, ProgramTraits
 
 __all__ = ["Client"]
 
@@ -34,7 +34,7 @@ _SILENCE = re.compile(
         ]
     )
 )
-_MANNERS = Manners(
+_MANNERS = ProgramTraits(
     "Slurm",
     _SILENCE,
     hint="call tonnage on a login node of the cluster, or where Slurm's programs are on the PATH",

@@ -8,7 +8,7 @@ its memory; but an exit status above 127 is less by 128 there, and it may be a m
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 
-from tonnage.batch.scheduler import Look, Phase, Verdict
+from tonnage.batch.scheduler import JobStatus, QueueEntry, Verdict
 from tonnage.batch.slurm.host_lists import elements, expanded
 from tonnage.jobs import Outcome, Resource
 from tonnage.logs.amounts import whole
@@ -55,16 +55,16 @@ def rows(text: str, fields: Collection[str]) -> Iterator[dict[str, str]]:
             yield dict(zip(fields, (cell.strip() for cell in cells), strict=True))
 
 
-def looks(text: str) -> dict[str, Look]:
+def looks(text: str) -> dict[str, QueueEntry]:
     """Return the jobs that wait or run, by their numbers."""
-    found: dict[str, Look] = {}
+    found: dict[str, QueueEntry] = {}
     for row in rows(text, FIELDS):
         state = row["State"]
         if state not in _WAITS and state not in RUNS:
             continue
         waits = state in _WAITS
-        look = Look(
-            phase=Phase.WAITING if waits else Phase.RUNNING,
+        look = QueueEntry(
+            phase=JobStatus.WAITING if waits else JobStatus.RUNNING,
             reason=row["Reason"] if waits else "",
             started=None if waits else _moment(row["StartTime"]),
             restarts=int(row["RestartCnt"]) if row["RestartCnt"].isdigit() else 0,

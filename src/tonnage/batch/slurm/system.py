@@ -10,7 +10,16 @@ from functools import cached_property
 from pathlib import Path
 
 from tonnage.batch.programs import RefusalError
-from tonnage.batch.scheduler import Limits, Look, Node, Phase, RejectedError, Request, UnreachableError, Verdict
+from tonnage.batch.scheduler import (
+    JobStatus,
+    Limits,
+    Node,
+    QueueEntry,
+    RejectedError,
+    Request,
+    UnreachableError,
+    Verdict,
+)
 from tonnage.batch.slurm import accounts, jobs, queue_snapshot
 from tonnage.batch.slurm.access import check_rights, user_name
 from tonnage.batch.slurm.client import Client
@@ -123,10 +132,10 @@ class Slurm:
             numbers = [line.strip().partition("_")[0] for line in printed.splitlines() if line.strip()]
         return max(numbers, key=int, default=None)
 
-    def look(self) -> dict[str, Look]:
+    def look(self) -> dict[str, QueueEntry]:
         """Return all of this user's jobs and elements that wait or run, by their numbers."""
         present = jobs.looks(self._squeue(jobs.FIELDS))
-        waiting = {number for number, look in present.items() if look.phase is Phase.WAITING}
+        waiting = {number for number, look in present.items() if look.phase is JobStatus.WAITING}
         self._waited = (self._waited - present.keys()) | waiting
         return present
 

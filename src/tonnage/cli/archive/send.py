@@ -25,17 +25,17 @@ def command(url: str | None, refused: bool, as_json: bool) -> int:
     Example: tonnage archive send --archive http://jobs.example.org:8000
     """
     from tonnage.archive.remote import Server, said_of
-    from tonnage.archive.remote.outbox import Spool
+    from tonnage.archive.remote.outbox import Outbox
     from tonnage.archive.url import is_remote
 
     if not is_remote(url):
         raise InputError("only an archive on a server is sent something", hint="--archive http://SERVER:PORT")
     server = Server.of(url)
-    spool = Spool(server)
+    outbox = Outbox(server)
     if refused:
-        spool.take_back()
-    sent = spool.send(_PATIENT)
-    for problem in said_of(server, spool, sent):
+        outbox.take_back()
+    sent = outbox.send(_PATIENT)
+    for problem in said_of(server, outbox, sent):
         click.echo(printable(f"tonnage: {problem}"), err=True)
     if as_json:
         counts = {"stored": sent.stored, "duplicates": sent.duplicates, "refused": sent.refused}

@@ -19,7 +19,7 @@ from tonnage.run.minders import Minders
 from tonnage.size.learner import fits
 from tonnage.workflow import Workflow
 
-__all__ = ["NOTHING_AWAY", "Away", "Driver", "LocalWorld", "Parts", "World", "refuse_too_large"]
+__all__ = ["NOTHING_OUTSTANDING", "Backend", "Driver", "LocalBackend", "Outstanding", "RunContext", "refuse_too_large"]
 
 
 class Driver(Protocol):
@@ -33,18 +33,18 @@ class Driver(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Away:
+class Outstanding:
     """What an earlier engine has sent away, and may still run."""
 
     attempts: frozenset[int] = frozenset()
     tasks: frozenset[str] = frozenset()
 
 
-NOTHING_AWAY = Away()
+NOTHING_OUTSTANDING = Outstanding()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class RunContext:
     """What a driver works with."""
 
     workflow: Workflow
@@ -70,7 +70,7 @@ class Parts:
     say: Callable[[str], None]
 
 
-class World(Protocol):
+class Backend(Protocol):
     """A place where tasks can run."""
 
     name: str
@@ -88,19 +88,19 @@ class World(Protocol):
     def check(self, workflow: Workflow) -> None:
         """Raise InputError where a workflow can never run here."""
 
-    def away(self, journal: Journal, folder: RunFolder, stale: frozenset[str]) -> Away:
+    def outstanding(self, journal: Journal, folder: RunFolder, stale: frozenset[str]) -> Outstanding:
         """Return what an earlier engine has sent away; tasks that are `stale` do not count.
 
         Raises InputError where such a task may still run.
         """
 
     def still_out(self, folder: RunFolder) -> int:
-        """Return how many batch jobs a run has in the queue of this world."""
+        """Return how many batch jobs a run has in the queue of this backend."""
 
-    def driving(self, parts: Parts, watcher: Watcher) -> AbstractContextManager[Driver]:
+    def driving(self, context: RunContext, watcher: Watcher) -> AbstractContextManager[Driver]:
         """Return who drives an engine here, while the context lasts."""
 
-    def submissions(self, parts: Parts) -> list[str]:
+    def submissions(self, context: RunContext) -> list[str]:
         """Return what would be submitted at first: scripts, or a command. Nothing is."""
 
 
@@ -118,7 +118,7 @@ def refuse_too_large(workflow: Workflow, machine: Machine, where: str, hint: str
             )
 
 
-class LocalWorld:
+class LocalBackend:
     """This machine."""
 
     name = "local"
@@ -139,24 +139,24 @@ class LocalWorld:
     def check(self, workflow: Workflow) -> None:
         """Do nothing: a task that asks for too much is told when its turn comes, and others run."""
 
-    def away(self, journal: Journal, folder: RunFolder, stale: frozenset[str]) -> Away:  # noqa: ARG002 (as World)
+    def outstanding(self, journal: Journal, folder: RunFolder, stale: frozenset[str]) -> Outstanding:  # noqa: ARG002 (as World)
         """Return that nothing is: what an engine has started here ends with it."""
-        return NOTHING_AWAY
+        return NOTHING_OUTSTANDING
 
     def still_out(self, folder: RunFolder) -> int:  # noqa: ARG002
         """Return that nothing is."""
         return 0
 
-    def submissions(self, parts: Parts) -> list[str]:  # noqa: ARG002
+    def submissions(self, context: RunContext) -> list[str]:  # noqa: ARG002
         """Return nothing: there is no queue."""
         return []
 
     @contextmanager
-    def driving(self, parts: Parts, watcher: Watcher) -> Iterator[Driver]:
+    def driving(self, context: RunContext, watcher: Watcher) -> Iterator[Driver]:
         """Mind tasks on this machine."""
-        minders = Minders(parts.folder.path, [parts.lock.descriptor])
+        minders = Minders(context.folder.path, [context.lock.descriptor])
         try:
-            local = Local(parts.engine, parts.journal, parts.files, parts.folder, parts.token, minders)
+            local = Local(context.engine, context.journal, context.files, context.folder, context.token, minders)
             yield _Here(local, watcher)
         finally:
             minders.close()

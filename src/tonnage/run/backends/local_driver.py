@@ -7,7 +7,7 @@ from typing import Protocol
 
 from tonnage.errors import TonnageError
 from tonnage.jobs import Outcome
-from tonnage.run.backends.protocols import Book, Hands
+from tonnage.run.backends.protocols import AttemptStarter, EventWriter
 from tonnage.run.engine import Engine
 from tonnage.run.events import Ended, Settled, Start
 from tonnage.run.files import Files
@@ -15,8 +15,8 @@ from tonnage.run.folders import RunFolder
 from tonnage.run.minders import Answer, Order, Seen
 from tonnage.run.orders import Orders
 from tonnage.run.orphans import end_orphans
-from tonnage.run.outcomes import judged
-from tonnage.run.stop_signals import Wishes, heard
+from tonnage.run.outcomes import judge
+from tonnage.run.stop_signals import StopSignals, heard
 from tonnage.watch.order import MACHINE_LOST
 
 __all__ = ["Local", "Watcher"]
@@ -45,7 +45,7 @@ class Local:
     """Drives an engine until it has finished or is told to stop."""
 
     def __init__(
-        self, engine: Engine, journal: Book, files: Files, folder: RunFolder, token: str, minders: Hands
+        self, engine: Engine, journal: EventWriter, files: Files, folder: RunFolder, token: str, minders: AttemptStarter
     ) -> None:
         self._engine = engine
         self._journal = journal
@@ -54,15 +54,15 @@ class Local:
         self._token = token
         self._orders = Orders(files, folder, token)
         self._minders = minders
-        self._wishes = Wishes()
+        self._signals = StopSignals()
         self._since: dict[int, float] = {}
         self._lost = 0
 
     def go(self, watcher: Watcher) -> int | None:
         """Run until nothing more can be done; return the signal that stopped it before that, if one did."""
-        with heard(self._wishes):
+        with heard(self._signals):
             self.drive(watcher)
-        return self._wishes.signal
+        return self._signals.signal
 
     def drive(self, watcher: Watcher, more: Callable[[], bool] = lambda: False) -> None:
         """Go on while something runs or may still be added: `more` adds it, and tells whether there may be more.
@@ -98,7 +98,7 @@ class Local:
             end_orphans(self._token, answer.attempt)  # with both its minder and the keeper killed, nobody else does
         if answer.started is None:
             answer = replace(answer, started=since)  # what is older is not its work
-        end = judged(answer, task, self._files)
+        end = judge(answer, task, self._files)
         settled = self._engine.ended(end)
         self._journal.ended(end, settled)
         watcher.ended(end, settled)
@@ -146,9 +146,9 @@ class Local:
 
     def _obey(self) -> None:
         """Do what the signals say that came: let running tasks finish, or end them."""
-        if self._wishes.finish:
+        if self._signals.finish:
             self._engine.closed = True
-        if self._wishes.kill:
-            self._wishes.kill = False
+        if self._signals.kill:
+            self._signals.kill = False
             for attempt in list(self._engine.running):
                 self._minders.stop(attempt)

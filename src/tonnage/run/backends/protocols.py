@@ -6,10 +6,10 @@ from typing import Protocol
 from tonnage.run.events import Ended, Settled, Start
 from tonnage.run.minders import Answer, Order, Seen
 
-__all__ = ["Book", "Hands"]
+__all__ = ["AttemptStarter", "EventWriter"]
 
 
-class Hands(Protocol):
+class AttemptStarter(Protocol):
     """Run commands: minders on this machine, or agents on several."""
 
     def start(self, orders: Iterable[Order]) -> None:
@@ -22,7 +22,7 @@ class Hands(Protocol):
         """Return all that has arrived, as soon as there is something, or after some time."""
 
 
-class Book(Protocol):
+class EventWriter(Protocol):
     """Where everything is written before anybody acts on it: a journal, or the ledger of a batch job."""
 
     def started(self, starts: Sequence[Start], now: float) -> None:

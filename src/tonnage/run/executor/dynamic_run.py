@@ -17,7 +17,7 @@ from typing import Any
 
 from tonnage.archive.engine import on_network
 from tonnage.archive.history import Wanted, history_of
-from tonnage.archive.remote import contact
+from tonnage.archive.remote import archive_session
 from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import SHARED, Resource
 from tonnage.run.archiving import remember
@@ -57,7 +57,7 @@ class DynamicRun:
         self.home = home
         self.machine = this_machine(home).with_amounts(machine)
         with ExitStack() as opened:  # what is open is closed where something goes wrong here, else when the run ends
-            self._contact = opened.enter_context(contact(archive))
+            self._archive_session = opened.enter_context(archive_session(archive))
             self.folder = new_run(home / f"{name}.run")
             lock = Lock(self.folder)
             opened.callback(lock.release)
@@ -140,8 +140,8 @@ class DynamicRun:
 
     def _go(self) -> None:
         try:
-            self._warn(self._contact.tell(patient=False))
-            self._warn(self._contact.ask(self._wanted()))
+            self._warn(self._archive_session.tell(patient=False))
+            self._warn(self._archive_session.ask(self._wanted()))
             Local(self._engine, self._journal, self._files, self.folder, self._token, self._minders).drive(
                 self, self._more
             )
@@ -177,7 +177,7 @@ class DynamicRun:
     def _recall(self, category: str) -> None:
         """Learn from the archive what tasks of a category have used in programs of this name."""
         try:
-            history = history_of(self._contact.archive, self._wanted(category)).get(category)
+            history = history_of(self._archive_session.archive, self._wanted(category)).get(category)
         except TonnageError as error:
             _log.warning("nothing is known of %s: %s", category, error)
             return
@@ -270,13 +270,13 @@ class DynamicRun:
         try:
             self._journal.commit()
             workflow = Workflow.build(self.name, self._engine.tasks)
-            report = remember(self._contact, self._journal, self.folder, workflow, {})
+            report = remember(self._archive_session, self._journal, self.folder, workflow, {})
         except TonnageError as error:
             _log.warning("the archive did not take in the run %s: %s", self.folder.id, error)
             return
         for reason, count in report.reasons.items():
             _log.warning("the archive skipped attempts: %s (%d)", reason, count)
-        self._warn(self._contact.tell())
+        self._warn(self._archive_session.tell())
 
     def _warn(self, warnings: list[str]) -> None:
         for warning in warnings:

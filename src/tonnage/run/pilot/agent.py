@@ -1,4 +1,4 @@
-"""The agent of one node in a packed batch job: runs what the carrier orders, with minders of its own.
+"""The agent of one node in a packed batch job: runs what the pilot orders, with minders of its own.
 
 ``python -P -u -m tonnage.run.pilot.agent FOLDER NAME TOKEN PATIENCE`` reads lines of JSON from standard input and
 writes some to standard output, which srun carries between the nodes:
@@ -7,7 +7,7 @@ writes some to standard output, which srun carries between the nodes:
     from the agent    {"answer": ...}  {"seen": ...}  {"pong": 0}  {"bye": 0}
 
 When nobody is left to talk to, everything that runs here is killed; nothing may go on that might be started again
-elsewhere. Answers that the carrier may not have heard are left as words in FOLDER/agents/NAME, as minders do.
+elsewhere. Answers that the pilot may not have heard are left as results in FOLDER/agents/NAME, as minders do.
 """
 
 import json
@@ -25,7 +25,7 @@ from tonnage.errors import TonnageError
 from tonnage.run.minders import Answer, Minders, Order, Seen
 from tonnage.run.orphans import end_orphans
 from tonnage.run.pilot.shutdown import Ending
-from tonnage.watch.order import TERMINATED, leave_words
+from tonnage.watch.order import TERMINATED, leave_result
 
 __all__ = ["AGENTS", "agent_folder", "main"]
 
@@ -56,7 +56,7 @@ def main(arguments: list[str]) -> None:
 
 
 class _Agent:
-    """Talks to the carrier, and has its orders carried out."""
+    """Talks to the pilot, and has its orders carried out."""
 
     def __init__(self, minders: Minders, folder: Path, name: str, token: str, ending: Ending) -> None:
         self._minders = minders
@@ -66,7 +66,7 @@ class _Agent:
         self._ending = ending
         self._running: set[int] = set()
         self._unheard: deque[Answer] = deque()
-        """Answers that were sent, and that the carrier may not have written down."""
+        """Answers that were sent, and that the pilot may not have written down."""
         self._heard = 0
         self._held: list[tuple[float, Answer]] = []
         """Answers of attempts that failed a moment ago, perhaps because the batch job is being ended."""
@@ -75,7 +75,7 @@ class _Agent:
         self._last = time.monotonic()
 
     def serve(self, patience: float) -> None:
-        """Carry out orders until there can be no more: the carrier says so, is gone, or is silent for too long."""
+        """Carry out orders until there can be no more: the pilot says so, is gone, or is silent for too long."""
         while not self._ending.told() and not self._bye and time.monotonic() - self._last < patience:
             for one in self._minders.wait(_MOMENT if self._held else _TICK):
                 self._take(one)
@@ -84,7 +84,7 @@ class _Agent:
             self._release(time.monotonic() - _MOMENT)
 
     def end(self) -> None:
-        """Kill everything that runs, and tell how it ended, or leave it in words where nobody listens."""
+        """Kill everything that runs, and tell how it ended, or leave it in a file where nobody listens."""
         self._say({"bye": 0})  # at once, so that nothing more is started here
         for attempt in self._running:
             self._minders.stop(attempt)
@@ -125,7 +125,7 @@ class _Agent:
 
     def _leave(self, answer: Answer) -> None:
         with suppress(TonnageError, OSError):  # the folder is gone, or full: nobody is left to be told
-            leave_words(str(self._folder), answer.message())
+            leave_result(str(self._folder), answer.message())
 
     def _say(self, message: dict[str, Any]) -> None:
         data = json.dumps(message).encode() + b"\n"
@@ -136,7 +136,7 @@ class _Agent:
             self._bye = True  # nobody listens any more
 
     def _listen(self) -> bool:
-        """Take in what the carrier has sent; whether it is still there."""
+        """Take in what the pilot has sent; whether it is still there."""
         while select.select([0], [], [], 0)[0]:
             piece = os.read(0, _PIECE)
             if not piece:
@@ -160,7 +160,7 @@ class _Agent:
             self._bye = self._bye or "bye" in one
 
     def _forget(self, heard: int) -> None:
-        """Drop answers that the carrier has heard: it tells how many that are in all."""
+        """Drop answers that the pilot has heard: it tells how many that are in all."""
         while self._heard < heard and self._unheard:
             self._unheard.popleft()
             self._heard += 1

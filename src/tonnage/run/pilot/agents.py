@@ -1,4 +1,4 @@
-"""The carrier's side of the agents of a packed batch job: orders go to nodes, answers come, lost nodes are noticed.
+"""The pilot's side of the agents of a packed batch job: orders go to nodes, answers come, lost nodes are noticed.
 
 All pipes are looked after by the one thread that calls `Agents.wait`; another only pings, so that agents know of us
 while we wait for a slow disk. What is said is described in `tonnage.run.pilot.agent`.
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tonnage.errors import TonnageError
-from tonnage.run.minders import Answer, Order, Seen, last_words, words_of
+from tonnage.run.minders import Answer, Order, Seen, left_results, result_of
 from tonnage.run.pilot.agent import AGENTS, agent_folder
 from tonnage.watch.order import MACHINE_LOST, TERMINATED
 
@@ -51,10 +51,10 @@ def here(node: str) -> Sequence[str]:  # noqa: ARG001 (as Launcher has it)
 
 
 def undelivered(folder: Path) -> dict[int, Answer]:
-    """Return the answers that agents of a batch job could not deliver, because the carrier was gone."""
+    """Return the answers that agents of a batch job could not deliver, because the pilot was gone."""
     found: dict[int, Answer] = {}
     for own in (folder / AGENTS).glob("*"):
-        found |= last_words(own)
+        found |= left_results(own)
     return found
 
 
@@ -312,7 +312,7 @@ class Agents:
         """Answer for attempts of a node that cannot do it itself any more; minders that outlived it may have words."""
         why = MACHINE_LOST if self._end_by is None else TERMINATED
         for attempt in sorted(node.running):
-            answer = words_of(agent_folder(self._folder, node.name), attempt)
+            answer = result_of(agent_folder(self._folder, node.name), attempt)
             if answer is None or answer.lost:
                 answer = Answer(attempt, ended=time.time(), stopped_because=why, lost=why is MACHINE_LOST)
             self._found.append(replace(answer, host=node.name))

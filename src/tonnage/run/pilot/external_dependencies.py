@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tonnage.run.events import State
 from tonnage.run.pilot.job_spec import LEDGER
-from tonnage.run.pilot.ledger import AttemptEnded, Bye, Entry, LedgerReader, TaskRefused
+from tonnage.run.pilot.ledger import AttemptEnded, Entry, LedgerReader, PilotFinished, TaskRefused
 
 __all__ = ["Awaiting", "News"]
 
@@ -48,7 +48,7 @@ class Awaiting:
         return news
 
     def _take(self, entry: Entry, names: dict[str, list[int]], news: News) -> None:
-        if isinstance(entry, Bye):
+        if isinstance(entry, PilotFinished):
             names.clear()  # whoever submitted us knows what becomes of the rest
         if isinstance(entry, AttemptEnded | TaskRefused):
             state = entry.settled.state

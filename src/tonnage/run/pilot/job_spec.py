@@ -1,4 +1,4 @@
-"""The cargo of a packed batch job: all that its carrier must know, in one file."""
+"""The job spec of a packed batch job: all that its pilot must know, in one file."""
 
 import json
 from collections.abc import Mapping
@@ -7,20 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from tonnage.errors import InputError
-from tonnage.files import write_whole
+from tonnage.files import write_atomically
 from tonnage.run.events import Carried, Rules
 from tonnage.run.machines import Machine
 from tonnage.run.serialisation import carried_of, machine_of, plain_carried, plain_machine, plain_task, task_of
 from tonnage.workflow import Task
 
-__all__ = ["CARGO", "LEDGER", "Cargo"]
+__all__ = ["JOB_SPEC", "LEDGER", "JobSpec"]
 
-CARGO, LEDGER = "cargo.json", "ledger"  # files in the folder of a batch job, which is batch/NUMBER below the run's
+JOB_SPEC, LEDGER = "job.json", "ledger"  # files in the folder of a batch job, which is batches/NUMBER below the run's
 _PLAIN = ("run", "home", "token", "sandbox", "strategy", "number", "first_attempt", "attempts", "patience")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cargo:
+class JobSpec:
     """What a packed batch job carries; tasks are numbered by their places in `tasks`."""
 
     run: str
@@ -51,7 +51,7 @@ class Cargo:
     """Seconds after which a node that does not answer is lost."""
 
     def write(self, folder: Path) -> None:
-        """Write the cargo into the folder of the batch job."""
+        """Write the job spec into the folder of the batch job."""
         plain = {name: getattr(self, name) for name in _PLAIN}
         plain |= {
             "rules": asdict(self.rules),
@@ -62,22 +62,22 @@ class Cargo:
             "carried": [(task, plain_carried(one)) for task, one in self.carried.items()],
             "nodes": {name: plain_machine(machine) for name, machine in self.nodes.items()},
         }
-        write_whole(folder / CARGO, json.dumps(plain))
+        write_atomically(folder / JOB_SPEC, json.dumps(plain))
 
     @classmethod
-    def read(cls, folder: Path) -> "Cargo":
-        """Read the cargo of a batch job."""
-        path = folder / CARGO
+    def read(cls, folder: Path) -> "JobSpec":
+        """Read the job spec of a batch job."""
+        path = folder / JOB_SPEC
         try:
-            return _cargo(json.loads(path.read_bytes()))
+            return _job_spec(json.loads(path.read_bytes()))
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror}", path=path) from None
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise InputError(f"is not the cargo of a batch job: {error}", path=path) from None
+            raise InputError(f"is not the job spec of a batch job: {error}", path=path) from None
 
 
-def _cargo(plain: dict[str, Any]) -> Cargo:
-    return Cargo(
+def _job_spec(plain: dict[str, Any]) -> JobSpec:
+    return JobSpec(
         **{name: plain[name] for name in _PLAIN},
         rules=Rules(**plain["rules"]),
         tasks=tuple(map(task_of, plain["tasks"])),

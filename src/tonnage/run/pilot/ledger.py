@@ -1,4 +1,4 @@
-"""The ledger of a packed batch job: what its carrier did, a line for each event, for whoever submitted the job.
+"""The ledger of a packed batch job: what its pilot did, a line for each event, for whoever submitted the job.
 
 Only the end of a file that one process appends to ever changes, so it can be read on another machine at any time, and
 after whoever wrote it was killed.
@@ -16,7 +16,16 @@ from tonnage.jobs import Decision
 from tonnage.run.events import Ended, Settled, Start, State
 from tonnage.run.serialisation import ended_of, plain_decision, plain_ended, plain_start, start_of
 
-__all__ = ["AttemptEnded", "AttemptStarted", "Bye", "Entry", "Ledger", "LedgerReader", "MachineLost", "TaskRefused"]
+__all__ = [
+    "AttemptEnded",
+    "AttemptStarted",
+    "Entry",
+    "Ledger",
+    "LedgerReader",
+    "MachineLost",
+    "PilotFinished",
+    "TaskRefused",
+]
 
 _REMEMBERED = 10_000
 
@@ -57,14 +66,14 @@ class MachineLost:
 
 
 @dataclass(frozen=True, slots=True)
-class Bye:
+class PilotFinished:
     """The batch job has ended: nothing follows, unless the cluster starts it again."""
 
     reason: str
     time: float
 
 
-Entry: TypeAlias = AttemptStarted | AttemptEnded | TaskRefused | MachineLost | Bye
+Entry: TypeAlias = AttemptStarted | AttemptEnded | TaskRefused | MachineLost | PilotFinished
 
 
 class Ledger:
@@ -198,5 +207,5 @@ _READERS: dict[str, Callable[[dict[str, Any]], Entry]] = {
     "ended": lambda one: AttemptEnded(one["task"], ended_of(one["end"]), _settled(one["settled"])),
     "refused": lambda one: TaskRefused(one["task"], _settled(one["settled"])),
     "machine lost": lambda one: MachineLost(one["node"], one["time"]),
-    "bye": lambda one: Bye(one["reason"], one["time"]),
+    "bye": lambda one: PilotFinished(one["reason"], one["time"]),
 }

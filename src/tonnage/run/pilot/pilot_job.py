@@ -1,4 +1,4 @@
-"""The carrier: the head of a packed batch job, which runs the tasks of its cargo on the nodes of the job.
+"""The pilot: the head of a packed batch job, which runs the tasks of its job spec on the nodes of the job.
 
 ``python -P -m tonnage.run.pilot.pilot_job BATCHFOLDER`` is what the job's script executes: the engine of one machine,
 with an agent on each node for its hands and the ledger for its book. ``BATCHFOLDER --here NODE ...`` is without Slurm:
@@ -22,10 +22,10 @@ from tonnage.run.files import Files
 from tonnage.run.folders import RunFolder
 from tonnage.run.machines import Room, largest
 from tonnage.run.minders import Answer, Seen
-from tonnage.run.outcomes import judged
+from tonnage.run.outcomes import judge
 from tonnage.run.pilot.agents import Agents, Launcher, here, srun, undelivered
 from tonnage.run.pilot.external_dependencies import Awaiting
-from tonnage.run.pilot.job_spec import LEDGER, Cargo
+from tonnage.run.pilot.job_spec import LEDGER, JobSpec
 from tonnage.run.pilot.ledger import AttemptEnded, AttemptStarted, Entry, Ledger, LedgerReader, TaskRefused
 from tonnage.run.pilot.shutdown import Ending
 from tonnage.run.recovery import carried_after
@@ -34,7 +34,7 @@ from tonnage.size.learner import Learner
 from tonnage.watch.order import TERMINATED
 from tonnage.workflow import Workflow
 
-__all__ = ["Carrier", "main"]
+__all__ = ["Pilot", "main"]
 
 _TO_END = 2.0  # seconds: after a little more, a cluster may kill what does not end by itself
 _LOOK = 1.0
@@ -53,10 +53,10 @@ def main(arguments: list[str]) -> int:
     ending = Ending()
     try:
         if arguments[1:2] == ["--here"]:
-            carrier = Carrier(folder, arguments[2:], ending, launcher=here)
+            pilot = Pilot(folder, arguments[2:], ending, launcher=here)
         else:
-            carrier = Carrier(folder, _nodes(), ending)
-        return carrier.carry()
+            pilot = Pilot(folder, _nodes(), ending)
+        return pilot.carry()
     except TonnageError as error:
         _say(error.report())
         return error.exit_status
@@ -100,33 +100,33 @@ class _Past:
             )
 
 
-class Carrier:
-    """Runs the tasks of a cargo, until there is nothing more to do or it is told to end."""
+class Pilot:
+    """Runs the tasks of a job spec, until there is nothing more to do or it is told to end."""
 
     def __init__(self, folder: Path, nodes: Sequence[str], ending: Ending, *, launcher: Launcher = srun) -> None:
-        """Read the cargo and what an earlier life has achieved; nodes of which nothing is known are left alone."""
+        """Read the job spec and what an earlier life has achieved; nodes of which nothing is known are left alone."""
         self._folder = folder.absolute()
-        self._cargo = cargo = Cargo.read(self._folder)
-        self._nodes = [name for name in nodes if name in cargo.nodes]
+        self._job_spec = job_spec = JobSpec.read(self._folder)
+        self._nodes = [name for name in nodes if name in job_spec.nodes]
         if not self._nodes:
             raise TonnageError(f"none of the nodes is known: {' '.join(nodes)}")
         self._ending = ending
         self._launcher = launcher
-        self._run = RunFolder(Path(cargo.run))
-        self._files = Files(Path(cargo.home), self._run, sandbox=cargo.sandbox)
-        parents, children = [one for one, _ in cargo.dependencies], [other for _, other in cargo.dependencies]
-        self._workflow = Workflow.build("batch job", cargo.tasks, (parents, children))
+        self._run = RunFolder(Path(job_spec.run))
+        self._files = Files(Path(job_spec.home), self._run, sandbox=job_spec.sandbox)
+        parents, children = [one for one, _ in job_spec.dependencies], [other for _, other in job_spec.dependencies]
+        self._workflow = Workflow.build("batch job", job_spec.tasks, (parents, children))
         past = _Past.of(LedgerReader(self._folder / LEDGER).new())
-        self._ledger = Ledger(self._folder / LEDGER, [task.name for task in cargo.tasks], self._nodes)
+        self._ledger = Ledger(self._folder / LEDGER, [task.name for task in job_spec.tasks], self._nodes)
         self._settle(past)
         self._engine = self._new_engine(past)
         self._cancel(self._workflow.index[name] for name in past.failed)
-        self._awaiting = Awaiting(self._folder, cargo.awaited)
+        self._awaiting = Awaiting(self._folder, job_spec.awaited)
         self._next_look, self._hope = 0.0, False
 
     def carry(self) -> int:
         """Run everything; return the exit status. Whatever happens is in the ledger."""
-        _say(f"{len(self._cargo.tasks):,} tasks on {' '.join(self._nodes)}")
+        _say(f"{len(self._job_spec.tasks):,} tasks on {' '.join(self._nodes)}")
         try:
             reason = self._drive()
         except TonnageError as error:
@@ -138,11 +138,11 @@ class Carrier:
 
     def _drive(self) -> str:
         """Run everything, and return why it ended."""
-        token, patience = self._cargo.token, self._cargo.patience
+        token, patience = self._job_spec.token, self._job_spec.patience
         with Agents(self._folder, self._nodes, token, launcher=self._launcher, patience=patience) as self._agents:
             self._agents.watch_also(self._ending.descriptor)
             local = Local(self._engine, self._ledger, self._files, self._run, token, self._agents)
-            local.drive(_Log(self._cargo), self._more)
+            local.drive(_Log(self._job_spec), self._more)
             reason = self._why_ended()
             self._ledger.bye(reason, time.time())  # before agents end, which may take longer than we have
             return reason
@@ -195,12 +195,12 @@ class Carrier:
     # What there was before
 
     def _settle(self, past: _Past) -> None:
-        """Write down how attempts of an earlier life ended; agents may have left words that nobody heard."""
-        words = undelivered(self._folder) if past.open else {}
+        """Write down how attempts of an earlier life ended; agents may have left results that nobody heard."""
+        results = undelivered(self._folder) if past.open else {}
         for attempt, began in list(past.open.items()):
             place = self._workflow.index[began.task]
             lost = Answer(attempt, started=began.time, ended=time.time(), stopped_because=TERMINATED, host=began.node)
-            end = judged(words.get(attempt) or lost, self._cargo.tasks[place], self._files)
+            end = judge(results.get(attempt) or lost, self._job_spec.tasks[place], self._files)
             done = end.outcome is Outcome.DONE
             settled = Settled(place, State.DONE) if done else Settled(place, State.READY, "it is tried again")
             self._ledger.ended(end, settled)
@@ -208,32 +208,32 @@ class Carrier:
         self._ledger.commit()
 
     def _new_engine(self, past: _Past) -> Engine:
-        cargo, index = self._cargo, self._workflow.index
-        machines = [cargo.nodes[name] for name in self._nodes]
-        carried = {**cargo.carried, **{index[name]: one for name, one in past.carried.items()}}
+        job_spec, index = self._job_spec, self._workflow.index
+        machines = [job_spec.nodes[name] for name in self._nodes]
+        carried = {**job_spec.carried, **{index[name]: one for name, one in past.carried.items()}}
         done = {index[name] for name in past.done}
         engine = Engine(
-            cargo.tasks,
-            Learner(Plan(strategy=cargo.strategy, machine=largest(machines), resources=SHARED)),
+            job_spec.tasks,
+            Learner(Plan(strategy=job_spec.strategy, machine=largest(machines), resources=SHARED)),
             Room(machines),
             workflow=self._workflow,
-            places=cargo.places,
-            rules=cargo.rules,
-            input_bytes=lambda task: self._files.input_bytes(cargo.tasks[task]),
+            places=job_spec.places,
+            rules=job_spec.rules,
+            input_bytes=lambda task: self._files.input_bytes(job_spec.tasks[task]),
             done=done,
             carried={task: one for task, one in carried.items() if task not in done},
-            awaited={task: len(others) for task, others in cargo.awaited.items() if task not in done},
-            first_attempt=max(cargo.first_attempt, past.last_attempt + 1),
+            awaited={task: len(others) for task, others in job_spec.awaited.items() if task not in done},
+            first_attempt=max(job_spec.first_attempt, past.last_attempt + 1),
         )
-        engine.last_attempt = cargo.first_attempt + cargo.attempts - 1
+        engine.last_attempt = job_spec.first_attempt + job_spec.attempts - 1
         return engine
 
 
 class _Log:
     """Says what happens, for who reads the output of the batch job."""
 
-    def __init__(self, cargo: Cargo) -> None:
-        self._tasks = cargo.tasks
+    def __init__(self, job_spec: JobSpec) -> None:
+        self._tasks = job_spec.tasks
 
     def started(self, start: Start, now: float) -> None:
         """Say nothing: it is in the ledger."""

@@ -10,7 +10,7 @@ from itertools import count, takewhile
 from pathlib import Path
 from stat import S_ISVTX, S_IWGRP, S_IWOTH, S_IWUSR
 
-from tonnage.atomic import WholeFile, keep_owner, name_beside
+from tonnage.atomic import AtomicFile, keep_owner, name_beside
 from tonnage.errors import InputError, TonnageError
 
 __all__ = ["NewFile", "save_all"]
@@ -54,7 +54,7 @@ def save_all(files: Sequence[NewFile], *, backup: bool = False) -> list[Path]:
 class _Old:
     """A file as it was, which is put back when others cannot be replaced too."""
 
-    def __init__(self, new: WholeFile, undo: ExitStack) -> None:
+    def __init__(self, new: AtomicFile, undo: ExitStack) -> None:
         self._new = new
         self._path = Path(new.target or "")
         self._kept: Path | None = None
@@ -94,9 +94,9 @@ def _refuse_protected(path: Path) -> None:
         raise InputError("cannot be written: it is write-protected", path=path)
 
 
-def _staged(file: NewFile, undo: ExitStack) -> WholeFile:
+def _staged(file: NewFile, undo: ExitStack) -> AtomicFile:
     """Write a file beside its place."""
-    whole = WholeFile(file.path, 0o666)
+    whole = AtomicFile(file.path, 0o666)
     undo.callback(whole.discard)
     whole.write(gzip.compress(file.data, mtime=0) if file.compressed else file.data)
     whole.complete()

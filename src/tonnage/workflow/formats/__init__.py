@@ -100,12 +100,12 @@ def recognise(document: "Document") -> str:
 
 def write(workflow: "Workflow", path: Path | str, format: str | None = None) -> None:
     """Write a workflow in a format of WRITERS, by default the one that the file's ending names."""
-    from tonnage.files import write_whole
+    from tonnage.files import write_atomically
 
     if format is not None and format not in WRITERS:
         raise InputError(f'"{format}" is not a format that can be written', hint=f"one of {', '.join(WRITERS)}")
     target = Path(path)
-    write_whole(target, WRITERS[format or format_of(target)].render(workflow), mode=0o666)
+    write_atomically(target, WRITERS[format or format_of(target)].render(workflow), mode=0o666)
 
 
 def format_of(path: Path) -> str:

@@ -10,19 +10,19 @@ from itertools import chain
 from math import ceil, inf
 from pathlib import Path
 
-from tonnage.batch.scheduler import Look, Phase, RejectedError, Request, Verdict
+from tonnage.batch.scheduler import JobStatus, QueueEntry, RejectedError, Request, Verdict
 from tonnage.errors import TonnageError
 from tonnage.jobs import Outcome, Resource
 from tonnage.run.backends.batch.order_files import read_orders, write_orders
 from tonnage.run.backends.batch.programs import program
-from tonnage.run.backends.batch.submitter import OUTPUT, SHARED_HINT, Desk
+from tonnage.run.backends.batch.submitter import OUTPUT, SHARED_HINT, Submitter
 from tonnage.run.backends.batch.verdicts import explained, needs_verdict
 from tonnage.run.batch_jobs import BatchJob
 from tonnage.run.events import Ended, Start
-from tonnage.run.minders import Answer, Order, words_of
+from tonnage.run.minders import Answer, Order, result_of
 from tonnage.run.orders import Orders
-from tonnage.run.outcomes import judged
-from tonnage.watch.order import WORDS
+from tonnage.run.outcomes import judge
+from tonnage.watch.order import RESULTS
 from tonnage.workflow import Task
 
 __all__ = ["MONITOR", "Arrays", "alike", "request_of"]
@@ -62,9 +62,9 @@ class _Array:
 class Arrays:
     """Sends tasks that the engine starts as batch jobs, and hears of their ends."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._orders = Orders(desk.files, desk.folder, desk.token)
+    def __init__(self, submitter: Submitter) -> None:
+        self._submitter = submitter
+        self._orders = Orders(submitter.files, submitter.folder, submitter.token)
         self._open: dict[int, _Array] = {}
         self._of: dict[int, _Array] = {}  # by attempts
         self._held: dict[int, Answer] = {}
@@ -72,7 +72,7 @@ class Arrays:
         self._unseen: set[int] = set()
         """Attempts of an earlier engine that were not in the queue since."""
         self._spent: list[int] = []
-        """Attempts whose words are not needed any more as soon as the journal is safe."""
+        """Attempts whose results are not needed any more as soon as the journal is safe."""
         self._groups: deque[list[Start]] = deque()
         """Attempts that are to be submitted, those together that are given the same."""
         self._next = 0.0
@@ -86,18 +86,18 @@ class Arrays:
 
     def submit(self) -> None:
         """Submit what the engine has room for, not too much at a time."""
-        desk = self._desk
-        if desk.engine.closed:
+        submitter = self._submitter
+        if submitter.engine.closed:
             self.let_go()
         if time.monotonic() < self._next:
             return
         if not self._groups:
-            self._groups.extend(alike(desk.engine.admit(), desk.engine.tasks, max(1, desk.limits.array)))
-            for settled in desk.engine.refused():
-                desk.journal.refused(settled)
-                desk.watcher.ended(Ended(attempt=0, outcome=Outcome.FAILED, hopeless=True), settled)
+            self._groups.extend(alike(submitter.engine.admit(), submitter.engine.tasks, max(1, submitter.limits.array)))
+            for settled in submitter.engine.refused():
+                submitter.journal.refused(settled)
+                submitter.watcher.ended(Ended(attempt=0, outcome=Outcome.FAILED, hopeless=True), settled)
         sent = 0
-        while self._groups and sent < _AT_A_TIME and not desk.is_blocked:
+        while self._groups and sent < _AT_A_TIME and not submitter.is_blocked:
             self._send(self._groups.popleft())
             sent += 1
         if sent:
@@ -105,11 +105,13 @@ class Arrays:
 
     def _send(self, starts: Sequence[Start]) -> None:
         """Submit tasks that are given the same: written down before anything is done."""
-        desk, now = self._desk, time.time()
-        number = desk.jobs.next_id()
+        submitter, now = self._submitter, time.time()
+        number = submitter.jobs.next_id()
         starts = [replace(start, machine=number) for start in starts]
-        task = desk.engine.tasks[starts[0].task]
-        request = request_of(starts[0], task, desk.name(number), desk.files.folder, desk.folder.batches / str(number))
+        task = submitter.engine.tasks[starts[0].task]
+        request = request_of(
+            starts[0], task, submitter.name(number), submitter.files.folder, submitter.folder.batches / str(number)
+        )
         job = BatchJob(
             id=number,
             name=request.name,
@@ -123,18 +125,18 @@ class Arrays:
             seconds=None if request.seconds == inf else request.seconds,
             submitted=now,
         )
-        desk.jobs.add(job)
-        desk.journal.started(starts, now, submitted=now)
-        desk.journal.commit()
+        submitter.jobs.add(job)
+        submitter.journal.started(starts, now, submitted=now)
+        submitter.journal.commit()
         orders = [order for start in starts if (order := self._order(start)) is not None]
         if not orders:
-            desk.ended(number, "none of its tasks could be prepared")
+            submitter.ended(number, "none of its tasks could be prepared")
             return
-        write_orders(desk.place(number), orders)
+        write_orders(submitter.place(number), orders)
         attempts = tuple(order.attempt for order in orders)
         array = self._note(job, attempts, attempts)
         elements = len(orders) if len(orders) > 1 else 0
-        desk.send(job, replace(request, elements=elements), _Sending(self, array))
+        submitter.send(job, replace(request, elements=elements), _Sending(self, array))
 
     def _note(self, job: BatchJob, attempts: tuple[int, ...], left: Collection[int]) -> _Array:
         array = self._open[job.id] = _Array(job, attempts, set(left), job.native)
@@ -142,12 +144,12 @@ class Arrays:
         return array
 
     def _order(self, start: Start) -> Order | None:
-        desk = self._desk
+        submitter = self._submitter
         try:
-            return self._orders.order(start, desk.engine.tasks[start.task])
+            return self._orders.order(start, submitter.engine.tasks[start.task])
         except (OSError, TonnageError) as error:
             note = f"it cannot be prepared: {error}"
-            desk.settle(
+            submitter.settle(
                 Ended(attempt=start.attempt, outcome=Outcome.FAILED, hopeless=True, ended=time.time(), note=note)
             )
             return None
@@ -162,15 +164,15 @@ class Arrays:
     def let_go(self) -> None:
         """Do not submit what is not written down yet."""
         for start in chain.from_iterable(self._groups):
-            self._desk.engine.ended(Ended(attempt=start.attempt, outcome=Outcome.CANCELLED))
+            self._submitter.engine.ended(Ended(attempt=start.attempt, outcome=Outcome.CANCELLED))
         self._groups.clear()
 
     # In
 
     def take_up(self, job: BatchJob, running: Mapping[int, Start]) -> Collection[int] | None:
         """Go on with a batch job of an earlier engine; return its attempts, or None if it was never written down."""
-        desk = self._desk
-        folder = desk.place(job.id)
+        submitter = self._submitter
+        folder = submitter.place(job.id)
         attempts = read_orders(folder)
         left = running.keys() & attempts
         if not left:
@@ -178,27 +180,27 @@ class Arrays:
         array = self._note(job, attempts, left)
         if job.native is None:
             start = running[min(left)]
-            request = request_of(start, desk.engine.tasks[start.task], job.name, desk.files.folder, folder)
+            request = request_of(start, submitter.engine.tasks[start.task], job.name, submitter.files.folder, folder)
             elements = len(attempts) if len(attempts) > 1 else 0
-            desk.take_up(job, replace(request, elements=elements), _Sending(self, array))
+            submitter.take_up(job, replace(request, elements=elements), _Sending(self, array))
         self._unseen |= left
         return left
 
     def hear(self) -> bool:
         """Take in the answers that have arrived; whether there were any."""
         for attempt in self._spent:
-            _remove(self._desk.folder.path / WORDS / str(attempt))
+            _remove(self._submitter.folder.path / RESULTS / str(attempt))
         self._spent.clear()
         if not self._of:
             return False
         heard = False
-        for attempt in _names(self._desk.folder.path / WORDS):
+        for attempt in _names(self._submitter.folder.path / RESULTS):
             if attempt in self._of and attempt not in self._held:
                 heard = self._hear(attempt) or heard
         return heard
 
     def _hear(self, attempt: int) -> bool:
-        answer = words_of(self._desk.folder.path, attempt)
+        answer = result_of(self._submitter.folder.path, attempt)
         if answer is None:
             return False
         if needs_verdict(answer):
@@ -212,25 +214,25 @@ class Arrays:
         """Return what the cluster calls what is left, each with its attempt."""
         return {number: attempt for array in self._open.values() for number, attempt in array.numbers()}
 
-    def looked(self, present: Mapping[str, Look]) -> None:
+    def looked(self, present: Mapping[str, QueueEntry]) -> None:
         """Take note of what runs by now."""
         for number, attempt in self.numbers().items():
             look = present.get(number)
             if look is not None:
                 self._unseen.discard(attempt)
-            if look is not None and look.phase is Phase.RUNNING:
+            if look is not None and look.phase is JobStatus.RUNNING:
                 self._runs(attempt, look.started or time.time())
 
     def _runs(self, attempt: int, since: float) -> None:
-        if self._desk.show(self._desk.engine.start_of(attempt), since):
-            self._desk.journal.runs(attempt, since)
+        if self._submitter.show(self._submitter.engine.start_of(attempt), since):
+            self._submitter.journal.runs(attempt, since)
         array = self._of[attempt]
         if not array.runs:
             array.runs = True
-            self._desk.jobs.started(array.job.id, since)
+            self._submitter.jobs.started(array.job.id, since)
 
     def gone(self, attempt: int, verdict: Verdict, *, certain: bool) -> None:
-        """Settle an attempt whose batch job is not there any more; without `certain`, words may still arrive."""
+        """Settle an attempt whose batch job is not there any more; without `certain`, results may still arrive."""
         if attempt not in self._of or self._hear(attempt):
             return
         answer = self._held.get(attempt)
@@ -254,21 +256,21 @@ class Arrays:
         """Do not go on for ever where no batch job leaves a result."""
         self._silent = self._silent + 1 if end.killed else 0
         if self._silent >= _MOST_SILENT:
-            self._desk.journal.commit()
+            self._submitter.journal.commit()
             raise TonnageError(f"{self._silent} batch jobs in a row left no result: {end.note}", hint=SHARED_HINT)
 
     def output(self, attempt: int) -> Path:
         """Return where the batch job of an attempt prints."""
         array = self._of[attempt]
         name = f"{OUTPUT}.{array.attempts.index(attempt)}" if len(array.attempts) > 1 else OUTPUT
-        return self._desk.folder.batches / str(array.job.id) / name
+        return self._submitter.folder.batches / str(array.job.id) / name
 
     def _judged(self, answer: Answer) -> Ended:
-        task = self._desk.engine.tasks[self._desk.engine.start_of(answer.attempt).task]
-        return judged(answer, task, self._desk.files)
+        task = self._submitter.engine.tasks[self._submitter.engine.start_of(answer.attempt).task]
+        return judge(answer, task, self._submitter.files)
 
     def _settle(self, end: Ended) -> None:
-        self._desk.settle(end)
+        self._submitter.settle(end)
         self._held.pop(end.attempt, None)
         self._spent.append(end.attempt)
         array = self._of.pop(end.attempt)
@@ -278,8 +280,8 @@ class Arrays:
     def _close_if_done(self, array: _Array) -> None:
         if not array.left:
             self._open.pop(array.job.id, None)
-            self._desk.drop(array.job.id)
-            self._desk.ended(array.job.id, array.note)
+            self._submitter.drop(array.job.id)
+            self._submitter.ended(array.job.id, array.note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +337,7 @@ def alike(starts: Sequence[Start], tasks: Sequence[Task], most: int) -> Iterator
 
 
 def _names(folder: Path) -> list[int]:
-    """Return the attempts of which there are words."""
+    """Return the attempts of which there are results."""
     try:
         with os.scandir(folder) as found:
             return [int(one.name) for one in found if one.name.isdecimal()]

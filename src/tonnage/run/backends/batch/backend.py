@@ -11,15 +11,15 @@ from tonnage.batch.scheduler import Node, RejectedError, Request, Scheduler
 from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import SHARED, Outcome, Resource
 from tonnage.pack.remaining import unknown_run_times
-from tonnage.run.backends.backend import Away, Driver, Parts, refuse_too_large
+from tonnage.run.backends.backend import Driver, Outstanding, RunContext, refuse_too_large
 from tonnage.run.backends.batch.arrays import MONITOR, Arrays
-from tonnage.run.backends.batch.driver import Batched
+from tonnage.run.backends.batch.driver import BatchDriver
 from tonnage.run.backends.batch.in_queue import in_queue, open_jobs
 from tonnage.run.backends.batch.outlook import array_scripts, packed_scripts
 from tonnage.run.backends.batch.pack_contents import Loading
 from tonnage.run.backends.batch.packing import Packing
 from tonnage.run.backends.batch.packs import Packs
-from tonnage.run.backends.batch.submitter import Desk
+from tonnage.run.backends.batch.submitter import Submitter
 from tonnage.run.backends.local_driver import Watcher
 from tonnage.run.batch_jobs import BatchJobs
 from tonnage.run.events import Ended, Settled, Start, State
@@ -27,11 +27,11 @@ from tonnage.run.folders import RunFolder
 from tonnage.run.journal import Journal
 from tonnage.run.journal_rows import Row
 from tonnage.run.machines import Machine, QueueRoom, Space
-from tonnage.run.pilot.job_spec import Cargo
+from tonnage.run.pilot.job_spec import JobSpec
 from tonnage.run.recovery import NO_SUCH_TASK
 from tonnage.workflow import Workflow
 
-__all__ = ["ALONE", "ClusterWorld"]
+__all__ = ["ALONE", "BatchBackend"]
 
 ALONE = "per-task"
 """The way to pack in which each task is a batch job of its own."""
@@ -44,7 +44,7 @@ _AGENT, _MINDER = 64.0 * 2**20, 12.0 * 2**20
 _NETWORK_GRACE = 90.0  # seconds after which a network file system shows what was written elsewhere
 
 
-class ClusterWorld:
+class BatchBackend:
     """The part of a cluster to which a user submits."""
 
     coarse: int | None = _COARSE
@@ -118,7 +118,7 @@ class ClusterWorld:
             hint = "--pack per-task uses the largest nodes, too"
             refuse_too_large(workflow, self.machine, "a usual node", hint)
 
-    def away(self, journal: Journal, folder: RunFolder, stale: frozenset[str]) -> Away:
+    def outstanding(self, journal: Journal, folder: RunFolder, stale: frozenset[str]) -> Outstanding:
         """Return the attempts and tasks of batch jobs that have not ended, as far as the journal knows.
 
         Raises InputError where one with a task that is `stale` is still in the queue.
@@ -135,93 +135,97 @@ class ClusterWorld:
                 hint=f"tonnage stop {folder.id} cancels those; then the same command goes on",
             )
         attempts = frozenset(row.attempt for row in running if row.task not in stale)
-        return Away(attempts, frozenset().union(*tasks.values()) - stale)
+        return Outstanding(attempts, frozenset().union(*tasks.values()) - stale)
 
     def still_out(self, folder: RunFolder) -> int:
         """Return how many batch jobs a run has in the queue."""
         return len(in_queue(open_jobs(folder), self.scheduler))
 
     @contextmanager
-    def driving(self, parts: Parts, watcher: Watcher) -> Iterator[Driver]:
+    def driving(self, context: RunContext, watcher: Watcher) -> Iterator[Driver]:
         """Send tasks to the cluster."""
-        desk = Desk(
-            engine=parts.engine,
-            journal=parts.journal,
-            files=parts.files,
-            folder=parts.folder,
-            lock=parts.lock,
-            token=parts.token,
+        submitter = Submitter(
+            engine=context.engine,
+            journal=context.journal,
+            files=context.files,
+            folder=context.folder,
+            lock=context.lock,
+            token=context.token,
             scheduler=self.scheduler,
             limits=self.limits,
             watcher=watcher,
-            say=parts.say,
+            say=context.say,
         )
-        packs = self._packs(desk, parts)
-        grace = _NETWORK_GRACE if parts.shared_disk else 0.0
-        driver = Batched(desk, Arrays(desk), packs, parts.run_fraction, grace)
-        driver.take_up(desk.jobs.open(), self._adopt(parts))
+        packs = self._packs(submitter, context)
+        grace = _NETWORK_GRACE if context.shared_disk else 0.0
+        driver = BatchDriver(submitter, Arrays(submitter), packs, context.run_fraction, grace)
+        driver.take_up(submitter.jobs.open(), self._adopt(context))
         yield driver
 
-    def submissions(self, parts: Parts) -> list[str]:
+    def submissions(self, context: RunContext) -> list[str]:
         """Return the scripts of the batch jobs that would be submitted at first."""
-        self._adopt(parts)
-        packing = self._packing(parts)
-        if self.pack == ALONE or self._cannot_pack(packing, parts):
-            return array_scripts(self, parts.engine, parts.files, parts.folder)
-        packed = packing.ask(parts.engine, self.scheduler.queue(parts.run_fraction), [], self.most)
+        self._adopt(context)
+        packing = self._packing(context)
+        if self.pack == ALONE or self._cannot_pack(packing, context):
+            return array_scripts(self, context.engine, context.files, context.folder)
+        packed = packing.ask(context.engine, self.scheduler.queue(context.run_fraction), [], self.most)
         if packed is None or packed.singly:
-            return array_scripts(self, parts.engine, parts.files, parts.folder)
-        return packed_scripts(self, packed.jobs, parts.files, parts.folder)
+            return array_scripts(self, context.engine, context.files, context.folder)
+        return packed_scripts(self, packed.jobs, context.files, context.folder)
 
-    def _packing(self, parts: Parts) -> Packing:
-        return Packing(self.pack, parts.workflow, parts.places, self.machine, parts.seconds)
+    def _packing(self, context: RunContext) -> Packing:
+        return Packing(self.pack, context.workflow, context.places, self.machine, context.seconds)
 
-    def _packs(self, desk: Desk, parts: Parts) -> Packs:
-        packing = self._packing(parts)
-        common = Cargo(
-            run=str(parts.folder.path),
-            home=str(parts.files.folder),
-            token=parts.token,
+    def _packs(self, submitter: Submitter, context: RunContext) -> Packs:
+        packing = self._packing(context)
+        common = JobSpec(
+            run=str(context.folder.path),
+            home=str(context.files.folder),
+            token=context.token,
             number=0,
             first_attempt=0,
             attempts=0,
             tasks=(),
             places=(),
             nodes=self.nodes,
-            strategy=parts.strategy,
-            rules=parts.rules,
-            sandbox=parts.sandbox,
+            strategy=context.strategy,
+            rules=context.rules,
+            sandbox=context.sandbox,
         )
         packs = Packs(
-            desk, packing, Loading(parts.workflow, parts.places, common, self.avoided), self.most, parts.stale
+            submitter,
+            packing,
+            Loading(context.workflow, context.places, common, self.avoided),
+            self.most,
+            context.stale,
         )
-        packs.singly = self.pack == ALONE or self._cannot_pack(packing, parts)
+        packs.singly = self.pack == ALONE or self._cannot_pack(packing, context)
         return packs
 
-    def _cannot_pack(self, packing: Packing, parts: Parts) -> bool:
+    def _cannot_pack(self, packing: Packing, context: RunContext) -> bool:
         """Whether run times are unknown that a packer must know; an error where the user wants no other."""
-        unknown = packing.unknown(parts.engine)
+        unknown = packing.unknown(context.engine)
         if not unknown:
             return False
-        problem = unknown_run_times(parts.workflow, unknown)
+        problem = unknown_run_times(context.workflow, unknown)
         if self.pack != "auto":
             hint = "let it run once with --pack per-task: the archive knows them then"
             raise InputError(f"{problem}, and {self.pack} must know them", hint=hint)
-        parts.say(f"{problem}: each task goes alone")
+        context.say(f"{problem}: each task goes alone")
         return True
 
-    def _adopt(self, parts: Parts) -> dict[int, Start]:
+    def _adopt(self, context: RunContext) -> dict[int, Start]:
         """Let the engine know which attempts may still run; return them by their numbers."""
-        packed = {job.id: job.packed for job in BatchJobs(parts.journal).open()}
+        packed = {job.id: job.packed for job in BatchJobs(context.journal).open()}
         found = {}
-        for row in parts.journal.running().values():
-            task = parts.workflow.index.get(row.task)
+        for row in context.journal.running().values():
+            task = context.workflow.index.get(row.task)
             if task is None:
                 end = Ended(attempt=row.attempt, outcome=Outcome.LOST, ended=time.time())
-                parts.journal.ended(end, Settled(-1, State.STOPPED, NO_SUCH_TASK))
+                context.journal.ended(end, Settled(-1, State.STOPPED, NO_SUCH_TASK))
             elif row.machine in packed:
                 start = found[row.attempt] = _start(row, task)
-                parts.engine.adopt(start, in_our_room=not packed[row.machine])
+                context.engine.adopt(start, in_our_room=not packed[row.machine])
         return found
 
 
@@ -241,6 +245,6 @@ def _start(row: Row, task: int) -> Start:
 
 def _carried(folder: Path) -> set[str]:
     try:
-        return {task.name for task in Cargo.read(folder).tasks}
+        return {task.name for task in JobSpec.read(folder).tasks}
     except TonnageError:
         return set()  # it was never submitted

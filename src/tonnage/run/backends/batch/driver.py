@@ -12,16 +12,16 @@ from math import inf
 from pathlib import Path
 from typing import Protocol
 
-from tonnage.batch.scheduler import Look, Phase, UnreachableError, Verdict
+from tonnage.batch.scheduler import JobStatus, QueueEntry, UnreachableError, Verdict
 from tonnage.jobs import Outcome
 from tonnage.run.backends.batch.arrays import Arrays
 from tonnage.run.backends.batch.packs import Packs
-from tonnage.run.backends.batch.submitter import RETRY, Desk
+from tonnage.run.backends.batch.submitter import RETRY, Submitter
 from tonnage.run.batch_jobs import BatchJob
 from tonnage.run.events import Ended, Start
-from tonnage.run.stop_signals import Wishes, heard
+from tonnage.run.stop_signals import StopSignals, heard
 
-__all__ = ["Batched"]
+__all__ = ["BatchDriver"]
 
 _HEAR = 0.1, 1.0  # seconds between two looks for files: while much happens, and while nothing does
 _LOOK = 1.0, 15.0  # and between two looks at the queue
@@ -39,31 +39,31 @@ class _Fleet(Protocol):
 
     def numbers(self) -> dict[str, int]: ...
 
-    def looked(self, present: Mapping[str, Look]) -> None: ...
+    def looked(self, present: Mapping[str, QueueEntry]) -> None: ...
 
     def gone(self, number: int, verdict: Verdict, *, certain: bool) -> None: ...
 
     def output(self, number: int) -> Path: ...
 
 
-class Batched:
+class BatchDriver:
     """Drives an engine whose tasks travel in batch jobs, until it has finished or is told to stop."""
 
-    def __init__(self, desk: Desk, arrays: Arrays, packs: Packs, run_fraction: float, grace: float) -> None:
+    def __init__(self, submitter: Submitter, arrays: Arrays, packs: Packs, run_fraction: float, grace: float) -> None:
         """Prepare; others' jobs run for a fraction of what they asked for, and files show up after a grace."""
-        self._desk = desk
+        self._submitter = submitter
         self._arrays = arrays
         self._packs = packs
         self._fleets: tuple[_Fleet, ...] = (arrays, packs)
         self._run_fraction = run_fraction
         self._grace = max(grace, _GRACE)
-        self._wishes = Wishes()
+        self._signals = StopSignals()
         self._gone: dict[str, float] = {}
         """What was not in the queue any more, and since when."""
         self._hear_pause, self._look_pause = _HEAR[0], _LOOK[0]
         self._look_at = 0.0
         self._unreachable = False
-        self._cancels: frozenset[Phase] | None = None
+        self._cancels: frozenset[JobStatus] | None = None
         """Which batch jobs the user wants to be cancelled."""
         self._cancel_at = 0.0
 
@@ -74,24 +74,26 @@ class Batched:
             taken = self._packs.take_up(job, own) if job.packed else self._arrays.take_up(job, own)
             for attempt in own.keys() - (taken or ()):
                 note = "it was never submitted"
-                self._desk.settle(Ended(attempt=attempt, outcome=Outcome.LOST, ended=time.time(), note=note))
+                self._submitter.settle(Ended(attempt=attempt, outcome=Outcome.LOST, ended=time.time(), note=note))
             if taken is None:
                 never = "it was never submitted"
-                self._desk.ended(job.id, never if job.native is None else "what is left of it does not count any more")
-        self._desk.journal.commit()
+                self._submitter.ended(
+                    job.id, never if job.native is None else "what is left of it does not count any more"
+                )
+        self._submitter.journal.commit()
 
     def go(self) -> int | None:
         """Run until nothing more can be done; return the signal that stopped it before that, if one did."""
-        with heard(self._wishes):
+        with heard(self._signals):
             self._submit()
-            while len(self._arrays) or len(self._packs) or not self._desk.engine.finished:
+            while len(self._arrays) or len(self._packs) or not self._submitter.engine.finished:
                 self._step()
                 self._submit()
                 if self._obey():
                     break
-        self._desk.journal.commit()
-        self._desk.watcher.tick(self._desk.engine)
-        return self._wishes.signal
+        self._submitter.journal.commit()
+        self._submitter.watcher.tick(self._submitter.engine)
+        return self._signals.signal
 
     def go_last(self) -> int | None:
         """Run what was added at the end, each task in a batch job of its own."""
@@ -101,16 +103,16 @@ class Batched:
     # Out
 
     def _submit(self) -> None:
-        if self._wishes.finish:
+        if self._signals.finish:
             return
-        self._desk.send_again()
-        if self._desk.is_blocked:
+        self._submitter.send_again()
+        if self._submitter.is_blocked:
             return
         if not self._packs.singly:
             self._packs.submit(self._run_fraction)
         if self._packs.singly:
             self._arrays.submit()
-        self._desk.journal.commit()
+        self._submitter.journal.commit()
 
     # In
 
@@ -122,19 +124,19 @@ class Batched:
         if self._packs.leaving:
             self._look_pause = _LOOK[0]
             self._look_at = min(self._look_at, time.monotonic() + _LOOK[0])
-        self._desk.journal.commit()
+        self._submitter.journal.commit()
         if time.monotonic() >= self._look_at:
             self._look()
-            self._desk.journal.commit()
-        self._desk.watcher.tick(self._desk.engine)
+            self._submitter.journal.commit()
+        self._submitter.watcher.tick(self._submitter.engine)
 
     def _look(self) -> None:
         """Ask the cluster what is in its queue, and settle what is not there any more."""
         try:
-            present = self._desk.scheduler.look()
+            present = self._submitter.scheduler.look()
             missing = {number for fleet in self._fleets for number in fleet.numbers() if number not in present}
             asked = missing & (self._gone.keys() | self._packs.numbers().keys())  # of others, word is on its way
-            verdicts = self._desk.scheduler.verdicts(asked) if asked else {}
+            verdicts = self._submitter.scheduler.verdicts(asked) if asked else {}
         except UnreachableError as error:
             self._say_unreachable(error)
             self._slow_down()
@@ -166,7 +168,7 @@ class Batched:
         if verdict.outcome in (Outcome.DONE, Outcome.EXHAUSTED):
             return verdict
         printed = _tail(output)
-        told = self._desk.scheduler.read(printed)
+        told = self._submitter.scheduler.read(printed)
         if told is not None or verdict.outcome is not Outcome.FAILED or not printed.strip():
             return told or verdict
         return replace(
@@ -175,41 +177,41 @@ class Batched:
 
     def _say_unreachable(self, error: UnreachableError) -> None:
         if not self._unreachable:
-            self._desk.say(f"{error}; batch jobs go on, and it is asked again")
+            self._submitter.say(f"{error}; batch jobs go on, and it is asked again")
         self._unreachable = True
 
     # Stop
 
     def _obey(self) -> bool:
         """Do what the signals say that came; whether there is nothing to wait for any more."""
-        if not self._wishes.finish and not self._desk.engine.closed:
+        if not self._signals.finish and not self._submitter.engine.closed:
             return False
-        if self._wishes.signal == signal.SIGHUP:
+        if self._signals.signal == signal.SIGHUP:
             return True  # whoever closes his terminal wants batch jobs to go on
-        if self._cancels is None or self._wishes.kill:
-            self._desk.engine.closed = True
+        if self._cancels is None or self._signals.kill:
+            self._submitter.engine.closed = True
             self._arrays.let_go()
-            self._cancels = frozenset(Phase) if self._wishes.kill else frozenset([Phase.WAITING])
-            if not self._wishes.kill and self._wishes.finish:
-                self._desk.say("what waits is cancelled, what runs may finish; another Ctrl-C cancels that, too")
-            self._wishes.kill = False
+            self._cancels = frozenset(JobStatus) if self._signals.kill else frozenset([JobStatus.WAITING])
+            if not self._signals.kill and self._signals.finish:
+                self._submitter.say("what waits is cancelled, what runs may finish; another Ctrl-C cancels that, too")
+            self._signals.kill = False
             self._cancel_at = 0.0
         if time.monotonic() >= self._cancel_at:
             self._cancel(self._cancels)
         return False
 
-    def _cancel(self, phases: Collection[Phase]) -> None:
+    def _cancel(self, phases: Collection[JobStatus]) -> None:
         """Cancel what waits, or all; where the cluster does not answer, it is tried again."""
         try:
-            self._desk.withdraw()
+            self._submitter.withdraw()
             own = {number for fleet in self._fleets for number in fleet.numbers()}
-            present = self._desk.scheduler.look() if own else {}
+            present = self._submitter.scheduler.look() if own else {}
             numbers = [number for number, look in present.items() if number in own and look.phase in phases]
             if numbers:
-                self._desk.scheduler.cancel(numbers)
+                self._submitter.scheduler.cancel(numbers)
             self._cancel_at = inf
         except UnreachableError as error:
-            self._desk.say(f"batch jobs could not be cancelled: {error}; it is tried again")
+            self._submitter.say(f"batch jobs could not be cancelled: {error}; it is tried again")
             self._cancel_at = time.monotonic() + RETRY
         self._look_at = 0.0
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tonnage.archive import run_fraction
-from tonnage.archive.remote import contact
+from tonnage.archive.remote import archive_session
 from tonnage.batch import Cluster, Snapshot
 from tonnage.batch.scheduler import Request
 from tonnage.errors import InputError
@@ -26,7 +26,7 @@ from tonnage.run.setup import path_of, set_up
 from tonnage.workflow import Workflow
 
 if TYPE_CHECKING:
-    from tonnage.run.backends.batch.backend import ClusterWorld
+    from tonnage.run.backends.batch.backend import BatchBackend
 
 __all__ = ["Outlook", "array_scripts", "outlook", "packed_scripts"]
 
@@ -48,65 +48,65 @@ class Outlook:
 
 
 def outlook(
-    workflow: Workflow, options: Options, world: "ClusterWorld", strategies: Sequence[str], say: Callable[[str], None]
+    workflow: Workflow, options: Options, backend: "BatchBackend", strategies: Sequence[str], say: Callable[[str], None]
 ) -> Outlook:
     """Return what strategies would submit to the live queue, and what may become of it."""
     asking = asking_for_gpus(workflow)
     if asking and set(strategies) != {"per-task"}:
         say(f"{asking}: tonnage run passes that on with --pack per-task only")
-    world.check(workflow)
+    backend.check(workflow)
     home = path_of(workflow).parent
     folder = RunFolder(home / RUNS / "RUN")
     files = Files(home, folder, sandbox=options.sandbox)
-    with contact(options.archive) as opened:
+    with archive_session(options.archive) as opened:
         for warning in opened.ask(wanted_for(workflow, home)):
             say(warning)
-        setup = set_up(workflow, options, world, opened.archive, files)
+        setup = set_up(workflow, options, backend, opened.archive, files)
         seconds = peaks_of_tasks(opened.archive, workflow, Resource.WALL_TIME)
         fraction = run_fraction(opened.archive) or 1.0
     engine = setup.engine
-    packing = Packing(strategies[0], setup.sizes.workflow, setup.places, world.machine, seconds)
+    packing = Packing(strategies[0], setup.sizes.workflow, setup.places, backend.machine, seconds)
     unknown = packing.unknown(engine)
     if unknown:
         problem = unknown_run_times(workflow, unknown)
         hint = "let the workflow run once: the archive knows them then; WfFormat and DAX files can hold them"
         raise InputError(problem, path=path_of(workflow), hint=hint)
-    queue, work = world.scheduler.queue(fraction), packing.work(engine)
+    queue, work = backend.scheduler.queue(fraction), packing.work(engine)
     trials = [
-        try_on(work, Cluster.after(queue, max_submitted=world.most), name, packing.settings) for name in strategies
+        try_on(work, Cluster.after(queue, max_submitted=backend.most), name, packing.settings) for name in strategies
     ]
     first = trials[0].first
     if trials[0].strategy == "per-task":
-        return Outlook(queue, trials, [], array_scripts(world, engine, files, folder), fraction)
-    asked = [world.scheduler.check(request) for request in _requests(world, first[:_FINALISTS], files, folder)]
-    return Outlook(queue, trials, asked, packed_scripts(world, first, files, folder), fraction)
+        return Outlook(queue, trials, [], array_scripts(backend, engine, files, folder), fraction)
+    asked = [backend.scheduler.check(request) for request in _requests(backend, first[:_FINALISTS], files, folder)]
+    return Outlook(queue, trials, asked, packed_scripts(backend, first, files, folder), fraction)
 
 
-def array_scripts(world: "ClusterWorld", engine: Engine, files: Files, folder: RunFolder) -> list[str]:
+def array_scripts(backend: "BatchBackend", engine: Engine, files: Files, folder: RunFolder) -> list[str]:
     """Return the scripts of tasks that go alone; alike ones are an array."""
     found = []
-    groups = alike(engine.admit(), engine.tasks, max(1, world.limits.array))
+    groups = alike(engine.admit(), engine.tasks, max(1, backend.limits.array))
     for number, group in enumerate(groups, start=1):
         task, place = engine.tasks[group[0].task], folder.batches / str(number)
         request = request_of(group[0], task, f"tonnage-{folder.id}-{number}", files.folder, place)
-        found.append(world.scheduler.script(replace(request, elements=len(group) if len(group) > 1 else 0)))
+        found.append(backend.scheduler.script(replace(request, elements=len(group) if len(group) > 1 else 0)))
     return found
 
 
-def packed_scripts(world: "ClusterWorld", jobs: Sequence[Submission], files: Files, folder: RunFolder) -> list[str]:
+def packed_scripts(backend: "BatchBackend", jobs: Sequence[Submission], files: Files, folder: RunFolder) -> list[str]:
     """Return the scripts of batch jobs that carry many tasks."""
-    return [world.scheduler.script(request) for request in _requests(world, jobs, files, folder)]
+    return [backend.scheduler.script(request) for request in _requests(backend, jobs, files, folder)]
 
 
-def _requests(world: "ClusterWorld", jobs: Sequence[Submission], files: Files, folder: RunFolder) -> list[Request]:
+def _requests(backend: "BatchBackend", jobs: Sequence[Submission], files: Files, folder: RunFolder) -> list[Request]:
     return [
         packed_request(
             f"tonnage-{folder.id}-{number}",
             files.folder,
             folder.batches / str(number),
             job.nodes,
-            seconds_of(job, world.limits),
-            world.avoided,
+            seconds_of(job, backend.limits),
+            backend.avoided,
         )
         for number, job in enumerate(jobs, start=1)
     ]

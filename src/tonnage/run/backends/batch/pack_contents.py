@@ -1,4 +1,4 @@
-"""What goes into a batch job that carries many tasks: its cargo, and what it asks for."""
+"""What goes into a batch job that carries many tasks: its job spec, and what it asks for."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from tonnage.run.backends.batch.submitter import OUTPUT
 from tonnage.run.batch_jobs import BatchJob
 from tonnage.run.engine import Engine
 from tonnage.run.events import Carried, State
-from tonnage.run.pilot.job_spec import Cargo
+from tonnage.run.pilot.job_spec import JobSpec
 from tonnage.workflow import Workflow
 
 __all__ = ["Awaited", "Loading", "packed_request", "seconds_of"]
@@ -30,11 +30,11 @@ class Loading:
     workflow: Workflow
     places: Sequence[int]
     """The place of each task in the order in which tasks should run."""
-    common: Cargo
+    common: JobSpec
     avoided: tuple[str, ...] = ()
     """Nodes that are too small for what tasks are sized for."""
 
-    def awaited(self, tasks: Sequence[int], engine: Engine, carrier_of: Callable[[int], int | None]) -> Awaited | None:
+    def awaited(self, tasks: Sequence[int], engine: Engine, pilot_of: Callable[[int], int | None]) -> Awaited | None:
         """Return for which tasks of other batch jobs some wait; None where one waits for a task that is in none."""
         inside = set(tasks)
         found: Awaited = {}
@@ -43,15 +43,15 @@ class Loading:
             for parent in self.workflow.graph.parents_of(task).tolist():
                 if parent in inside or engine.states[parent] == State.DONE:
                     continue
-                carrier = carrier_of(parent)
-                if carrier is None:
+                pilot = pilot_of(parent)
+                if pilot is None:
                     return None
-                others.append((carrier, self.workflow.tasks[parent].name))
+                others.append((pilot, self.workflow.tasks[parent].name))
             if others:
                 found[number] = tuple(others)
         return found
 
-    def cargo(self, job: BatchJob, tasks: Sequence[int], awaited: Awaited, engine: Engine) -> Cargo:
+    def job_spec(self, job: BatchJob, tasks: Sequence[int], awaited: Awaited, engine: Engine) -> JobSpec:
         """Return what a batch job carries."""
         number = {task: place for place, task in enumerate(tasks)}
         dependencies = tuple(
@@ -83,7 +83,7 @@ def _carried(engine: Engine, task: int) -> Carried:
 def packed_request(
     name: str, home: Path, folder: Path, nodes: int, seconds: float | None, avoided: tuple[str, ...]
 ) -> Request:
-    """Return a batch job whose folder has a cargo, on any but some nodes."""
+    """Return a batch job whose folder has a job spec, on any but some nodes."""
     return Request(
         name=name,
         words=(*program("tonnage.run.pilot.pilot_job"), str(folder)),

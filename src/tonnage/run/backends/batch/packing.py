@@ -10,19 +10,19 @@ from tonnage.batch import Snapshot
 from tonnage.jobs import Amounts, Resource
 from tonnage.pack import PACKERS, Packed, Settings, Situation
 from tonnage.pack.decisions import more_time
-from tonnage.pack.remaining import NEVER, Left, Work
+from tonnage.pack.remaining import NEVER, Remaining, Work
 from tonnage.run.engine import Engine
 from tonnage.run.events import State
 from tonnage.run.machines import Machine
 from tonnage.workflow import Workflow
 
-__all__ = ["Packing", "Way"]
+__all__ = ["InFlightPack", "Packing"]
 
 _OPEN = (State.WAITING, State.READY)
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class InFlightPack:
     """A batch job on its way: its tasks, and when those that are not done are expected to end."""
 
     tasks: NDArray[np.int64]
@@ -46,7 +46,7 @@ class Packing:
     """How long tasks took in earlier runs."""
     settings: Settings = field(default_factory=Settings)
 
-    def ask(self, engine: Engine, queue: Snapshot, ways: Sequence[Way], room: int | None) -> Packed | None:
+    def ask(self, engine: Engine, queue: Snapshot, ways: Sequence[InFlightPack], room: int | None) -> Packed | None:
         """Return what to submit now; None where nothing is left to be packed."""
         mask = self._left(engine)
         if not mask.any():
@@ -54,7 +54,7 @@ class Packing:
         now = queue.now
         running = [way for way in ways if way.ends is not None]
         situation = Situation(
-            Left(self.work(engine), mask),
+            Remaining(self.work(engine), mask),
             queue,
             delay=max((max(0, (way.must_end or now) - now) for way in running), default=0),
             pending=len(ways) - len(running),
@@ -108,7 +108,7 @@ class Packing:
         mask[engine.unreachable()] = False
         return mask
 
-    def _ends(self, engine: Engine, ways: Sequence[Way], now: int) -> NDArray[np.int64]:
+    def _ends(self, engine: Engine, ways: Sequence[InFlightPack], now: int) -> NDArray[np.int64]:
         """Return when tasks have ended or are expected to."""
         states = np.frombuffer(engine.states, np.uint8)[: len(self.workflow)]
         ends = np.where(states == State.DONE, now, NEVER)

@@ -8,20 +8,28 @@ from pathlib import Path
 import numpy as np
 
 from tonnage.batch import Snapshot
-from tonnage.batch.scheduler import Look, Phase, RejectedError, Request, UnreachableError, Verdict
+from tonnage.batch.scheduler import JobStatus, QueueEntry, RejectedError, Request, UnreachableError, Verdict
 from tonnage.errors import TonnageError
 from tonnage.jobs import Outcome, Resource
 from tonnage.pack import Submission
 from tonnage.run.backends.batch.pack_contents import Loading, packed_request, seconds_of
-from tonnage.run.backends.batch.packing import Packing, Way
-from tonnage.run.backends.batch.submitter import OUTPUT, RETRY, SHARED_HINT, Desk
+from tonnage.run.backends.batch.packing import InFlightPack, Packing
+from tonnage.run.backends.batch.submitter import OUTPUT, RETRY, SHARED_HINT, Submitter
 from tonnage.run.batch_jobs import BatchJob
 from tonnage.run.events import Ended, Settled, Start, State
 from tonnage.run.minders import Answer
-from tonnage.run.outcomes import judged
+from tonnage.run.outcomes import judge
 from tonnage.run.pilot.agents import undelivered
-from tonnage.run.pilot.job_spec import LEDGER, Cargo
-from tonnage.run.pilot.ledger import AttemptEnded, AttemptStarted, Bye, Entry, LedgerReader, MachineLost, TaskRefused
+from tonnage.run.pilot.job_spec import LEDGER, JobSpec
+from tonnage.run.pilot.ledger import (
+    AttemptEnded,
+    AttemptStarted,
+    Entry,
+    LedgerReader,
+    MachineLost,
+    PilotFinished,
+    TaskRefused,
+)
 from tonnage.units import format_seconds
 
 __all__ = ["CannotPackError", "Packs"]
@@ -56,20 +64,22 @@ class _Pack:
     stale: Collection[str] = ()
     """Tasks that have changed since, of which nothing counts."""
 
-    def way(self) -> Way:
+    def way(self) -> InFlightPack:
         """Return it as packers see it."""
         tasks = np.array(sorted(self.tasks), np.int64)
         if self.started is None:
-            return Way(tasks, None, None)
-        return Way(tasks, int(self.started) + self.run, int(self.started + (self.job.seconds or 0)))
+            return InFlightPack(tasks, None, None)
+        return InFlightPack(tasks, int(self.started) + self.run, int(self.started + (self.job.seconds or 0)))
 
 
 class Packs:
     """Sends tasks in batch jobs that carry many, and hears of their ends."""
 
-    def __init__(self, desk: Desk, packing: Packing, loading: Loading, most: int, stale: Collection[str] = ()) -> None:
+    def __init__(
+        self, submitter: Submitter, packing: Packing, loading: Loading, most: int, stale: Collection[str] = ()
+    ) -> None:
         """Prepare; so many batch jobs may wait or run at a time, and what was done of `stale` tasks does not count."""
-        self._desk = desk
+        self._submitter = submitter
         self._packing = packing
         self._loading = loading
         self._most = most
@@ -92,19 +102,19 @@ class Packs:
         """Ask the packer, if there is a reason to, and send what it says."""
         if self._ask_at is None or time.monotonic() < self._ask_at or len(self._open) >= self._most:
             return
-        desk = self._desk
-        if not self._packing.has_left(desk.engine):
+        submitter = self._submitter
+        if not self._packing.has_left(submitter.engine):
             self._ask_at = None  # the cluster need not be asked what its queue is like
             return
         try:
-            queue = _within(desk.scheduler.queue(run_fraction), self._most_nodes())
+            queue = _within(submitter.scheduler.queue(run_fraction), self._most_nodes())
         except UnreachableError as error:
-            desk.say(f"{error}; it is tried again")
+            submitter.say(f"{error}; it is tried again")
             self._ask_at = time.monotonic() + RETRY
             return
         self._ask_at = None
         ways = [pack.way() for pack in self._open.values()]
-        packed = self._packing.ask(desk.engine, queue, ways, self._most - len(self._open))
+        packed = self._packing.ask(submitter.engine, queue, ways, self._most - len(self._open))
         if packed is None:
             return
         if packed.singly:
@@ -113,27 +123,27 @@ class Packs:
         if not packed.jobs and not self._open:
             raise CannotPackError("the packer does not know what to submit")
         for job in packed.jobs:
-            if desk.is_blocked:
+            if submitter.is_blocked:
                 self._ask_at = 0.0  # when the cluster takes jobs again
                 return
             self._send(job, packed.reason)
 
     def _send(self, chosen: Submission, reason: str) -> None:
         """Send tasks as one batch job: written down before anything is done."""
-        desk, number = self._desk, self._desk.jobs.next_id()
+        submitter, number = self._submitter, self._submitter.jobs.next_id()
         tasks = [int(task) for task in chosen.tasks]
-        awaited = self._loading.awaited(tasks, desk.engine, self._carrier_of)
+        awaited = self._loading.awaited(tasks, submitter.engine, self._carrier_of)
         if awaited is None:
             self._ask_at = time.monotonic() + RETRY  # what they wait for has just come back
             return
-        folder = desk.place(number)
+        folder = submitter.place(number)
         kept = _NUMBERS * len(tasks)
-        seconds = seconds_of(chosen, desk.limits)
+        seconds = seconds_of(chosen, submitter.limits)
         job = BatchJob(
             id=number,
-            name=desk.name(number),
+            name=submitter.name(number),
             packed=True,
-            first_attempt=desk.engine.skip_attempts(kept),
+            first_attempt=submitter.engine.skip_attempts(kept),
             attempts=kept,
             tasks=len(tasks),
             nodes=chosen.nodes,
@@ -146,14 +156,14 @@ class Packs:
         if told is None:
             return
         job = replace(job, reason=f"{reason}; {told}")
-        self._loading.cargo(job, tasks, awaited, desk.engine).write(folder)
-        desk.jobs.add(job)
-        desk.journal.commit()
+        self._loading.job_spec(job, tasks, awaited, submitter.engine).write(folder)
+        submitter.jobs.add(job)
+        submitter.journal.commit()
         pack = self._note(job, frozenset(tasks), chosen.run)
-        desk.engine.send(tasks)
-        desk.send(job, self._request(job), _Sending(self, pack))
+        submitter.engine.send(tasks)
+        submitter.send(job, self._request(job), _Sending(self, pack))
         plural = "s" if chosen.nodes > 1 else ""
-        desk.say(f"batch job {number} carries {len(tasks):,} tasks on {chosen.nodes} node{plural}: {job.reason}")
+        submitter.say(f"batch job {number} carries {len(tasks):,} tasks on {chosen.nodes} node{plural}: {job.reason}")
 
     def _told(self, job: BatchJob) -> str | None:
         """Return when the cluster itself says that a batch job would start; None where it does not answer.
@@ -161,7 +171,7 @@ class Packs:
         Raises CannotPackError where it never would: a cluster takes such jobs all the same, and they wait for ever.
         """
         try:
-            wait = self._desk.scheduler.check(self._request(job))
+            wait = self._submitter.scheduler.check(self._request(job))
         except UnreachableError:
             self._ask_at = time.monotonic() + RETRY
             return None
@@ -172,40 +182,40 @@ class Packs:
         return f"it starts in {format_seconds(round(wait))} by the cluster's estimate"
 
     def _note(self, job: BatchJob, tasks: frozenset[int], run: int) -> _Pack:
-        reader = LedgerReader(self._desk.place(job.id) / LEDGER)
+        reader = LedgerReader(self._submitter.place(job.id) / LEDGER)
         pack = self._open[job.id] = _Pack(job, tasks, reader, job.native, run=run)
         return pack
 
     def _most_nodes(self) -> int:
         """Return how many nodes a batch job can have."""
-        there, allowed = len(self._loading.common.nodes), self._desk.limits.job_nodes
+        there, allowed = len(self._loading.common.nodes), self._submitter.limits.job_nodes
         return there if allowed is None else min(there, allowed)
 
     def _carrier_of(self, task: int) -> int | None:
         return next((number for number, pack in self._open.items() if task in pack.tasks), None)
 
     def _request(self, job: BatchJob) -> Request:
-        folder, avoided = self._desk.place(job.id), self._loading.avoided
-        return packed_request(job.name, self._desk.files.folder, folder, job.nodes, job.seconds, avoided)
+        folder, avoided = self._submitter.place(job.id), self._loading.avoided
+        return packed_request(job.name, self._submitter.files.folder, folder, job.nodes, job.seconds, avoided)
 
     # In
 
     def take_up(self, job: BatchJob, running: Mapping[int, Start]) -> Collection[int] | None:
         """Go on with a batch job of an earlier engine; return its attempts, or None if it was never written down."""
-        desk = self._desk
-        folder = desk.place(job.id)
+        submitter = self._submitter
+        folder = submitter.place(job.id)
         try:
-            names = {task.name for task in Cargo.read(folder).tasks} - self._stale
+            names = {task.name for task in JobSpec.read(folder).tasks} - self._stale
         except TonnageError:
             return None
         pack = self._note(job, frozenset(self._index[name] for name in names if name in self._index), 0)
         pack.started, pack.stale = job.started, self._stale
-        for attempt, started in desk.journal.read("SELECT id, started FROM attempts WHERE machine = ?", job.id):
+        for attempt, started in submitter.journal.read("SELECT id, started FROM attempts WHERE machine = ?", job.id):
             pack.known[attempt] = attempt not in running
             if attempt in running:
                 pack.running[attempt] = started
         if job.native is None:
-            desk.take_up(job, self._request(job), _Sending(self, pack))
+            submitter.take_up(job, self._request(job), _Sending(self, pack))
         return running.keys()
 
     def hear(self) -> bool:
@@ -222,7 +232,7 @@ class Packs:
         return bool(entries)
 
     def _take(self, pack: _Pack, entry: Entry) -> None:
-        desk = self._desk
+        submitter = self._submitter
         match entry:
             case AttemptStarted(task=name, time=moment, start=start):
                 task = self._task(pack, name)
@@ -232,22 +242,22 @@ class Packs:
                 if pack.known.get(end.attempt) is False:
                     pack.known[end.attempt] = True
                     pack.running.pop(end.attempt, None)
-                    desk.settle(end)
+                    submitter.settle(end)
             case TaskRefused(task=name, settled=settled):
                 self._refuse(self._task(pack, name), settled)
             case MachineLost(node=node):
-                desk.say(f"node {node} of batch job {pack.job.id} does not answer any more")
-            case Bye(reason=reason):
+                submitter.say(f"node {node} of batch job {pack.job.id} does not answer any more")
+            case PilotFinished(reason=reason):
                 pack.bye = reason  # if it was ended, the cluster knows why
 
     def _started(self, pack: _Pack, start: Start, moment: float) -> None:
-        desk = self._desk
+        submitter = self._submitter
         self._fruitless = 0
         pack.known[start.attempt] = False
         pack.running[start.attempt] = moment
-        desk.journal.started([start], moment, submitted=pack.job.submitted)
-        desk.engine.adopt(start)
-        desk.show(start, moment)
+        submitter.journal.started([start], moment, submitted=pack.job.submitted)
+        submitter.engine.adopt(start)
+        submitter.show(start, moment)
         if pack.started is None:
             self._runs(pack, moment)
 
@@ -256,10 +266,10 @@ class Packs:
         return None if name in pack.stale else self._index.get(name)
 
     def _refuse(self, task: int | None, settled: Settled) -> None:
-        if task is not None and self._desk.engine.states[task] == State.SENT:
-            given_up = self._desk.engine.give_up(task, settled.reason)
-            self._desk.journal.refused(given_up)
-            self._desk.watcher.ended(Ended(attempt=0, outcome=Outcome.FAILED, hopeless=True), given_up)
+        if task is not None and self._submitter.engine.states[task] == State.SENT:
+            given_up = self._submitter.engine.give_up(task, settled.reason)
+            self._submitter.journal.refused(given_up)
+            self._submitter.watcher.ended(Ended(attempt=0, outcome=Outcome.FAILED, hopeless=True), given_up)
 
     @property
     def leaving(self) -> bool:
@@ -270,11 +280,11 @@ class Packs:
         """Return what the cluster calls the batch jobs that have not ended, each with our number."""
         return {pack.native: number for number, pack in self._open.items() if pack.native is not None}
 
-    def looked(self, present: Mapping[str, Look]) -> None:
+    def looked(self, present: Mapping[str, QueueEntry]) -> None:
         """Take note of what runs by now."""
         for number, job in self.numbers().items():
             look, pack = present.get(number), self._open[job]
-            if look is not None and look.phase is Phase.RUNNING and pack.started is None:
+            if look is not None and look.phase is JobStatus.RUNNING and pack.started is None:
                 self._runs(pack, look.started or time.time())
         # Those that could not be cancelled, or whose numbers were not known then.
         numbers = self.numbers().items()
@@ -282,7 +292,7 @@ class Packs:
 
     def _runs(self, pack: _Pack, since: float) -> None:
         pack.started = since
-        self._desk.jobs.started(pack.job.id, since)
+        self._submitter.jobs.started(pack.job.id, since)
         self._ask_at = 0.0
 
     def gone(self, job: int, verdict: Verdict, *, certain: bool) -> None:
@@ -297,22 +307,22 @@ class Packs:
 
     def output(self, job: int) -> Path:
         """Return where a batch job prints."""
-        return self._desk.place(job) / OUTPUT
+        return self._submitter.place(job) / OUTPUT
 
     def end(self, pack: _Pack, verdict: Verdict) -> None:
         """Take back what a batch job has not done."""
-        desk = self._desk
+        submitter = self._submitter
         del self._open[pack.job.id]
-        desk.drop(pack.job.id)
+        submitter.drop(pack.job.id)
         note = pack.cancelled or verdict.note or pack.bye or "it has ended"
-        told = undelivered(desk.place(pack.job.id)) if pack.running else {}
+        told = undelivered(submitter.place(pack.job.id)) if pack.running else {}
         for attempt, since in pack.running.items():
             self._lose(told.get(attempt) or Answer(attempt, started=since, ended=time.time(), lost=True), note)
         for task in pack.tasks:
-            desk.engine.take_back(task)
-        desk.ended(pack.job.id, note)
+            submitter.engine.take_back(task)
+        submitter.ended(pack.job.id, note)
         if verdict.outcome is not Outcome.DONE:
-            desk.say(f"batch job {pack.job.id} has ended: {note}")
+            submitter.say(f"batch job {pack.job.id} has ended: {note}")
         if verdict.exhausted is Resource.WALL_TIME:
             self._packing.more_time()
         self._cancel_behind()
@@ -325,18 +335,18 @@ class Packs:
         self._fruitless += 1
         self._ask_at = time.monotonic() + RETRY * self._fruitless
         if self._fruitless >= _MOST_FRUITLESS:
-            self._desk.journal.commit()
+            self._submitter.journal.commit()
             raise CannotPackError(
                 f"{self._fruitless} batch jobs in a row have started no task: {note}", hint=SHARED_HINT
             )
 
     def _lose(self, answer: Answer, note: str) -> None:
         """Settle an attempt that ended with its batch job; it may have come to its end all the same."""
-        desk = self._desk
-        task = desk.engine.tasks[desk.engine.start_of(answer.attempt).task]
-        end = judged(answer, task, desk.files)
+        submitter = self._submitter
+        task = submitter.engine.tasks[submitter.engine.start_of(answer.attempt).task]
+        end = judge(answer, task, submitter.files)
         lost = end.outcome is Outcome.LOST
-        desk.settle(replace(end, note=f"its batch job has ended: {note}") if lost else end)
+        submitter.settle(replace(end, note=f"its batch job has ended: {note}") if lost else end)
 
     def _cancel_behind(self) -> None:
         """Cancel batch jobs with tasks that wait for one which is in none any more."""
@@ -348,7 +358,7 @@ class Packs:
         self._cancel(numbers)
 
     def _waits_for_ever(self, pack: _Pack) -> bool:
-        engine, graph = self._desk.engine, self._packing.workflow.graph
+        engine, graph = self._submitter.engine, self._packing.workflow.graph
         carried = frozenset[int]().union(*(other.tasks for other in self._open.values()))
         return any(
             engine.states[parent] in (State.WAITING, State.READY) and parent not in carried
@@ -360,9 +370,9 @@ class Packs:
     def _cancel(self, numbers: list[str]) -> None:
         try:
             if numbers:
-                self._desk.scheduler.cancel(numbers)
+                self._submitter.scheduler.cancel(numbers)
         except UnreachableError as error:
-            self._desk.say(f"batch jobs {', '.join(numbers)} could not be cancelled: {error}")
+            self._submitter.say(f"batch jobs {', '.join(numbers)} could not be cancelled: {error}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The desk from which batch jobs are sent: written down first, then submitted, until the cluster has answered."""
+"""the submitter of batch jobs: written down first, then submitted, until the cluster has answered."""
 
 import time
 from collections.abc import Callable
@@ -8,13 +8,13 @@ from typing import Protocol
 
 from tonnage.atomic import make_private_folder
 from tonnage.batch.scheduler import Limits, RejectedError, Request, Scheduler, UnreachableError
-from tonnage.files import write_whole
-from tonnage.run.attempt_recorder import Clerk
+from tonnage.files import write_atomically
+from tonnage.run.attempt_recorder import AttemptRecorder
 from tonnage.run.batch_jobs import BatchJob, BatchJobs
 from tonnage.run.files import Files
 from tonnage.run.folders import Lock, RunFolder
 
-__all__ = ["OUTPUT", "RETRY", "SCRIPT", "SHARED_HINT", "Desk", "Sender"]
+__all__ = ["OUTPUT", "RETRY", "SCRIPT", "SHARED_HINT", "Sender", "Submitter"]
 
 SHARED_HINT = "Tonnage and the workflow must be where the nodes see them, too: on a file system that all share"
 SCRIPT, OUTPUT = "script", "output"  # files in the folder of a batch job
@@ -42,7 +42,7 @@ class _Unsent:
 
 
 @dataclass(kw_only=True)
-class Desk(Clerk):
+class Submitter(AttemptRecorder):
     """What those need who send tasks away: the engine, the journal, and the cluster."""
 
     files: Files
@@ -113,7 +113,7 @@ class Desk(Clerk):
     def _submit(self, one: _Unsent) -> None:
         script = self.place(one.job.id) / SCRIPT
         try:
-            write_whole(script, self.scheduler.script(one.request))
+            write_atomically(script, self.scheduler.script(one.request))
             # Whatever submits holds the run's lock: nobody takes over before it is known what the cluster has.
             number = self.scheduler.submit(one.request, script, [self.lock.descriptor])
         except UnreachableError as error:

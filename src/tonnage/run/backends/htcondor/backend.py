@@ -12,11 +12,11 @@ from tonnage.batch.scheduler import Node
 from tonnage.errors import InputError
 from tonnage.files import stem
 from tonnage.jobs import SHARED, Outcome, Resource
-from tonnage.run.attempt_recorder import Clerk
-from tonnage.run.backends.backend import Away, Driver, Parts, refuse_too_large
+from tonnage.run.attempt_recorder import AttemptRecorder
+from tonnage.run.backends.backend import Driver, Outstanding, RunContext, refuse_too_large
 from tonnage.run.backends.batch.in_queue import in_queue, open_jobs
 from tonnage.run.backends.htcondor.dag_plan import Plan, to_submit
-from tonnage.run.backends.htcondor.driver import Dagman
+from tonnage.run.backends.htcondor.driver import DagmanDriver
 from tonnage.run.backends.htcondor.nodes import read_nodes
 from tonnage.run.backends.local_driver import Watcher
 from tonnage.run.batch_jobs import BatchJobs
@@ -29,13 +29,13 @@ from tonnage.run.recovery import NO_SUCH_TASK, finals
 from tonnage.run.setup import path_of
 from tonnage.workflow import Workflow
 
-__all__ = ["PoolWorld"]
+__all__ = ["HTCondorBackend"]
 
 _COARSE = 8
 _ANY = 1 << 40  # attempts at once: DAGMan and the pool know how many
 
 
-class PoolWorld:
+class HTCondorBackend:
     """The HTCondor pool to which a user submits."""
 
     name = HTCondor.name
@@ -74,7 +74,7 @@ class PoolWorld:
         """Raise InputError where a task asks for more than any machine has."""
         refuse_too_large(workflow, self.machine, "the largest machine of the pool")
 
-    def away(self, journal: Journal, folder: RunFolder, stale: frozenset[str]) -> Away:
+    def outstanding(self, journal: Journal, folder: RunFolder, stale: frozenset[str]) -> Outstanding:
         """Return the attempts and tasks of DAGs that have not ended, as far as the journal knows.
 
         Raises InputError where one with a task that is `stale` is still in the queue.
@@ -89,57 +89,57 @@ class PoolWorld:
             )
         running = [row for row in journal.running().values() if row.machine in jobs and row.task not in stale]
         names = frozenset[str]().union(*tasks.values())
-        return Away(frozenset(row.attempt for row in running), names - stale)
+        return Outstanding(frozenset(row.attempt for row in running), names - stale)
 
     def still_out(self, folder: RunFolder) -> int:
         """Return how many DAGs a run has in the queue."""
         return len(in_queue(open_jobs(folder), self._options.system))
 
     @contextmanager
-    def driving(self, parts: Parts, watcher: Watcher) -> Iterator[Driver]:
+    def driving(self, context: RunContext, watcher: Watcher) -> Iterator[Driver]:
         """Send tasks to the pool."""
-        clerk = Clerk(engine=parts.engine, journal=parts.journal, watcher=watcher)
-        driver = Dagman(parts, self.plan(parts), clerk)
-        self._adopt(parts)
-        driver.take_up(BatchJobs(parts.journal).open())
+        recorder = AttemptRecorder(engine=context.engine, journal=context.journal, watcher=watcher)
+        driver = DagmanDriver(context, self.plan(context), recorder)
+        self._adopt(context)
+        driver.take_up(BatchJobs(context.journal).open())
         yield driver
 
-    def submissions(self, parts: Parts) -> list[str]:
+    def submissions(self, context: RunContext) -> list[str]:
         """Write the DAG that would be submitted, and return how that is done."""
-        self._adopt(parts)
-        workflow, home = parts.workflow, parts.files.folder
+        self._adopt(context)
+        workflow, home = context.workflow, context.files.folder
         last = finals(workflow)
         found = [f"# left out, since tonnage run starts it itself: {last[0].name}"] if last else []
-        left = to_submit(parts.engine, range(len(workflow)))
+        left = to_submit(context.engine, range(len(workflow)))
         if not left:
             return found
-        dag = self.plan(parts).dag(home / RUNS.parent / "dry-run" / stem(path_of(workflow)), left)
+        dag = self.plan(context).dag(home / RUNS.parent / "dry-run" / stem(path_of(workflow)), left)
         write_dag(dag)
         command = shlex.join(submit_words(dag.path, f"tonnage-{workflow.name}", self._options.most))
         return ["\n".join([*found, f"cd {shlex.quote(str(home))} && {command}"])]
 
-    def plan(self, parts: Parts) -> Plan:
+    def plan(self, context: RunContext) -> Plan:
         """Return what DAGs are made of."""
         return Plan(
-            workflow=parts.workflow,
-            engine=parts.engine,
-            places=parts.places,
-            home=parts.files.folder,
+            workflow=context.workflow,
+            engine=context.engine,
+            places=context.places,
+            home=context.files.folder,
             options=self._options,
             grows_disk=self._grows_disk,
-            rules=parts.rules,
-            sandbox=parts.sandbox,
+            rules=context.rules,
+            sandbox=context.sandbox,
         )
 
-    def _adopt(self, parts: Parts) -> None:
+    def _adopt(self, context: RunContext) -> None:
         """Let the engine know which attempts may still run."""
-        for row in parts.journal.running().values():
-            task = parts.workflow.index.get(row.task)
+        for row in context.journal.running().values():
+            task = context.workflow.index.get(row.task)
             if task is None:
                 end = Ended(attempt=row.attempt, outcome=Outcome.LOST, ended=time.time())
-                parts.journal.ended(end, Settled(-1, State.STOPPED, NO_SUCH_TASK))
+                context.journal.ended(end, Settled(-1, State.STOPPED, NO_SUCH_TASK))
             else:
-                parts.engine.adopt(Start(row.attempt, task, row.number, row.machine, row.decisions, nan))
+                context.engine.adopt(Start(row.attempt, task, row.number, row.machine, row.decisions, nan))
 
 
 def _machine(node: Node, amounts: Mapping[Resource, float]) -> Machine:

@@ -15,8 +15,8 @@ from tonnage.batch.htcondor.dag import DAG, write_dag
 from tonnage.batch.scheduler import RejectedError, UnreachableError
 from tonnage.errors import TonnageError
 from tonnage.jobs import Outcome
-from tonnage.run.attempt_recorder import Clerk
-from tonnage.run.backends.backend import Parts
+from tonnage.run.attempt_recorder import AttemptRecorder
+from tonnage.run.backends.backend import RunContext
 from tonnage.run.backends.htcondor.attempts import Began, HeldUp, News, Over, Removed
 from tonnage.run.backends.htcondor.dag_plan import Plan, to_submit
 from tonnage.run.backends.htcondor.nodes import read_nodes, write_nodes
@@ -24,9 +24,9 @@ from tonnage.run.backends.htcondor.submitted import Submitted, is_left
 from tonnage.run.batch_jobs import BatchJob, BatchJobs, batch_jobs
 from tonnage.run.events import Ended, Start, State
 from tonnage.run.state import QUEUED
-from tonnage.run.stop_signals import Wishes, heard
+from tonnage.run.stop_signals import StopSignals, heard
 
-__all__ = ["Dagman"]
+__all__ = ["DagmanDriver"]
 
 _HEAR = 0.1, 2.0  # seconds between two looks at files: while much happens, and while nothing does
 _LOOK = 20.0, 120.0  # and between two questions to the schedd
@@ -36,17 +36,17 @@ _RETRY = 5.0  # seconds until a schedd that did not answer is asked again
 _NUMBERS = 1000  # of attempts for each task: evictions count
 
 
-class Dagman:
+class DagmanDriver:
     """Drives an engine whose tasks DAGMan starts, until DAGMan has ended or the user wants no more."""
 
-    def __init__(self, parts: Parts, plan: Plan, clerk: Clerk) -> None:
-        self._parts = parts
+    def __init__(self, context: RunContext, plan: Plan, recorder: AttemptRecorder) -> None:
+        self._context = context
         self._plan = plan
         self._options = plan.options
-        self._clerk = clerk
-        self._engine = clerk.engine
-        self._jobs = BatchJobs(parts.journal)
-        self._wishes = Wishes()
+        self._recorder = recorder
+        self._engine = recorder.engine
+        self._jobs = BatchJobs(context.journal)
+        self._signals = StopSignals()
         self._now: Submitted | None = None
         self._hear_pause, self._look_pause = _HEAR[0], _LOOK[0]
         self._look_at = self._retry_at = 0.0
@@ -67,21 +67,21 @@ class Dagman:
             if not (folder / DAG).exists():
                 self._jobs.ended(job.id, time.time(), "it was never submitted")
             else:
-                now = self._follow(job, folder, self._parts.stale)
+                now = self._follow(job, folder, self._context.stale)
                 now.native = now.native or now.number_in_log()
                 self._goes_on = now.has_ended()
-        self._parts.journal.commit()
+        self._context.journal.commit()
 
     def go(self) -> int | None:
         """Run until DAGMan has ended; return the signal that stopped it before that, if one did."""
-        return self._go(range(len(self._parts.workflow)))
+        return self._go(range(len(self._context.workflow)))
 
     def go_last(self) -> int | None:
         """Run what was added at the end."""
-        return self._go(range(len(self._parts.workflow), len(self._engine.tasks)))
+        return self._go(range(len(self._context.workflow), len(self._engine.tasks)))
 
     def _go(self, tasks: Sequence[int]) -> int | None:
-        with heard(self._wishes):
+        with heard(self._signals):
             if self._now is None:
                 self._begin(tasks)
             while (now := self._now) is not None:
@@ -90,9 +90,9 @@ class Dagman:
                 if self._obey():
                     break
                 self._begin_again(tasks)
-        self._parts.journal.commit()
-        self._clerk.watcher.tick(self._engine)
-        return self._wishes.signal
+        self._context.journal.commit()
+        self._recorder.watcher.tick(self._engine)
+        return self._signals.signal
 
     def _begin_again(self, tasks: Sequence[int]) -> None:
         """Submit what a DAGMan has left that ended while nobody was here."""
@@ -108,16 +108,16 @@ class Dagman:
         if not self._go_on_with_rescue(left):
             self._write(left)
         self._engine.send(left)
-        self._parts.journal.commit()
+        self._context.journal.commit()
 
     def _go_on_with_rescue(self, left: Sequence[int]) -> bool:
         """Whether DAGMan can go on where it was: it left a rescue DAG, and nothing has changed since."""
-        index = self._parts.workflow.index
-        for job in reversed(batch_jobs(self._parts.journal)):
+        index = self._context.workflow.index
+        for job in reversed(batch_jobs(self._context.journal)):
             folder = self._place(job.id)
             if not any(one.task in index for one in read_nodes(folder)[0].values()):
                 continue  # that was what runs at the end
-            if self._parts.stale or not is_left(self._plan.dag(folder, left)):
+            if self._context.stale or not is_left(self._plan.dag(folder, left)):
                 return False
             self._jobs.reopened(job.id)
             now = self._follow(replace(job, native=None, ended=None), folder)
@@ -127,7 +127,7 @@ class Dagman:
         return False
 
     def _write(self, left: Sequence[int]) -> None:
-        parts, number = self._parts, self._jobs.next_id()
+        context, number = self._context, self._jobs.next_id()
         folder = self._place(number)
         tries = [self._engine.next_try(task) for task in left]
         dag = self._plan.dag(folder, left)
@@ -135,7 +135,7 @@ class Dagman:
         kept = _NUMBERS * len(left)
         job = BatchJob(
             id=number,
-            name=f"tonnage-{parts.token}-{number}",
+            name=f"tonnage-{context.token}-{number}",
             packed=True,
             first_attempt=self._engine.skip_attempts(kept),
             attempts=kept,
@@ -147,20 +147,20 @@ class Dagman:
 
     def _follow(self, job: BatchJob, folder: Path, stale: frozenset[str] = frozenset()) -> Submitted:
         """Listen to what becomes of a DAG; tasks that are `stale` have changed since it was written."""
-        known = self._parts.journal.read("SELECT id, ended IS NOT NULL FROM attempts WHERE machine = ?", job.id)
+        known = self._context.journal.read("SELECT id, ended IS NOT NULL FROM attempts WHERE machine = ?", job.id)
         over = {attempt: bool(ended) for attempt, ended in known}
         tasks = {task.name: number for number, task in enumerate(self._engine.tasks) if task.name not in stale}
         self._now = Submitted(job, folder, tasks, over, job.native)
         return self._now
 
     def _place(self, number: int) -> Path:
-        return self._parts.folder.batches / str(number)
+        return self._context.folder.batches / str(number)
 
     # Out
 
     def _submit(self, now: Submitted) -> None:
         """Hand the DAG to HTCondor, once: where it did not answer, it may have taken it all the same."""
-        if now.native is not None or time.monotonic() < self._retry_at or self._wishes.finish:
+        if now.native is not None or time.monotonic() < self._retry_at or self._signals.finish:
             return
         try:
             native = now.number_in_log() or (self._options.system.find(now.job.name) if now.was_tried else None)
@@ -177,8 +177,8 @@ class Dagman:
         self._look_at = time.monotonic() + _LOOK[0]
         self._jobs.accepted(now.job.id, native)
         self._jobs.started(now.job.id, time.time())
-        self._parts.journal.commit()
-        self._parts.say(f"DAGMan has the number {native}, and starts what is in {now.dag}")
+        self._context.journal.commit()
+        self._context.say(f"DAGMan has the number {native}, and starts what is in {now.dag}")
 
     def _hand_over(self, now: Submitted) -> str:
         now.about_to_submit()
@@ -186,9 +186,9 @@ class Dagman:
         return self._options.system.submit(
             now.dag,
             now.job.name,
-            folder=self._parts.files.folder,
+            folder=self._context.files.folder,
             most=self._options.most,
-            held=[self._parts.lock.descriptor],
+            held=[self._context.lock.descriptor],
         )
 
     # In
@@ -206,13 +206,13 @@ class Dagman:
             now.gone = time.monotonic()
         if now.gone is not None and not news and self._nothing_follows(now, now.gone):
             self._close(now, "DAGMan has ended")
-        self._parts.journal.commit()
-        self._clerk.watcher.tick(self._engine)
+        self._context.journal.commit()
+        self._recorder.watcher.tick(self._engine)
 
     def _note_queued(self, jobs: int) -> None:
         if jobs != self._queued:
             self._queued = jobs
-            self._parts.journal.note({QUEUED: str(jobs)})
+            self._context.journal.note({QUEUED: str(jobs)})
 
     @staticmethod
     def _nothing_follows(now: Submitted, since: float) -> bool:
@@ -249,7 +249,7 @@ class Dagman:
             case Over(attempt=attempt):
                 if now.known.get(attempt) is False and attempt in self._engine.running:
                     now.known[attempt] = True
-                    self._clerk.settle(self._unless_unattended(now.end_of(news)))
+                    self._recorder.settle(self._unless_unattended(now.end_of(news)))
             case HeldUp(sent=sent, reason=reason):
                 self._say_once(f"{sent.task} is held: {reason}")
             case Removed(sent=sent, reason=reason):
@@ -266,9 +266,9 @@ class Dagman:
             return
         now.known[news.attempt] = False
         start = Start(news.attempt, task, news.number, now.job.id, news.decisions, nan)
-        self._parts.journal.started([start], news.moment, submitted=news.submitted)
+        self._context.journal.started([start], news.moment, submitted=news.submitted)
         self._engine.adopt(start)
-        self._clerk.show(start, news.moment)
+        self._recorder.show(start, news.moment)
 
     # Ends
 
@@ -284,28 +284,28 @@ class Dagman:
                 self._engine.cancel(task)
         self._jobs.ended(now.job.id, time.time(), note)
         self._note_queued(0)
-        self._parts.journal.commit()
+        self._context.journal.commit()
         self._now = None
 
     def _obey(self) -> bool:
         """Do what the signals say that came; whether there is nothing to wait for any more."""
         now = self._now
-        if now is None or not (self._wishes.finish or self._engine.closed):
+        if now is None or not (self._signals.finish or self._engine.closed):
             return False
-        if self._wishes.signal == signal.SIGHUP:
+        if self._signals.signal == signal.SIGHUP:
             return True  # whoever closes his terminal wants jobs to go on
         if now.native is None:
             if not now.was_tried:
                 self._close(now, "it was not submitted")
             return True  # where HTCondor did not answer, who runs the same command finds out what it has taken
-        if self._wishes.kill:
+        if self._signals.kill:
             self._remove(now)
         elif not self._told_to:
             self._told_to = "halt"
             self._engine.closed = True
             now.halt_file.touch(0o600)
-            if self._wishes.finish:
-                self._parts.say("DAGMan submits nothing more, and what it has may finish; another Ctrl-C removes it")
+            if self._signals.finish:
+                self._context.say("DAGMan submits nothing more, and what it has may finish; another Ctrl-C removes it")
         return False
 
     def _remove(self, now: Submitted) -> None:
@@ -321,4 +321,4 @@ class Dagman:
     def _say_once(self, text: str) -> None:
         if text not in self._said:
             self._said.add(text)
-            self._parts.say(text)
+            self._context.say(text)

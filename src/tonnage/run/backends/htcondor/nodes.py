@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from tonnage.batch.htcondor.dag import Node
 from tonnage.errors import TonnageError
-from tonnage.files import write_whole
+from tonnage.files import write_atomically
 from tonnage.jobs import Decision
 from tonnage.run.serialisation import decision_of, plain_decision
 
@@ -44,7 +44,7 @@ def write_nodes(folder: Path, nodes: Sequence[Node], before: Sequence[int], term
                 lines.append(json.dumps({"decision": plain_decision(one)}))
         given = [numbers[id(one)] for one in node.order.decisions]
         listed.append(json.dumps([node.name, node.order.task.name, node.number, tried, given]))
-    write_whole(folder / _FILE, "".join(f"{line}\n" for line in [*lines, *listed]))
+    write_atomically(folder / _FILE, "".join(f"{line}\n" for line in [*lines, *listed]))
 
 
 def read_nodes(folder: Path) -> tuple[dict[str, Sent], Terms]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tonnage.batch.htcondor.dag import DAG, EVENTS, Dag
-from tonnage.files import write_whole
+from tonnage.files import write_atomically
 from tonnage.jobs import Decision
 from tonnage.logs.zones import zone
 from tonnage.run.backends.htcondor.attempts import Attempts, News, Over
@@ -71,7 +71,7 @@ class Submitted:
             size = self._own_log.stat().st_size
         except OSError:
             size = 0
-        write_whole(self.folder / _BEFORE, f"{size}\n")
+        write_atomically(self.folder / _BEFORE, f"{size}\n")
         self._own = EventFile(self._own_log, size)
 
     def number_in_log(self) -> str | None:

@@ -12,19 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadlines import HANGS
-from run.batching import Errands, running
-from tonnage.run.minders import words_of
+from run.batching import SingleTasks, running
+from tonnage.run.minders import result_of
 from tonnage.watch.proc import children
 from tonnage.watch.record import parse
 from waiting import until
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Errands:
-    return Errands(tmp_path / "run")
+def run(tmp_path: Path) -> SingleTasks:
+    return SingleTasks(tmp_path / "run")
 
 
-def test_an_answer_is_what_minders_answer(run: Errands) -> None:
+def test_an_answer_is_what_minders_answer(run: SingleTasks) -> None:
     attempt = run.add("echo $A; sleep 0.1; exit 3", environment={"A": "bäh"})
     assert run.call(SLURM_RESTART_COUNT="2", SLURMD_NODENAME="n7") == ""
     answer = run.words(attempt)
@@ -37,7 +37,7 @@ def test_an_answer_is_what_minders_answer(run: Errands) -> None:
     assert [path.name for path in (run.path / "logs").iterdir()] == ["100.out"]
 
 
-def test_each_element_has_its_order(run: Errands) -> None:
+def test_each_element_has_its_order(run: SingleTasks) -> None:
     for number in range(4):
         run.add(f"echo {number}")
     run.call(SLURM_ARRAY_TASK_ID="2")
@@ -48,7 +48,7 @@ def test_each_element_has_its_order(run: Errands) -> None:
     assert run.words().host == os.uname().nodename
 
 
-def test_limits_are_kept(run: Errands) -> None:
+def test_limits_are_kept(run: SingleTasks) -> None:
     script = f"exec {sys.executable} -c 'import time; x = b\"a\" * 200_000_000; time.sleep(400)'"
     run.add(script, limits={"memory": 100e6})
     run.call()
@@ -58,45 +58,45 @@ def test_limits_are_kept(run: Errands) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_batch_job_that_is_ended(run: Errands, number: int) -> None:
+def test_a_batch_job_that_is_ended(run: SingleTasks, number: int) -> None:
     mark = f"{run.path}"
     run.add("trap '' TERM INT HUP; (sleep 400 & sleep 400)", environment={"MARK": mark})
-    with run.begin() as errand:
+    with run.begin() as process:
         until(lambda: len(running(mark)) >= 3)
-        errand.send_signal(number)
-        assert errand.wait(HANGS) == 0
+        process.send_signal(number)
+        assert process.wait(HANGS) == 0
     assert running(mark) == []
     assert run.words().stopped_because == "terminated"
     assert not run.words().lost
 
 
-def test_the_command_may_hear_of_the_end_first(run: Errands) -> None:
+def test_the_command_may_hear_of_the_end_first(run: SingleTasks) -> None:
     mark = f"{run.path}"
     run.add("exec sleep 400", environment={"MARK": mark})
-    with run.begin() as errand:
+    with run.begin() as process:
         until(lambda: running(mark))
         (command,) = running(mark)
         os.kill(command, signal.SIGTERM)
-        errand.terminate()  # a moment later
-        assert errand.wait(HANGS) == 0
+        process.terminate()  # a moment later
+        assert process.wait(HANGS) == 0
     assert run.words().stopped_because == "terminated"
 
 
-def test_a_command_that_dies_by_itself_was_not_ended(run: Errands) -> None:
+def test_a_command_that_dies_by_itself_was_not_ended(run: SingleTasks) -> None:
     run.add("kill -TERM $$")
     run.call()
     answer = run.words()
     assert (answer.status, answer.stopped_because) == (signal.SIGTERM, None)
 
 
-def test_what_has_ended_is_not_run_again(run: Errands) -> None:
+def test_what_has_ended_is_not_run_again(run: SingleTasks) -> None:
     run.add("echo once >> count")
     run.call()
     run.call()
     assert (run.path / "count").read_text() == "once\n"
 
 
-def test_what_cannot_be_started_is_answered(run: Errands) -> None:
+def test_what_cannot_be_started_is_answered(run: SingleTasks) -> None:
     run.add("true", executable="/no/such/program")
     run.call()
     answer = run.words()
@@ -106,16 +106,16 @@ def test_what_cannot_be_started_is_answered(run: Errands) -> None:
 
 
 @pytest.mark.parametrize("whom", ["guard", "minder"])
-def test_a_killed_monitor_takes_the_command_with_it(run: Errands, whom: str) -> None:
+def test_a_killed_monitor_takes_the_command_with_it(run: SingleTasks, whom: str) -> None:
     mark = f"{run.path}"
     run.add("sleep 400 & sleep 400", environment={"MARK": mark})
-    with run.begin() as errand:
+    with run.begin() as process:
         until(lambda: len(running(mark)) >= 2)
-        (minder,) = children(errand.pid)
-        os.kill(errand.pid if whom == "guard" else minder, signal.SIGKILL)
-        assert errand.wait(HANGS) == (0 if whom == "minder" else -signal.SIGKILL)
+        (minder,) = children(process.pid)
+        os.kill(process.pid if whom == "guard" else minder, signal.SIGKILL)
+        assert process.wait(HANGS) == (0 if whom == "minder" else -signal.SIGKILL)
         until(lambda: not running(mark))
-    until(lambda: words_of(run.path, 100))
+    until(lambda: result_of(run.path, 100))
     assert run.words().lost
 
 
@@ -125,27 +125,27 @@ def test_a_killed_monitor_takes_the_command_with_it(run: Errands, whom: str) -> 
         ("rm -r batch", "No such file or directory"),
         (": > batch/1/orders", "there is no order 0"),
         ("echo '{' > batch/1/orders", "is no JSON"),
-        ("echo '[]' > batch/1/orders", "tonnage errand: "),
+        ("echo '[]' > batch/1/orders", "tonnage: "),
         ("rm -r logs", "No such file or directory"),
         ("touch words", "exists"),
     ],
 )
-def test_what_is_damaged_is_said(run: Errands, damage: str, message: str) -> None:
+def test_what_is_damaged_is_said(run: SingleTasks, damage: str, message: str) -> None:
     run.add("touch ran")
     subprocess.run(["/bin/sh", "-c", damage], cwd=run.path, check=True)
-    with run.begin() as errand:
-        said = errand.communicate(timeout=HANGS)[1]
-    assert errand.returncode == 1
+    with run.begin() as process:
+        said = process.communicate(timeout=HANGS)[1]
+    assert process.returncode == 1
     assert message in said
     assert "Traceback" not in said
     assert not (run.path / "ran").exists()
 
 
-def test_an_answer_that_cannot_be_written_is_said(run: Errands) -> None:
+def test_an_answer_that_cannot_be_written_is_said(run: SingleTasks) -> None:
     run.add("rm -r words; touch words")
-    with run.begin() as errand:
-        said = errand.communicate(timeout=HANGS)[1]
-    assert errand.returncode == 1
+    with run.begin() as process:
+        said = process.communicate(timeout=HANGS)[1]
+    assert process.returncode == 1
     assert "the answer cannot be written" in said
     assert "Traceback" not in said
 

@@ -10,13 +10,13 @@ from random import Random
 import pytest
 
 from deadlines import HANGS
-from run.batching import BatchJob, Errands, wait_until
+from run.batching import BatchJob, SingleTasks, wait_until
 from run.helping import kill, marked
 from slurm.cluster import SlurmCluster
 from tonnage.jobs import Amounts, Outcome
 from tonnage.run.machines import Machine
-from tonnage.run.minders import words_of
-from tonnage.run.pilot.ledger import AttemptStarted, Bye, MachineLost
+from tonnage.run.minders import result_of
+from tonnage.run.pilot.ledger import AttemptStarted, MachineLost, PilotFinished
 from tonnage.watch.proc import read
 
 SlurmWith = Callable[..., SlurmCluster]
@@ -37,7 +37,7 @@ class Packed(BatchJob):
 
     def wait(self) -> None:
         """Wait until it has said good-bye."""
-        wait_until(lambda: any(isinstance(entry, Bye) for entry in self.entries()[-1:]), HANGS)
+        wait_until(lambda: any(isinstance(entry, PilotFinished) for entry in self.entries()[-1:]), HANGS)
         wait_until(lambda: not marked(self.token), HANGS)
 
     def wait_for_tasks(self, number: int) -> None:
@@ -139,7 +139,7 @@ def test_a_node_dies(slurm_with: SlurmWith, job: Packed) -> None:
 
 def test_errands_of_an_array(slurm_with: SlurmWith, tmp_path: Path) -> None:
     cluster = slurm_with(nodes=2, options={"KillWait": "240"})  # however busy this machine is, there is time to answer
-    run = Errands(tmp_path / "run")
+    run = SingleTasks(tmp_path / "run")
     for number in range(4):
         run.add(f"echo {number}")
     mark = f"{run.path}"
@@ -149,14 +149,14 @@ def test_errands_of_an_array(slurm_with: SlurmWith, tmp_path: Path) -> None:
     script.write_text(f"#!/bin/sh\nexec {sys.executable} -P -m tonnage.watch.single_task {run.batch}\n")
     options = ("--array=0-5", "--mem=50", f"--output={run.path}/%a", f"--chdir={run.path}")
     array = cluster.command("sbatch", "--parsable", *options, str(script)).strip()
-    wait_until(lambda: all(words_of(run.path, 100 + element) for element in range(4)), HANGS)
+    wait_until(lambda: all(result_of(run.path, 100 + element) for element in range(4)), HANGS)
     wait_until(lambda: len(marked(mark)) >= 4, HANGS)
     cluster.command("scancel", array)
     try:
-        wait_until(lambda: words_of(run.path, 104) and words_of(run.path, 105), HANGS)
+        wait_until(lambda: result_of(run.path, 104) and result_of(run.path, 105), HANGS)
     except AssertionError:
         left = [(pid, read(f"/proc/{pid}/cmdline")) for pid in marked(mark)]
-        words = sorted(path.name for path in (run.path / "words").iterdir())
+        words = sorted(path.name for path in (run.path / "results").iterdir())
         raise AssertionError(f"{cluster.command('squeue')}, {words=}, {left=}") from None
     answers = [run.words(100 + element) for element in range(6)]
     assert [answer.status for answer in answers[:4]] == [0] * 4
@@ -168,7 +168,7 @@ def test_errands_of_an_array(slurm_with: SlurmWith, tmp_path: Path) -> None:
 
 def test_an_errand_that_succeeded_is_a_completed_job(clear_slurm: SlurmCluster, tmp_path: Path) -> None:
     """The command's own status is in the words, not in Slurm's state."""
-    run = Errands(tmp_path / "run")
+    run = SingleTasks(tmp_path / "run")
     run.add("exit 3")
     words = ["srun", "--mem=50", sys.executable, "-P", "-m", "tonnage.watch.single_task", str(run.batch)]
     clear_slurm.command(*words)

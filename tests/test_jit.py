@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from tonnage.jit import COMPILE_FROM, fast
+from tonnage.jit import COMPILE_FROM, compiled
 
 
 def double(value: int) -> int:
@@ -16,23 +16,23 @@ def quadruple(value: int) -> int:
 
 def test_a_kernel_may_call_other_functions_of_its_module() -> None:
     for allocates in (True, False):
-        compiled = fast(quadruple, COMPILE_FROM, allocates=allocates)
-        assert compiled is not quadruple
-        assert compiled(5) == 20
+        twin = compiled(quadruple, COMPILE_FROM, allocates=allocates)
+        assert twin is not quadruple
+        assert twin(5) == 20
     assert quadruple(5) == 20
 
 
 def test_a_small_input_runs_the_function_itself_and_a_large_one_its_compiled_twin() -> None:
-    assert fast(double, COMPILE_FROM - 1) is double
-    compiled = fast(double, COMPILE_FROM)
-    assert compiled is not double
-    assert compiled(21) == 42
-    assert fast(double, COMPILE_FROM + 1) is compiled
+    assert compiled(double, COMPILE_FROM - 1) is double
+    twin = compiled(double, COMPILE_FROM)
+    assert twin is not double
+    assert twin(21) == 42
+    assert compiled(double, COMPILE_FROM + 1) is twin
 
 
 def test_compiling_works_where_nothing_can_be_kept() -> None:
     # Code that stands in no file has no place for a cache, as a package in a closed folder has none.
-    code = "from tonnage.jit import fast\ndef f(x):\n    return x + 1\nprint(fast(f, 10**6)(1))"
+    code = "from tonnage.jit import compiled\ndef f(x):\n    return x + 1\nprint(compiled(f, 10**6)(1))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout == "2\n"
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tonnage.batch import Snapshot
-from tonnage.batch.scheduler import Limits, Look, Node, Request, Verdict
+from tonnage.batch.scheduler import Limits, Node, QueueEntry, Request, Verdict
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts, Resource
-from tonnage.run.backends.batch.backend import ClusterWorld
+from tonnage.run.backends.batch.backend import BatchBackend
 from tonnage.workflow import Task, Workflow
 
 GIB = 2.0**30
@@ -42,7 +42,7 @@ class Nodes:
     def find(self, name: str) -> str | None:
         raise NotImplementedError
 
-    def look(self) -> dict[str, Look]:
+    def look(self) -> dict[str, QueueEntry]:
         raise NotImplementedError
 
     def verdicts(self, numbers: Collection[str]) -> dict[str, Verdict]:
@@ -58,36 +58,36 @@ class Nodes:
         raise NotImplementedError
 
 
-def world(pack: str, max_running: int | None = None, max_submitted: int | None = None) -> ClusterWorld:
+def backend(pack: str, max_running: int | None = None, max_submitted: int | None = None) -> BatchBackend:
     nodes = Nodes(*SMALL, *USUAL, *FAT, *DOWN)
-    return ClusterWorld(nodes, Path("/"), pack=pack, max_running=max_running, max_submitted=max_submitted)
+    return BatchBackend(nodes, Path("/"), pack=pack, max_running=max_running, max_submitted=max_submitted)
 
 
 def test_tasks_that_go_alone_may_have_the_largest_node() -> None:
-    found = world("per-task")
+    found = backend("per-task")
     assert found.machine.cores == 64
     assert found.amounts()[Resource.WALL_TIME] == 3600
 
 
 def test_packed_batch_jobs_get_nodes_like_most_or_larger_and_those_that_come_back() -> None:
-    found = world("glume")
+    found = backend("glume")
     assert found.machine.cores == 16
     assert set(found.nodes) == {*(node.name for node in USUAL), "fat", "down"}
     assert set(found.avoided) == {node.name for node in SMALL}
 
 
 def test_what_minds_tasks_has_its_part_of_the_memory() -> None:
-    assert 500 * GIB < world("per-task").machine.memory < 512 * GIB
-    assert 60 * GIB < world("glume").machine.memory < 64 * GIB
+    assert 500 * GIB < backend("per-task").machine.memory < 512 * GIB
+    assert 60 * GIB < backend("glume").machine.memory < 64 * GIB
 
 
 @pytest.mark.parametrize("options", [{"max_submitted": 7}, {"max_running": 7}, {"max_submitted": 9, "max_running": 7}])
 def test_no_more_is_submitted_than_the_user_says(options: dict[str, int]) -> None:
-    assert world("per-task", **options).most == 7
+    assert backend("per-task", **options).most == 7
 
 
 def test_no_more_is_submitted_than_the_cluster_allows() -> None:
-    assert world("per-task", max_submitted=1000).most == 50
+    assert backend("per-task", max_submitted=1000).most == 50
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_no_more_is_submitted_than_the_cluster_allows() -> None:
 def test_a_request_that_no_node_can_satisfy_is_an_error_at_once(pack: str, memory: float, refused: bool) -> None:
     workflow = Workflow.build("w", [Task("a", command="true", request=Amounts.of(memory=memory * GIB))])
     if not refused:
-        world(pack).check(workflow)
+        backend(pack).check(workflow)
         return
     with pytest.raises(InputError, match='task "a" asks for'):
-        world(pack).check(workflow)
+        backend(pack).check(workflow)

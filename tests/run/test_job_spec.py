@@ -1,4 +1,4 @@
-"""The cargo of a packed batch job: what is read is what was written."""
+"""The job spec of a packed batch job: what is read is what was written."""
 
 from math import inf
 from pathlib import Path
@@ -12,17 +12,17 @@ from strategies import decisions, edges, workflows
 from tonnage.errors import InputError
 from tonnage.run.events import Carried, Rules
 from tonnage.run.machines import Machine
-from tonnage.run.pilot.job_spec import CARGO, Cargo
+from tonnage.run.pilot.job_spec import JOB_SPEC, JobSpec
 
 names = st.text(max_size=8)
 machines = st.builds(Machine, st.floats(1, 256), st.floats(1, 1e15), st.just(inf) | st.floats(1, 1e15))
 
 
 @st.composite
-def cargoes(draw: st.DrawFn) -> Cargo:
+def cargoes(draw: st.DrawFn) -> JobSpec:
     tasks = draw(workflows(special=False)).tasks
     some = st.integers(0, len(tasks) - 1)
-    return Cargo(
+    return JobSpec(
         run=draw(names),
         home=draw(names),
         token=draw(names),
@@ -43,20 +43,20 @@ def cargoes(draw: st.DrawFn) -> Cargo:
 
 
 @given(cargoes())
-def test_what_is_read_is_what_was_written(cargo: Cargo) -> None:
+def test_what_is_read_is_what_was_written(job_spec: JobSpec) -> None:
     with TemporaryDirectory() as folder:
-        cargo.write(Path(folder))
-        assert [path.name for path in Path(folder).iterdir()] == [CARGO]
-        assert Cargo.read(Path(folder)) == cargo
+        job_spec.write(Path(folder))
+        assert [path.name for path in Path(folder).iterdir()] == [JOB_SPEC]
+        assert JobSpec.read(Path(folder)) == job_spec
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"run": 1}', "\xff"])
 def test_what_is_no_cargo_is_refused(text: str, tmp_path: Path) -> None:
-    (tmp_path / CARGO).write_text(text, "latin1")
-    with pytest.raises(InputError, match="is not the cargo"):
-        Cargo.read(tmp_path)
+    (tmp_path / JOB_SPEC).write_text(text, "latin1")
+    with pytest.raises(InputError, match="is not the job spec"):
+        JobSpec.read(tmp_path)
 
 
 def test_a_cargo_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
-        Cargo.read(tmp_path)
+        JobSpec.read(tmp_path)

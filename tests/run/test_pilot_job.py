@@ -32,10 +32,10 @@ def job(tmp_path: Path) -> BatchJob:
     return BatchJob(tmp_path)
 
 
-def agent_of(carrier: "subprocess.Popen[str]", node: str) -> int:
+def agent_of(pilot: "subprocess.Popen[str]", node: str) -> int:
     """Return the agent of a node, once it is there; agents of others may end meanwhile."""
     word = f"\0{node}\0".encode()
-    agents = until(lambda: [pid for pid in children(carrier.pid) if word in (read(f"/proc/{pid}/cmdline") or b"")])
+    agents = until(lambda: [pid for pid in children(pilot.pid) if word in (read(f"/proc/{pid}/cmdline") or b"")])
     return agents[0]
 
 
@@ -61,10 +61,10 @@ def test_more_memory_is_given_where_it_is_short(job: BatchJob) -> None:
     job.add("large", f"{sys.executable} -IS take.py", request=Amounts.of(cores=1, memory=60e6))
     job.add("small", "true")
     job.write()
-    with job.begin() as carrier:
+    with job.begin() as pilot:
         until(lambda: len(job.outcomes("large")) == 2)
         (job.folder / "go").touch()
-        job.finish(carrier)
+        job.finish(pilot)
     assert job.outcomes("large") == [Outcome.EXHAUSTED, Outcome.EXHAUSTED, Outcome.DONE]
     assert job.outcomes("small") == [Outcome.DONE]
     job.check()
@@ -113,8 +113,8 @@ def test_one_batch_job_waits_for_another(job: BatchJob) -> None:
     job.write()
     with other.begin() as waiting:
         until(lambda: other.done() == {"alone": 1})
-        with job.begin() as carrier:
-            job.finish(carrier)
+        with job.begin() as pilot:
+            job.finish(pilot)
         other.finish(waiting)
     assert alone == 2
     assert (job.folder / "c").read_text() == "a\nb\n"
@@ -137,13 +137,13 @@ def test_what_cannot_come_any_more_is_not_waited_for(job: BatchJob) -> None:
     """Whoever sees that a batch job is gone says good-bye in its name."""
     job.add("first", "true")
     job.write(awaited={0: ((2, "a"),)})
-    with job.begin() as carrier:
-        until(lambda: len(children(carrier.pid)) >= 3)
+    with job.begin() as pilot:
+        until(lambda: len(children(pilot.pid)) >= 3)
         (job.path.parent / "2").mkdir()
         ledger = Ledger(job.path.parent / "2" / LEDGER, (), ())
         ledger.bye("it is gone", 5.0)
         ledger.close()
-        job.finish(carrier)
+        job.finish(pilot)
     assert job.done() == {}
 
 
@@ -163,10 +163,10 @@ def test_nothing_more_starts_after_a_failure_where_that_is_the_rule(job: BatchJo
     for number in range(6):
         job.add(f"{number}", FOREVER)
     job.write(rules=Rules(fail_fast=True))
-    with job.begin() as carrier:
+    with job.begin() as pilot:
         until(lambda: job.outcomes("first"))
         (job.folder / "go").touch()
-        job.finish(carrier)
+        job.finish(pilot)
     assert len(job.done()) == 1
     assert job.bye() == "a task failed, after which nothing more was to start"
 
@@ -175,10 +175,10 @@ def test_a_batch_job_that_is_ended(job: BatchJob) -> None:
     for number in range(12):
         job.add(f"{number}", "sleep 400; true", outputs=("x",) if number == 0 else ())
     job.write()
-    with job.begin() as carrier:
+    with job.begin() as pilot:
         until(lambda: len(marked(job.token)) >= 10)
-        carrier.send_signal(signal.SIGTERM)
-        job.finish(carrier, 1)
+        pilot.send_signal(signal.SIGTERM)
+        job.finish(pilot, 1)
     assert job.bye() == "the batch job was ended"
     assert {(entry.end.outcome, entry.end.note) for entry in job.ends()} == {(Outcome.LOST, "its batch job was ended")}
     assert len(job.ends()) == 10
@@ -189,12 +189,12 @@ def test_a_killed_agent_takes_its_node_with_it(job: BatchJob) -> None:
     for number in range(20):
         job.add(f"{number}", FOREVER)
     job.write()
-    with job.begin() as carrier:
+    with job.begin() as pilot:
         until(lambda: {entry.node for entry in job.entries() if isinstance(entry, AttemptStarted)} == set(MACHINES))
-        kill(agent_of(carrier, "n1"))
+        kill(agent_of(pilot, "n1"))
         until(lambda: any(isinstance(entry, MachineLost) for entry in job.entries()))
         (job.folder / "go").touch()
-        job.finish(carrier)
+        job.finish(pilot)
     (lost,) = (entry for entry in job.entries() if isinstance(entry, MachineLost))
     assert lost.node == "n1"
     place = job.entries().index(lost)
@@ -208,12 +208,12 @@ def test_what_has_no_room_on_the_nodes_that_are_left_is_left(job: BatchJob) -> N
     for number in range(3):
         job.add(f"{number}", "sleep 400", category="large", request=Amounts.of(cores=1, memory=1.5e9))
     job.write()
-    with job.begin() as carrier:
+    with job.begin() as pilot:
         until(lambda: len([entry for entry in job.entries() if isinstance(entry, AttemptStarted)]) == 2)
-        kill(agent_of(carrier, "n2"))
+        kill(agent_of(pilot, "n2"))
         until(lambda: any(isinstance(entry, MachineLost) for entry in job.entries()))
         (job.folder / "go").touch()
-        job.finish(carrier)
+        job.finish(pilot)
     assert job.done() == {"small": 1}
     assert job.bye() == "no node is left that has room for the rest"
 
@@ -222,11 +222,11 @@ def test_all_agents_are_lost(job: BatchJob) -> None:
     for number in range(20):
         job.add(f"{number}", "sleep 400")
     job.write()
-    with job.begin() as carrier:
+    with job.begin() as pilot:
         until(lambda: len(marked(job.token)) >= 10)
         for node in job.nodes:
-            kill(agent_of(carrier, node))
-        job.finish(carrier, 1)
+            kill(agent_of(pilot, node))
+        job.finish(pilot, 1)
     assert job.bye() == "all nodes were lost"
     until(lambda: not marked(job.token))
 
@@ -238,17 +238,17 @@ def test_a_killed_carrier_is_started_again(job: BatchJob) -> None:
         first = FOREVER if number >= 5 else "true"
         job.add(f"{number}", f"{first}; echo {number} >> {number}.out", outputs=(f"{number}.out",))
     job.write()
-    with job.begin() as carrier:
+    with job.begin() as pilot:
         until(lambda: len(job.done()) == 5 and job.outcomes("failing"))
-        kill(carrier.pid)
+        kill(pilot.pid)
     until(lambda: not marked(job.token))
     before = job.done()
     last = max(entry.start.attempt for entry in job.entries() if isinstance(entry, AttemptStarted))
     with (job.path / LEDGER).open("ab") as file:
         file.write(b'{"event": "started", "task": "19", "no')
     (job.folder / "go").touch()
-    with job.begin() as carrier:
-        job.finish(carrier)
+    with job.begin() as pilot:
+        job.finish(pilot)
     assert job.done() == Counter(f"{number}" for number in range(20))
     assert all((job.folder / f"{number}.out").read_text() == f"{number}\n" for number in range(20))
     began = [entry for entry in job.entries() if isinstance(entry, AttemptStarted)]
@@ -265,8 +265,8 @@ def test_a_carrier_without_srun_says_so_in_the_ledger(job: BatchJob, tmp_path: P
     (tmp_path / "scontrol").write_text("#!/bin/sh\necho n1\n")
     (tmp_path / "scontrol").chmod(0o755)
     environment = {**os.environ, "PATH": str(tmp_path), "SLURM_JOB_NODELIST": "n1"}
-    carrier = [sys.executable, "-P", "-m", "tonnage.run.pilot.pilot_job", str(job.path)]
-    ended = subprocess.run(carrier, capture_output=True, text=True, env=environment, check=False)
+    pilot = [sys.executable, "-P", "-m", "tonnage.run.pilot.pilot_job", str(job.path)]
+    ended = subprocess.run(pilot, capture_output=True, text=True, env=environment, check=False)
     assert ended.returncode == 1
     assert ended.stderr == ""
     assert job.bye() == "n1: no agent can be started: srun: No such file or directory"
