@@ -60,7 +60,7 @@ class SingleTasks:
             assert process.returncode == 0, said
         return said
 
-    def words(self, attempt: int = 100) -> Answer:
+    def result(self, attempt: int = 100) -> Answer:
         answer = result_of(self.path, attempt)
         assert answer is not None
         return answer

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -641,6 +642,22 @@ def test_without_a_home_the_archive_can_be_named(place: Place) -> None:
     said = place.call("run", "w.txt", "--archive", "a.db")
     assert said.status == 0, said.stderr
     assert (place.folder / "a.db").exists()
+
+
+def test_a_run_of_another_version_is_left_alone_and_that_is_said(place: Place) -> None:
+    place.write("w.txt", "test -e go\n")
+    assert place.call("run", "w.txt").status == 1
+    old = place.runs()[0]
+    with closing(sqlite3.connect(old.journal)) as connection, connection:
+        connection.execute("UPDATE run SET value = '3' WHERE key = 'version'")
+    place.write("go", "")
+    said = place.call("run", "w.txt")
+    assert said.status == 0
+    assert f"the run {old.id} was begun by another version of Tonnage" in said.stderr
+    assert len(place.runs()) == 2
+    status = place.call("status", old.id)
+    assert status.status == 2
+    assert "its format is 3" in status.stderr
 
 
 def test_a_dry_run_leaves_nothing_behind(place: Place) -> None:

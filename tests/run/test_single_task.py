@@ -1,4 +1,4 @@
-"""Errands: one command in a batch job of its own; its answer is left as words, whatever happens to it."""
+"""One command in a batch job of its own: its result is left in a file, whatever happens to it."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def run(tmp_path: Path) -> SingleTasks:
 def test_an_answer_is_what_minders_answer(run: SingleTasks) -> None:
     attempt = run.add("echo $A; sleep 0.1; exit 3", environment={"A": "bäh"})
     assert run.call(SLURM_RESTART_COUNT="2", SLURMD_NODENAME="n7") == ""
-    answer = run.words(attempt)
+    answer = run.result(attempt)
     assert (answer.attempt, answer.status, answer.stopped_because, answer.error) == (100, 3 << 8, None, None)
     assert (answer.host, answer.restarts, answer.lost, answer.notes) == ("n7", 2, False, [])
     assert answer.used["wall_time"] >= 0.1
@@ -45,14 +45,14 @@ def test_each_element_has_its_order(run: SingleTasks) -> None:
     run.call()
     texts = {path.name: path.read_text() for path in (run.path / "logs").iterdir()}
     assert texts == {"100.out": "0\n", "102.out": "2\n", "103.out": "3\n"}
-    assert run.words().host == os.uname().nodename
+    assert run.result().host == os.uname().nodename
 
 
 def test_limits_are_kept(run: SingleTasks) -> None:
     script = f"exec {sys.executable} -c 'import time; x = b\"a\" * 200_000_000; time.sleep(400)'"
     run.add(script, limits={"memory": 100e6})
     run.call()
-    answer = run.words()
+    answer = run.result()
     assert answer.stopped_because == "limit"
     assert answer.exceeded["memory"][0] == 100e6
 
@@ -66,8 +66,8 @@ def test_a_batch_job_that_is_ended(run: SingleTasks, number: int) -> None:
         process.send_signal(number)
         assert process.wait(HANGS) == 0
     assert running(mark) == []
-    assert run.words().stopped_because == "terminated"
-    assert not run.words().lost
+    assert run.result().stopped_because == "terminated"
+    assert not run.result().lost
 
 
 def test_the_command_may_hear_of_the_end_first(run: SingleTasks) -> None:
@@ -79,13 +79,13 @@ def test_the_command_may_hear_of_the_end_first(run: SingleTasks) -> None:
         os.kill(command, signal.SIGTERM)
         process.terminate()  # a moment later
         assert process.wait(HANGS) == 0
-    assert run.words().stopped_because == "terminated"
+    assert run.result().stopped_because == "terminated"
 
 
 def test_a_command_that_dies_by_itself_was_not_ended(run: SingleTasks) -> None:
     run.add("kill -TERM $$")
     run.call()
-    answer = run.words()
+    answer = run.result()
     assert (answer.status, answer.stopped_because) == (signal.SIGTERM, None)
 
 
@@ -99,7 +99,7 @@ def test_what_has_ended_is_not_run_again(run: SingleTasks) -> None:
 def test_what_cannot_be_started_is_answered(run: SingleTasks) -> None:
     run.add("true", executable="/no/such/program")
     run.call()
-    answer = run.words()
+    answer = run.result()
     assert answer.status is None
     assert answer.error is not None
     assert "No such file" in answer.error
@@ -116,7 +116,7 @@ def test_a_killed_monitor_takes_the_command_with_it(run: SingleTasks, whom: str)
         assert process.wait(HANGS) == (0 if whom == "minder" else -signal.SIGKILL)
         until(lambda: not running(mark))
     until(lambda: result_of(run.path, 100))
-    assert run.words().lost
+    assert run.result().lost
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_killed_monitor_takes_the_command_with_it(run: SingleTasks, whom: str)
         ("echo '{' > batch/1/orders", "is no JSON"),
         ("echo '[]' > batch/1/orders", "tonnage: "),
         ("rm -r logs", "No such file or directory"),
-        ("touch words", "exists"),
+        ("touch results", "exists"),
     ],
 )
 def test_what_is_damaged_is_said(run: SingleTasks, damage: str, message: str) -> None:
@@ -142,7 +142,7 @@ def test_what_is_damaged_is_said(run: SingleTasks, damage: str, message: str) ->
 
 
 def test_an_answer_that_cannot_be_written_is_said(run: SingleTasks) -> None:
-    run.add("rm -r words; touch words")
+    run.add("rm -r results; touch results")
     with run.begin() as process:
         said = process.communicate(timeout=HANGS)[1]
     assert process.returncode == 1

@@ -158,7 +158,7 @@ def test_errands_of_an_array(slurm_with: SlurmWith, tmp_path: Path) -> None:
         left = [(pid, read(f"/proc/{pid}/cmdline")) for pid in marked(mark)]
         words = sorted(path.name for path in (run.path / "results").iterdir())
         raise AssertionError(f"{cluster.command('squeue')}, {words=}, {left=}") from None
-    answers = [run.words(100 + element) for element in range(6)]
+    answers = [run.result(100 + element) for element in range(6)]
     assert [answer.status for answer in answers[:4]] == [0] * 4
     assert {answer.host for answer in answers} <= set(cluster.nodes)
     assert [answer.stopped_because for answer in answers[4:]] == ["terminated"] * 2
@@ -172,4 +172,4 @@ def test_an_errand_that_succeeded_is_a_completed_job(clear_slurm: SlurmCluster, 
     run.add("exit 3")
     words = ["srun", "--mem=50", sys.executable, "-P", "-m", "tonnage.watch.single_task", str(run.batch)]
     clear_slurm.command(*words)
-    assert os.waitstatus_to_exitcode(run.words().status or 0) == 3
+    assert os.waitstatus_to_exitcode(run.result().status or 0) == 3

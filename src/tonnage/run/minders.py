@@ -188,7 +188,7 @@ class Minders:
     """
 
     def __init__(self, folder: Path, held: Sequence[int] = ()) -> None:
-        """Start the keeper; results and slots go to a folder, `held` are descriptors that all but the tasks keep open."""
+        """Start the keeper; results and slots go to a folder. `held` are descriptors that only tasks do not inherit."""
         self._folder = folder.absolute()
         self._held = tuple(held)
         for name in (RESULTS, SLOTS):

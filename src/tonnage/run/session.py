@@ -229,9 +229,7 @@ class RunSession:
             facts = facts_of(folder)
             ours = self._is_ours(facts)
             if self._is_ours(begun_by_another_version(folder.journal)):
-                self._say(
-                    f"the run {folder.id} was begun by another version of Tonnage, and cannot go on with this one"
-                )
+                self._say(f"the run {folder.id} was begun by another version of Tonnage: this one cannot go on with it")
             if ours and chosen is None and "finished" not in facts and not self.options.new:
                 self._check_place(folder, facts)
                 chosen = folder
