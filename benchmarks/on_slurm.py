@@ -34,8 +34,8 @@ from pathlib import Path
 
 from tonnage.run.journal import Reader
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from slurm.cluster import SlurmCluster, missing  # they are not installed
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.slurm.cluster import SlurmCluster, missing  # they are not installed
 
 PROGRAMS = ("sbatch", "squeue", "scontrol", "sacct", "scancel", "sinfo", "sacctmgr", "srun")
 EVERY_SECOND: dict[str, str] = {}

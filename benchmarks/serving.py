@@ -31,9 +31,9 @@ from tonnage.archive.engine import connect
 from tonnage.jobs import Resource
 from tonnage.logs import synthetic
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from archive.servers import Postgres  # they are not installed
-from serve.serving import TOKEN, ServerProcess
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.archive.servers import Postgres  # they are not installed
+from tests.serve.server import TOKEN, ServerProcess
 
 READERS = 32
 WRITERS = 16

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from deadlines import HANGS
+from tests.deadlines import HANGS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page

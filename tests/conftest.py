@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from archive.servers import postgres, url
-from browsers import artefacts, browsers, chromium
-from command_line import CommandLine
-from slurm_programs import slurm_programs
+from tests.archive.servers import postgres, url
+from tests.browsers import artefacts, browsers, chromium
+from tests.command_line import CommandLine
+from tests.slurm_programs import slurm_programs
 
 settings.register_profile("default", deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("soak", parent=settings.get_profile("default"), max_examples=2000)

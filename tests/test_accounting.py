@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report.jobs import attempts
+from tests.report.jobs import attempts
 from tonnage.accounting import Account, account_for, added_up, allocation, held_seconds, held_seconds_each
 from tonnage.archive import Archive, Search, import_source, stats
 from tonnage.jobs import Amounts, Attempt, Decision, Outcome, Resource

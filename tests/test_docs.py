@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-from command_line import NEED_A_PROCESS, CommandLine, verbs
+from tests.command_line import NEED_A_PROCESS, CommandLine, verbs
 from tonnage.cli import VERBS
 
 TOP = Path(__file__).resolve().parents[1]

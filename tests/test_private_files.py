@@ -11,7 +11,7 @@ from stat import S_IMODE
 
 import pytest
 
-from run.batching import BatchJob, SingleTasks
+from tests.run.batch_jobs import BatchJob, SingleTasks
 from tonnage.archive import Archive
 from tonnage.archive.remote.outbox import Outbox
 from tonnage.archive.remote.server import Server

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from deadlines import HANGS
+from tests.deadlines import HANGS
 
 __all__ = ["until"]
 

@@ -14,8 +14,8 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Self
 
-from command_line import Said
-from deadlines import HANGS
+from tests.command_line import Said
+from tests.deadlines import HANGS
 from tonnage.cli import main
 
 __all__ = ["Warm", "context"]

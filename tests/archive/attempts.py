@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from strategies import amounts
+from tests.strategies import amounts
 from tonnage.jobs import Amounts, Attempt, Outcome, Resource
 from tonnage.units import Bytes
 

@@ -5,8 +5,8 @@ import time
 import pytest
 from sqlalchemy import text
 
-from archive.conftest import Store
-from deadlines import HANGS
+from tests.archive.conftest import Store
+from tests.deadlines import HANGS
 from tonnage.archive import Archive, Search, find, forget
 from tonnage.archive.engine import connect
 from tonnage.archive.maintenance import set_labels

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from archive.attempts import attempts
-from archive.conftest import Store
+from tests.archive.attempts import attempts
+from tests.archive.conftest import Store
 from tonnage.accounting import Account
 from tonnage.archive import EVERYTHING, Archive, Search, find, forget, histories, peaks_by_task, reading, stats
 from tonnage.archive.statistics import Waste

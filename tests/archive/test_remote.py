@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from deadlines import HANGS
+from tests.deadlines import HANGS
 from tonnage.archive import record
 from tonnage.archive.history import Wanted
 from tonnage.archive.remote import Server, archive_session, upload

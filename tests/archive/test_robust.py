@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from archive.servers import Postgres
-from command_line import Said
-from deadlines import HANGS
+from tests.archive.servers import Postgres
+from tests.command_line import Said
+from tests.deadlines import HANGS
+from tests.warm import Warm, context
 from tonnage.archive import Archive, check, find, histories, import_source
 from tonnage.archive.engine import explained
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts, Attempt
 from tonnage.logs import synthetic
 from tonnage.logs.sources import Source
-from warm import Warm, context
 
 KILLS = max(3, int(os.environ.get("TONNAGE_SOAK", "0")) // 10)
 TONNAGE = [sys.executable, "-m", "tonnage"]

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import event, text
 
-from archive.conftest import Store
+from tests.archive.conftest import Store
 from tonnage.archive import Archive, Search, count_up_to, find, import_source
 from tonnage.archive.engine import connect
 from tonnage.errors import InputError

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from archive.attempts import attempts
-from archive.conftest import Store
+from tests.archive.attempts import attempts
+from tests.archive.conftest import Store
 from tonnage.archive import Archive, Search, find, import_source
 from tonnage.archive.identity import Identities
 from tonnage.errors import InputError

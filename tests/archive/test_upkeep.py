@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import inspect, text
 
-from archive.conftest import Store
-from deadlines import HANGS
+from tests.archive.conftest import Store
+from tests.deadlines import HANGS
+from tests.warm import context
 from tonnage.archive import (
     EVERYTHING,
     Archive,
@@ -37,7 +38,6 @@ from tonnage.logs import table
 from tonnage.logs.conditions import Condition
 from tonnage.logs.log import Hints, Log
 from tonnage.logs.sources import Source
-from warm import context
 
 
 def jobs(count: int) -> list[Attempt]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archive.attempts import attempts
+from tests.archive.attempts import attempts
 from tonnage.archive import record
 from tonnage.archive.codec import LONGEST, attempt_of, brief_record, parsed, schema, text_of
 from tonnage.errors import InputError

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batch.reference import FOREVER, Job, Reference
-from batch.workloads import NODES, jobs_of, kernels_compiled, rows_of, several, workload, workloads
+from tests.batch.reference import FOREVER, Job, Reference
+from tests.batch.workloads import NODES, jobs_of, kernels_compiled, rows_of, several, workload, workloads
 from tonnage.batch import POLICIES, REQUESTS, Cluster, Event, RefusedError, Workload, replay
 from tonnage.errors import InputError
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadlines import HANGS
-from htcondor import dag as htcondor_dag
-from htcondor.dag import read_dag
-from htcondor.description import environment, evaluated, expanded, words
+from tests.deadlines import HANGS
+from tests.htcondor import dag as htcondor_dag
+from tests.htcondor.dag import read_dag
+from tests.htcondor.description import environment, evaluated, expanded, words
 from tonnage.batch.htcondor import HTCondor
 from tonnage.batch.htcondor.dag import MONITOR, Dag, Node, Order, write_dag
 from tonnage.errors import InputError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deadlines import HANGS
+from tests.deadlines import HANGS
 from tonnage.batch.programs import RefusalError
 from tonnage.batch.scheduler import RejectedError, Request, UnreachableError
 from tonnage.batch.slurm import Slurm, SlurmOptions

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batch.workloads import NODES, kernels_compiled, workloads
+from tests.batch.workloads import NODES, kernels_compiled, workloads
 from tonnage.batch import POLICIES, Cluster, Snapshot, Workload
 from tonnage.errors import InputError
 

@@ -8,7 +8,7 @@ from unittest import mock
 import numpy as np
 from hypothesis import strategies as st
 
-from batch.reference import Job
+from tests.batch.reference import Job
 from tonnage import jit
 from tonnage.batch import Workload
 

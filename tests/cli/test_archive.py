@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from command_line import Call, CommandLine, Said
+from tests.command_line import Call, CommandLine, Said
 from tonnage.cli.tables import print_table
 
 TABLE = """category,user,memory,wall_time,exit_status,requested_memory

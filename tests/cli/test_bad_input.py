@@ -9,7 +9,7 @@ from subprocess import PIPE
 
 import pytest
 
-from command_line import Said
+from tests.command_line import Said
 
 BOMB_XML = '<?xml version="1.0"?><!DOCTYPE adag [<!ENTITY a0 "aaaaaaaaaa">' + "".join(
     f'<!ENTITY a{n} "{f"&a{n - 1};" * 10}">' for n in range(1, 12)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import Call, CommandLine
+from tests.command_line import Call, CommandLine
 from tonnage.workflow import read
 
 JOBS = "category,memory,disk,cores,wall_time\n" + "".join(

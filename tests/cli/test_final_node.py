@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from command_line import Call, CommandLine
-from run.helping import Place
+from tests.command_line import Call, CommandLine
+from tests.run.cli_runs import Place
 from tonnage.rank.methods import METHODS
 
 ONLY_FINAL = "FINAL last {\n  executable = /bin/sh\n  arguments = \"-c 'echo hi > last.txt'\"\n}\n"

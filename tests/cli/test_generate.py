@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import Call, CommandLine
+from tests.command_line import Call, CommandLine
 from tonnage.workflow import WRITERS, read
 from tonnage.workflow.families import FAMILIES
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import Call, CommandLine
+from tests.command_line import Call, CommandLine
 from tonnage.jobs import Amounts
 from tonnage.workflow import Workflow, read, write
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from command_line import Call, CommandLine, Said
-from pack.swf_logs import NODES, busy_jobs, busy_log, swf
+from tests.command_line import Call, CommandLine, Said
+from tests.pack.swf_logs import NODES, busy_jobs, busy_log, swf
 from tonnage.pack import PACKERS
 from tonnage.workflow import write
 from tonnage.workflow.families import FAMILIES

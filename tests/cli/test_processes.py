@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from command_line import CommandLine, verbs
-from deadlines import HANGS
-from pack.swf_logs import busy_log
-from report.journals import Try, write_run
+from tests.command_line import CommandLine, verbs
+from tests.deadlines import HANGS
+from tests.pack.swf_logs import busy_log
+from tests.report.journals import Try, write_run
 from tonnage.workflow import write
 from tonnage.workflow.families import FAMILIES
 

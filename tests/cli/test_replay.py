@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from command_line import Call, CommandLine
+from tests.command_line import Call, CommandLine
 
 KEYS = {
     "source",

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from command_line import Call, CommandLine
-from deadlines import HANGS
-from pack.swf_logs import busy_log
+from tests.command_line import Call, CommandLine
+from tests.deadlines import HANGS
+from tests.pack.swf_logs import busy_log
 from tonnage.pack.packers import PACKERS
 from tonnage.workflow import write
 from tonnage.workflow.families import FAMILIES

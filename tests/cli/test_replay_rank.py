@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import Call, CommandLine
+from tests.command_line import Call, CommandLine
 from tonnage.rank import METHODS
 from tonnage.workflow import write
 from tonnage.workflow.families import FAMILIES

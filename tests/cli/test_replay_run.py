@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import Call, CommandLine
+from tests.command_line import Call, CommandLine
 from tonnage.jobs import Amounts
 from tonnage.workflow import Task, Workflow, write
 

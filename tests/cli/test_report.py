@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from command_line import CommandLine, Said
-from deadlines import HANGS
-from report.journals import GB, Try, many, write_run
-from report.runs import made_place, run_it
-from run.helping import Place
+from tests.command_line import CommandLine, Said
+from tests.deadlines import HANGS
+from tests.report.journals import GB, Try, many, write_run
+from tests.report.runs import made_place, run_it
+from tests.run.cli_runs import Place
 from tonnage.errors import TonnageError
 from tonnage.jobs import Outcome, Resource
 

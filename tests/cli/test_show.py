@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import CommandLine
+from tests.command_line import CommandLine
 from tonnage import __version__
 from tonnage.errors import InputError
 

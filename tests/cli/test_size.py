@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from command_line import Call, CommandLine, Said
+from tests.command_line import Call, CommandLine, Said
 
 KEYS = {
     "category",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import Call, CommandLine
+from tests.command_line import Call, CommandLine
 
 _VARIABLES = ("SBATCH_ACCOUNT", "SBATCH_PARTITION", "SBATCH_QOS", "SBATCH_EXPORT", "SBATCH_TIMELIMIT")
 RUN = ("run", "flow.json", "--on", "slurm", "--dry-run")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from htcondor.pool import Pool
+from tests.htcondor.pool import Pool
 
 PoolWith = Callable[..., Pool]
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from htcondor import eventlog
-from htcondor.dag import Dag, DagError, Node, Variable, newest_rescue, read_dag, read_rescue
-from htcondor.description import expanded
-from htcondor.wire import ask
+from tests.htcondor import eventlog
+from tests.htcondor.dag import Dag, DagError, Node, Variable, newest_rescue, read_dag, read_rescue
+from tests.htcondor.description import expanded
+from tests.htcondor.wire import ask
 
 __all__ = ["main"]
 

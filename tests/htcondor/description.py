@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 import classad2
 import htcondor2
 
-from htcondor.dag import Variable
-from htcondor.machine import Requests
+from tests.htcondor.dag import Variable
+from tests.htcondor.machine import Requests
 
 __all__ = ["amount", "environment", "evaluated", "expanded", "is_true", "names", "requests", "words"]
 

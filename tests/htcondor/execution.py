@@ -10,9 +10,9 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from htcondor import transfer
-from htcondor.description import environment, is_true, words
-from htcondor.machine import Machine, Requests
+from tests.htcondor import transfer
+from tests.htcondor.description import environment, is_true, words
+from tests.htcondor.machine import Machine, Requests
 
 __all__ = ["Execution", "Order", "kill_tree", "start"]
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from htcondor import eventlog
-from htcondor.description import amount, evaluated, requests
-from htcondor.execution import Execution
-from htcondor.machine import Requests
+from tests.htcondor import eventlog
+from tests.htcondor.description import amount, evaluated, requests
+from tests.htcondor.execution import Execution
+from tests.htcondor.machine import Requests
 
 __all__ = ["COMPLETED", "HELD", "IDLE", "REMOVED", "RUNNING", "Job", "Manager", "node_job"]
 

@@ -17,16 +17,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from deadlines import HANGS
-from htcondor.machine import Requests
-from htcondor.programs import NAMES
-from htcondor.wire import SOCKET, ask
+from tests.deadlines import HANGS
+from tests.htcondor.machine import Requests
+from tests.htcondor.programs import NAMES
+from tests.htcondor.wire import SOCKET, ask
 
 __all__ = ["NEWEST", "Call", "Pool", "Taken"]
 
 NEWEST = "25.14.1"
 _MACHINE = Requests(cpus=4, memory=4096, disk=20 * 2**20)
-_TESTS = Path(__file__).resolve().parent.parent
+_PROJECT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +129,8 @@ class Pool:
         path = self.folder / folder / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(
-            f"#!{sys.executable} -I\nimport sys\nsys.path.insert(0, {str(_TESTS)!r})\n"
-            f"from htcondor.{module} import main\nsys.exit({call})\n"
+            f"#!{sys.executable} -I\nimport sys\nsys.path.insert(0, {str(_PROJECT)!r})\n"
+            f"from tests.htcondor.{module} import main\nsys.exit({call})\n"
         )
         path.chmod(0o755)
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from htcondor.dag import newest_rescue
-from htcondor.wire import ADDRESS, ask
+from tests.htcondor.dag import newest_rescue
+from tests.htcondor.wire import ADDRESS, ask
 
 __all__ = ["NAMES", "main"]
 

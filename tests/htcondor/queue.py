@@ -5,14 +5,14 @@ import shutil
 import time
 from pathlib import Path
 
-from htcondor import eventlog
-from htcondor.description import evaluated
-from htcondor.eventlog import Amount, Usage
-from htcondor.execution import Execution, Order, start
-from htcondor.jobs import HELD, IDLE, RUNNING, Job
-from htcondor.machine import Machine, Requests
-from htcondor.transfer import MissingFileError
-from htcondor.wire import ADDRESS
+from tests.htcondor import eventlog
+from tests.htcondor.description import evaluated
+from tests.htcondor.eventlog import Amount, Usage
+from tests.htcondor.execution import Execution, Order, start
+from tests.htcondor.jobs import HELD, IDLE, RUNNING, Job
+from tests.htcondor.machine import Machine, Requests
+from tests.htcondor.transfer import MissingFileError
+from tests.htcondor.wire import ADDRESS
 
 __all__ = ["Queue"]
 

@@ -14,14 +14,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from htcondor import eventlog
-from htcondor.description import evaluated
-from htcondor.eventlog import Usage
-from htcondor.execution import kill_tree
-from htcondor.jobs import HELD, REMOVED, RUNNING, Job, Manager, node_job
-from htcondor.machine import Machine
-from htcondor.queue import Queue
-from htcondor.wire import ADDRESS, SOCKET, read_request, send_answer
+from tests.htcondor import eventlog
+from tests.htcondor.description import evaluated
+from tests.htcondor.eventlog import Usage
+from tests.htcondor.execution import kill_tree
+from tests.htcondor.jobs import HELD, REMOVED, RUNNING, Job, Manager, node_job
+from tests.htcondor.machine import Machine
+from tests.htcondor.queue import Queue
+from tests.htcondor.wire import ADDRESS, SOCKET, read_request, send_answer
 
 __all__ = ["main"]
 

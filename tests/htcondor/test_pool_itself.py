@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from htcondor.conftest import PoolWith
-from htcondor.pool import Pool
+from tests.htcondor.conftest import PoolWith
+from tests.htcondor.pool import Pool
 from tonnage.jobs import Amounts, Attempt, Outcome, Resource
 from tonnage.logs import htcondor_events
 from tonnage.logs.log import Hints, Log, Skipped

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from deadlines import HANGS
-from htcondor.places import PoolPlace, hungry, shared
-from htcondor.pool import Pool
-from run.helping import kill
+from tests.deadlines import HANGS
+from tests.htcondor.pool import Pool
+from tests.htcondor.run_folders import PoolPlace, hungry, shared
+from tests.run.cli_runs import kill
 from tonnage.archive import Archive, Search, find
 from tonnage.jobs import Outcome, Resource
 

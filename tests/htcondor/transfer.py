@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from htcondor.description import is_true, names
+from tests.htcondor.description import is_true, names
 
 __all__ = ["MissingFileError", "bring", "fetch", "size"]
 

@@ -5,7 +5,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from deadlines import HANGS
+from tests.deadlines import HANGS
 
 __all__ = ["ADDRESS", "SOCKET", "ask", "read_request", "send_answer"]
 

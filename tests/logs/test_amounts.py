@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growth import grows_linearly
+from tests.growth import grows_linearly
 from tonnage.errors import InputError
 from tonnage.logs.amounts import binary_bytes, byte_unit, clock_seconds, is_unknown, moment, number, scaled, whole
 from tonnage.logs.log import UnusableError

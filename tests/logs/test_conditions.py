@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archive.attempts import attempts
+from tests.archive.attempts import attempts
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts, Attempt, Resource
 from tonnage.logs.conditions import OPERATORS, Condition, value_of

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from damage import Said, said, survives
 from hypothesis import given
 from hypothesis import strategies as st
-from packages import package
 
+from tests.logs.damage import Said, said, survives
+from tests.logs.packages import package
 from tonnage.errors import InputError
 from tonnage.jobs import Attempt, Outcome, Resource
 from tonnage.logs import htcondor_events

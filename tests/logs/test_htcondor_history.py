@@ -5,11 +5,11 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from damage import Said, said, said_of, survives
 from hypothesis import given
 from hypothesis import strategies as st
-from packages import package
 
+from tests.logs.damage import Said, said, said_of, survives
+from tests.logs.packages import package
 from tonnage.errors import InputError
 from tonnage.jobs import Outcome, Resource
 from tonnage.logs import htcondor_history

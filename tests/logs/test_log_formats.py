@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 import pytest
-from damage import damaged
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growth import grows_linearly
+from tests.growth import grows_linearly
+from tests.logs.damage import damaged
 from tonnage.cli.sources import source_options
 from tonnage.errors import InputError
 from tonnage.jobs import Attempt

@@ -5,11 +5,11 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from damage import said, said_of, survives
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growth import grows_linearly
+from tests.growth import grows_linearly
+from tests.logs.damage import said, said_of, survives
 from tonnage.errors import InputError
 from tonnage.jobs import Outcome, Resource
 from tonnage.logs import nextflow

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from damage import said, said_of, survives
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.logs.damage import said, said_of, survives
 from tonnage.errors import InputError
 from tonnage.logs import phung
 from tonnage.logs.log import Hints, Log

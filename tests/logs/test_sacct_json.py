@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from damage import said, said_of, survives
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.logs.damage import said, said_of, survives
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts, Attempt, Outcome, Resource
 from tonnage.logs import sacct, sacct_json

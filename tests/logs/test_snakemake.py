@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from damage import said, survives
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.logs.damage import said, survives
 from tonnage.errors import InputError
 from tonnage.jobs import Outcome
 from tonnage.logs import snakemake

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from damage import said, said_of, survives
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import ToolFinder
+from tests.conftest import ToolFinder
+from tests.logs.damage import said, said_of, survives
 from tonnage.errors import InputError
 from tonnage.jobs import Outcome, Resource
 from tonnage.logs import summaries

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies import examples
+from tests.strategies import examples
 from tonnage.errors import InputError
 from tonnage.logs.synthetic import HEADER, PEAKS, JobLog, generate, render
 

@@ -14,12 +14,12 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from damage import Said, said, said_of, survives
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archive.attempts import attempts
-from growth import grows_linearly
+from tests.archive.attempts import attempts
+from tests.growth import grows_linearly
+from tests.logs.damage import Said, said, said_of, survives
 from tonnage.archive.exporting import csv_lines
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts, Attempt, Outcome, Resource

@@ -5,10 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
-from damage import said, said_of, survives
 from hypothesis import given
 
-from strategies import workflows as any_workflow
+from tests.logs.damage import said, said_of, survives
+from tests.strategies import workflows as any_workflow
 from tonnage.errors import InputError
 from tonnage.logs import workflows
 from tonnage.logs.log import Hints, Log

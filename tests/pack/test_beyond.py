@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batch.workloads import kernels_compiled
-from pack.made import timed_workflows
+from tests.batch.workloads import kernels_compiled
+from tests.pack.workflows import timed_workflows
 from tonnage.batch import Cluster, Snapshot
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts

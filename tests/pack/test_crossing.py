@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batch.workloads import NODES, workload
-from pack.made import chain, timed_workflows, workflow
+from tests.batch.workloads import NODES, workload
+from tests.pack.workflows import chain, timed_workflows, workflow
 from tonnage.batch import POLICIES, REQUESTS, Cluster, Workload
 from tonnage.errors import InputError
 from tonnage.pack import ORDERS, PACKERS, Carried, Outcome, Packed, Settings, Situation, Submission, Work, simulate

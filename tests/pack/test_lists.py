@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batch.workloads import kernels_compiled
-from pack.made import chain, timed_workflows, workflow
-from pack.reference import list_schedule
+from tests.batch.workloads import kernels_compiled
+from tests.pack.reference import list_schedule
+from tests.pack.workflows import chain, timed_workflows, workflow
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts
 from tonnage.pack import ORDERS, Remaining, Work

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pack.swf_logs import HOUR, NODES, busy_jobs, swf
+from tests.pack.swf_logs import HOUR, NODES, busy_jobs, swf
 from tonnage.batch import Cluster, Workload
 from tonnage.errors import InputError
 from tonnage.lab import pack_replay

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batch.workloads import kernels_compiled
-from pack.made import NODES, chain, snapshots, timed_workflows, workflow
-from pack.reference import Alternative, Reference, request
+from tests.batch.workloads import kernels_compiled
+from tests.pack.reference import Alternative, Reference, request
+from tests.pack.workflows import NODES, chain, snapshots, timed_workflows, workflow
 from tonnage.batch import Snapshot
 from tonnage.errors import InputError
 from tonnage.pack import ORDERS, PACKERS, Packed, Remaining, Settings, Situation, Work

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rank.test_prio import graphs
+from tests.rank.test_prio import graphs
 from tonnage.errors import InputError
 from tonnage.lab.rank_replay import compare, ratio
 from tonnage.rank.grid import Grid, simulate

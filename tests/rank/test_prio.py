@@ -9,8 +9,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from rank import literal
-from strategies import edges
+from tests.rank import literal
+from tests.strategies import edges
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts
 from tonnage.rank import METHODS, rank

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rank import literal
-from strategies import edges
+from tests.rank import literal
+from tests.strategies import edges
 from tonnage.errors import InputError
 from tonnage.rank import sidney as room
 from tonnage.rank.eligible import curve, is_possible, mean_eligible

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from run.helping import Place
+from tests.run.cli_runs import Place
 
 __all__ = ["made_place", "run_it"]
 

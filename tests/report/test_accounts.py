@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from report.jobs import attempts
-from report.journals import GB, Try, many, write_run
+from tests.report.jobs import attempts
+from tests.report.journals import GB, Try, many, write_run
 from tonnage.jobs import NOTHING_KNOWN, SHARED, Attempt, Outcome, Resource
 from tonnage.report.accounts import accounts_of, covered
 from tonnage.report.attempt_table import Gathering, wasted_of

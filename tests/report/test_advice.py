@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import Call
+from tests.command_line import Call
 from tonnage.jobs import Amounts, Attempt, Outcome, Resource
 from tonnage.report.attempt_table import Gathering
 from tonnage.report.model import report_on

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from browsers import Browsers, Watched
-from command_line import CommandLine
-from report.journals import GB, Try, write_run
-from report.runs import made_place, run_it
+from tests.browsers import Browsers, Watched
+from tests.command_line import CommandLine
+from tests.report.journals import GB, Try, write_run
+from tests.report.runs import made_place, run_it
 from tonnage.jobs import Outcome, Resource
 from tonnage.run.folders import RunFolder
 from tonnage.workflow import read

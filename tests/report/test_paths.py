@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies import graphs
+from tests.strategies import graphs
 from tonnage.jobs import Attempt, Outcome
 from tonnage.report.attempt_table import Gathering
 from tonnage.report.critical_path import critical_chain

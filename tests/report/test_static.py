@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from browsers import Browsers, Watched
+from tests.browsers import Browsers, Watched
 from tonnage.jobs import Decision, Resource
 from tonnage.report.figures import Figure, escaped_json, histogram
 

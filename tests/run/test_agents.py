@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from deadlines import HANGS
-from run.batching import running
+from tests.deadlines import HANGS
+from tests.run.batch_jobs import running
+from tests.waiting import until
 from tonnage.run.minders import Answer, Order, Seen
 from tonnage.run.pilot.agents import Agents, here, srun, undelivered
-from waiting import until
 
 Make = Callable[..., Order]
 

@@ -10,8 +10,8 @@ from subprocess import DEVNULL, Popen
 
 import pytest
 
-from deadlines import HANGS
-from run.helping import Place, kill, marked
+from tests.deadlines import HANGS
+from tests.run.cli_runs import Place, kill, marked
 from tonnage.errors import TonnageError
 from tonnage.run.journal import Reader
 from tonnage.run.state import facts_of

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.warm import Warm
 from tonnage.workflow import read
-from warm import Warm
 
 SURVEY = Path(__file__).resolve().parents[2] / "examples" / "survey" / "survey.py"
 

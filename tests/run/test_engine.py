@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies import graphs
+from tests.strategies import graphs
 from tonnage.jobs import NOTHING_KNOWN, SHARED, Amounts, Outcome, Resource
 from tonnage.run.engine import Engine
 from tonnage.run.events import Carried, Ended, Rules, Settled, Start, State

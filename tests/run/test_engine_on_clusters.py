@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies import graphs
+from tests.strategies import graphs
 from tonnage.jobs import SHARED, Amounts, Outcome, Resource
 from tonnage.run.engine import Engine
 from tonnage.run.events import Ended, Start, State

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from command_line import NEED_A_PROCESS, CommandLine
-from warm import Warm
+from tests.command_line import NEED_A_PROCESS, CommandLine
+from tests.warm import Warm
 
 WORK = Path(__file__).resolve().parents[2] / "examples" / "survey" / "work.py"
 MACHINE = ("--machine", "cores=4,memory=2GB,disk=1GB")

@@ -18,8 +18,9 @@ from typing import Any
 import pytest
 
 import tonnage
-from deadlines import HANGS
-from run.holding import taking
+from tests.deadlines import HANGS
+from tests.run.gates import taking
+from tests.waiting import until
 from tonnage.errors import InputError
 from tonnage.jobs import NOTHING_KNOWN, Outcome, Resource
 from tonnage.run.executor.calls import category_of
@@ -27,7 +28,6 @@ from tonnage.run.executor.executor import Executor
 from tonnage.run.folders import RunFolder, runs_of
 from tonnage.run.journal import Reader
 from tonnage.run.state import state_of
-from waiting import until
 
 Open = Callable[..., Executor]
 MB = 10**6

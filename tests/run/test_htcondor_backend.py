@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from htcondor import eventlog
-from htcondor.eventlog import Amount, Usage
+from tests.htcondor import eventlog
+from tests.htcondor.eventlog import Amount, Usage
 from tonnage.batch.htcondor.dag import Dag, Order, write_dag
 from tonnage.jobs import Amounts, Attempt, Decision, Outcome, Resource
 from tonnage.run.backends.htcondor.attempts import Attempts, Began, HeldUp, News, Over, Removed

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies import decisions, edges, workflows
+from tests.strategies import decisions, edges, workflows
 from tonnage.errors import InputError
 from tonnage.run.events import Carried, Rules
 from tonnage.run.machines import Machine

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies import amounts, decisions
+from tests.strategies import amounts, decisions
 from tonnage.errors import TonnageError
 from tonnage.jobs import Outcome, Resource
 from tonnage.run.events import Ended, Settled, Start, State

@@ -12,13 +12,13 @@ from random import Random
 
 import pytest
 
-from deadlines import HANGS
-from processes import is_alive, with_argument, with_variable
-from run.helping import kill
+from tests.deadlines import HANGS
+from tests.processes import is_alive, with_argument, with_variable
+from tests.run.cli_runs import kill
+from tests.waiting import until
 from tonnage.jobs import Resource
 from tonnage.run.minders import Answer, Minders, Order, Seen, forget_results, left_results
 from tonnage.watch.proc import children
-from waiting import until
 
 PYTHON = sys.executable
 FOREVER = "until [ -e go ]; do sleep 0.02; done"

@@ -10,8 +10,9 @@ from random import Random
 
 import pytest
 
-from run.batching import MACHINES, BatchJob
-from run.helping import kill, marked
+from tests.run.batch_jobs import MACHINES, BatchJob
+from tests.run.cli_runs import kill, marked
+from tests.waiting import until
 from tonnage.jobs import Amounts, Outcome
 from tonnage.run.events import Carried, Rules, State
 from tonnage.run.pilot.job_spec import LEDGER
@@ -22,7 +23,6 @@ from tonnage.run.pilot.ledger import (
     TaskRefused,
 )
 from tonnage.watch.proc import children, read
-from waiting import until
 
 FOREVER = "until [ -e go ]; do sleep 0.02; done"
 

@@ -15,9 +15,9 @@ from tempfile import TemporaryDirectory, mkdtemp
 
 import pytest
 
-import waiting
-from deadlines import HANGS
-from run.helping import Place, kill, marked
+from tests import waiting
+from tests.deadlines import HANGS
+from tests.run.cli_runs import Place, kill, marked
 from tonnage.archive import Archive
 from tonnage.errors import TonnageError
 from tonnage.run.folders import Lock

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadlines import HANGS
-from run.batching import SingleTasks, running
+from tests.deadlines import HANGS
+from tests.run.batch_jobs import SingleTasks, running
+from tests.waiting import until
 from tonnage.run.minders import result_of
 from tonnage.watch.proc import children
 from tonnage.watch.record import parse
-from waiting import until
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import Call
+from tests.command_line import Call
 from tonnage.jobs import Outcome
 from tonnage.run.batch_jobs import BatchJob, BatchJobs
 from tonnage.run.events import Ended, Settled, Start, State

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-import warm
-from serve.filled import fill
-from serve.serving import Server
+from tests import warm
+from tests.serve.sample_archive import fill
+from tests.serve.server import Server
 from tonnage.serve import background_jobs
 
 

@@ -16,13 +16,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from deadlines import HANGS
-from serve.serving import TOKEN, Server
+from tests.deadlines import HANGS
+from tests.serve.server import TOKEN, Server
+from tests.warm import Warm
 from tonnage.archive.token import find_token, make_token
 from tonnage.errors import InputError
 from tonnage.serve.server import listen
 from tonnage.serve.settings import Limits, Settings
-from warm import Warm
 
 MIB = 2**20
 

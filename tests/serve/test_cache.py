@@ -6,7 +6,7 @@ from threading import Event
 
 import pytest
 
-from deadlines import HANGS
+from tests.deadlines import HANGS
 from tonnage.serve import cache
 from tonnage.serve.cache import Cache
 

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from deadlines import HANGS
-from serve.filled import HOSTILE, fill, jobs
-from serve.serving import Server
+from tests.deadlines import HANGS
+from tests.serve.sample_archive import HOSTILE, fill, jobs
+from tests.serve.server import Server
+from tests.warm import Warm
 from tonnage.archive import Archive, import_source, stats
 from tonnage.jobs import Attempt
 from tonnage.logs.sources import Source
 from tonnage.serve import overview
 from tonnage.serve.overview import Overview
-from warm import Warm
 
 
 def test_categories_are_those_of_the_command_line(url: str, tmp_path: Path) -> None:

@@ -8,15 +8,15 @@ from random import Random
 
 import pytest
 
-from archive.servers import Postgres
-from deadlines import HANGS
-from serve.serving import TOKEN, ServerProcess
-from serve.users import stored
+from tests.archive.servers import Postgres
+from tests.deadlines import HANGS
+from tests.serve.server import TOKEN, ServerProcess
+from tests.serve.users import stored
+from tests.warm import Warm
 from tonnage.archive import Archive, check, record
 from tonnage.archive.remote import Server as Address
 from tonnage.archive.remote.outbox import Outbox
 from tonnage.jobs import Amounts, Attempt, Outcome
-from warm import Warm
 
 SOAK = int(os.environ.get("TONNAGE_SOAK", "0"))
 TOGETHER = 20

@@ -5,8 +5,8 @@ import re
 import subprocess
 from pathlib import Path
 
-from command_line import CommandLine
-from serve.serving import TOKEN, Server
+from tests.command_line import CommandLine
+from tests.serve.server import TOKEN, Server
 
 _PAGE = Path(__file__).resolve().parents[2] / "docs" / "serve.md"
 _BLOCK = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from serve.serving import TOKEN, Server
+from tests.serve.server import TOKEN, Server
 from tonnage.serve.outlines import example, outline
 
 

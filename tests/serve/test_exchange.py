@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archive.attempts import attempts
-from serve.serving import Server
+from tests.archive.attempts import attempts
+from tests.serve.server import Server
 from tonnage.archive import Archive, check, find, record
 from tonnage.archive.codec import attempt_of, text_of
 from tonnage.jobs import Amounts, Attempt, Outcome

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from deadlines import HANGS
-from serve.serving import TOKEN, Server
-from serve.test_access import connected
-from serve.test_uploads import ended, send
+from tests.deadlines import HANGS
+from tests.serve.server import TOKEN, Server
+from tests.serve.test_access import connected
+from tests.serve.test_uploads import ended, send
 from tonnage.archive import Archive
 from tonnage.errors import InputError
 from tonnage.logs.log import Hints

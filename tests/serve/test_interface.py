@@ -5,8 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from serve.serving import TOKEN, Server
-from serve.test_uploads import ended, send
+from tests.serve.server import TOKEN, Server
+from tests.serve.test_uploads import ended, send
 
 SOAK = int(os.environ.get("TONNAGE_SOAK", "0"))
 LONG = ("--max-examples", str(SOAK)) if SOAK else ()

@@ -6,9 +6,9 @@ from urllib.parse import quote
 
 import pytest
 
-from browsers import Browsers, Watched
-from serve.filled import HOSTILE
-from serve.serving import TOKEN, Server
+from tests.browsers import Browsers, Watched
+from tests.serve.sample_archive import HOSTILE
+from tests.serve.server import TOKEN, Server
 
 pytestmark = pytest.mark.browser
 PAGES = {

@@ -3,10 +3,10 @@
 import json
 from pathlib import Path
 
-from serve.serving import Server
-from serve.test_uploads import ended, send
+from tests.serve.server import Server
+from tests.serve.test_uploads import ended, send
+from tests.warm import Warm
 from tonnage.logs import synthetic
-from warm import Warm
 
 
 def printed(*words: object) -> str:

@@ -9,11 +9,11 @@ from urllib.parse import quote
 
 import pytest
 
-from browsers import Browsers
-from deadlines import HANGS
-from report.journals import GB, Try, many, write_run
-from run.helping import Place
-from serve.serving import Server
+from tests.browsers import Browsers
+from tests.deadlines import HANGS
+from tests.report.journals import GB, Try, many, write_run
+from tests.run.cli_runs import Place
+from tests.serve.server import Server
 from tonnage.archive import Archive, import_source
 from tonnage.errors import TonnageError
 from tonnage.jobs import Amounts, Attempt, Outcome, Resource

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from deadlines import HANGS
-from serve.serving import TOKEN, Server
-from serve.users import WORKFLOW, User, stored
+from tests.deadlines import HANGS
+from tests.serve.server import TOKEN, Server
+from tests.serve.users import WORKFLOW, User, stored
 from tonnage.archive import Archive, Search, import_source
 from tonnage.archive.remote import find_at
 from tonnage.jobs import Amounts, Attempt, Outcome

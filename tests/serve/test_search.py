@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from command_line import Said
-from serve.filled import HOSTILE, fill, jobs
-from serve.serving import TOKEN, Server
+from tests.command_line import Said
+from tests.serve.sample_archive import HOSTILE, fill, jobs
+from tests.serve.server import TOKEN, Server
+from tests.warm import Warm
 from tonnage.archive import Archive, Search, find
 from tonnage.archive.filters import search_of
 from tonnage.archive.remote import Server as Remote
 from tonnage.archive.remote import find_there
 from tonnage.jobs import Outcome
-from warm import Warm
 
 QUERIES: list[tuple[dict[str, str], int]] = [
     ({}, 303),

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from serve.filled import HOSTILE, fill
-from serve.serving import Server
+from tests.serve.sample_archive import HOSTILE, fill
+from tests.serve.server import Server
+from tests.warm import Warm
 from tonnage.size.export import EXPORTERS
-from warm import Warm
 
 
 def printed(server: Server, *options: str) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from deadlines import HANGS
-from serve.serving import Server
+from tests.deadlines import HANGS
+from tests.serve.server import Server
 from tonnage.archive import Archive, find
 
 _JOBS = (

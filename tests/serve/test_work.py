@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deadlines import HANGS
+from tests.deadlines import HANGS
 from tonnage.errors import InputError
 from tonnage.serve.background_jobs import BackgroundJob, BackgroundJobs, State, Tell, TooMuchError
 

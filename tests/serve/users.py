@@ -3,11 +3,11 @@
 import os
 from pathlib import Path
 
-from command_line import Said
-from serve.serving import TOKEN
+from tests.command_line import Said
+from tests.serve.server import TOKEN
+from tests.warm import Warm
 from tonnage.archive import Archive, find
 from tonnage.jobs import Attempt
-from warm import Warm
 
 __all__ = ["WORKFLOW", "User", "stored"]
 

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from histories import fed, paid
 from numpy.typing import NDArray
 
+from tests.size.histories import fed, paid
 from tonnage.size import Objective, Settings, Sizer, sizer
 from tonnage.size.auto import Mixture
 from tonnage.size.record_tail import RECORD_SHARES, guarantee, with_record

@@ -17,8 +17,8 @@ import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from conftest import ToolFinder
-from deadlines import HANGS
+from tests.conftest import ToolFinder
+from tests.deadlines import HANGS
 from tonnage.jobs import Decision, Resource
 from tonnage.size.export import EXPORTERS, Sizes
 

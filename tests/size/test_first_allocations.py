@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from math import inf
 
 import pytest
-from histories import Job, histogram, jobs, paid
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tests.size.histories import Job, histogram, jobs, paid
 from tonnage.size import Histogram, Ladder
 from tonnage.size.first_allocations import (
     brute_force_throughput,

@@ -5,10 +5,10 @@ from math import ceil
 
 import numpy as np
 import pytest
-from histories import Job, histogram, jobs
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.size.histories import Job, histogram, jobs
 from tonnage.errors import InputError
 from tonnage.size import Histogram, Tally
 

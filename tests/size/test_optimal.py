@@ -4,10 +4,10 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from histories import Job, histogram, jobs, paid
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tests.size.histories import Job, histogram, jobs, paid
 from tonnage.size import Histogram, Ladder, cost
 from tonnage.size.first_allocations import max_throughput, min_waste
 from tonnage.size.optimal import ladder

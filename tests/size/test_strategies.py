@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from histories import Job, fed, jobs
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.size.histories import Job, fed, jobs
 from tonnage.errors import InputError
 from tonnage.size import STRATEGIES, DoesNotFitError, Ladder, Settings, WholeMachineFirst, cost, sizer
 from tonnage.size.histograms import Histogram

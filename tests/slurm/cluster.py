@@ -18,9 +18,11 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
 
+from tests.deadlines import HANGS
+
 from . import accounting as accounts
 from . import cgroups as groups
-from .daemons import HANGS, LOOPBACK, Daemon, Ports, answers, wait_for
+from .daemons import LOOPBACK, Daemon, Ports, answers, wait_for
 
 __all__ = ["SlurmCluster", "main", "missing"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from slurm.cluster import SlurmCluster, missing
+from tests.slurm.cluster import SlurmCluster, missing
 
 SlurmWith = Callable[..., SlurmCluster]
 _SMOKE = "test_smoke.py"

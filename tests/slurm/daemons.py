@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["HANGS", "LOOPBACK", "Daemon", "Ports", "answers", "wait_for"]
+from tests.deadlines import HANGS
+
+__all__ = ["LOOPBACK", "Daemon", "Ports", "answers", "wait_for"]
 
 LOOPBACK = "127.0.0.1"
-HANGS = 300.0  # seconds, as in deadlines.py, which is not there when `make slurm` runs these modules as a package
 _KEEPER = Path(__file__).with_name("keeper.py")
 
 

@@ -11,10 +11,10 @@ from math import ceil
 from pathlib import Path
 from random import Random
 
-from deadlines import HANGS
-from run.helping import Begun, Place, check_archive, check_order, check_private
-from slurm.cluster import SlurmCluster
-from slurm.daemons import wait_for
+from tests.deadlines import HANGS
+from tests.run.cli_runs import Begun, Place, check_archive, check_order, check_private
+from tests.slurm.cluster import SlurmCluster
+from tests.slurm.daemons import wait_for
 from tonnage.errors import TonnageError
 from tonnage.jobs import NOTHING_KNOWN, Amounts, Outcome
 from tonnage.run.backends.batch.arrays import MONITOR

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from slurm.cgroups import unusable
-from slurm.cluster import SlurmCluster
-from slurm.daemons import wait_for
-from slurm.keeper import below
+from tests.slurm.cgroups import unusable
+from tests.slurm.cluster import SlurmCluster
+from tests.slurm.daemons import wait_for
+from tests.slurm.keeper import below
 
 SlurmWith = Callable[..., SlurmCluster]
 HOLDS_100_MIB = f"{sys.executable} -c 'import time; held = bytearray(100 << 20); time.sleep(60)'"

@@ -9,10 +9,10 @@ from random import Random
 
 import pytest
 
-from deadlines import HANGS
-from run.batching import BatchJob, SingleTasks, wait_until
-from run.helping import kill, marked
-from slurm.cluster import SlurmCluster
+from tests.deadlines import HANGS
+from tests.run.batch_jobs import BatchJob, SingleTasks, wait_until
+from tests.run.cli_runs import kill, marked
+from tests.slurm.cluster import SlurmCluster
 from tonnage.jobs import Amounts, Outcome
 from tonnage.run.machines import Machine
 from tonnage.run.minders import result_of

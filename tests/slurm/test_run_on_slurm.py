@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from run.helping import kill
-from slurm.cluster import SlurmCluster
-from slurm.flows import Does, SlurmPlace, gate, layered, natives
+from tests.run.cli_runs import kill
+from tests.slurm.cluster import SlurmCluster
+from tests.slurm.flows import Does, SlurmPlace, gate, layered, natives
 from tonnage.jobs import Amounts, Outcome, Resource
 
 MIXED = [Does(0.2), Does(0.1, 30), Does(0.1, 60)]

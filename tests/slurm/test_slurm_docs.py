@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from slurm.cluster import SlurmCluster
-from test_docs import TOP, commands, run
+from tests.slurm.cluster import SlurmCluster
+from tests.test_docs import TOP, commands, run
 
 
 def test_the_commands_of_the_page_work_one_after_the_other(

@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
-from run.helping import kill
-from slurm.accounting import ACCOUNT
-from slurm.cluster import SlurmCluster
-from slurm.flows import Does, SlurmPlace, gate, layered, natives
+from tests.run.cli_runs import kill
+from tests.slurm.accounting import ACCOUNT
+from tests.slurm.cluster import SlurmCluster
+from tests.slurm.flows import Does, SlurmPlace, gate, layered, natives
 from tonnage.jobs import Amounts, Outcome, Resource
 from tonnage.run.batch_jobs import BatchJob
 

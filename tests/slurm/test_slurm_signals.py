@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from run.helping import kill
-from slurm.cluster import SlurmCluster
-from slurm.flows import Does, SlurmPlace, gate
+from tests.run.cli_runs import kill
+from tests.slurm.cluster import SlurmCluster
+from tests.slurm.flows import Does, SlurmPlace, gate
 from tonnage.jobs import Amounts, Outcome
 
 SIZE = Amounts.of(cores=4.0)  # so that eight run on the shared cluster, and others wait

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from slurm.cgroups import unusable
-from slurm.cluster import SlurmCluster
-from slurm.daemons import wait_for
+from tests.slurm.cgroups import unusable
+from tests.slurm.cluster import SlurmCluster
+from tests.slurm.daemons import wait_for
 from tonnage.batch.scheduler import JobStatus, RejectedError, Request, Scheduler, UnreachableError, Verdict
 from tonnage.batch.slurm import Slurm, SlurmOptions
 from tonnage.batch.slurm.host_lists import expanded

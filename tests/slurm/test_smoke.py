@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from slurm.cluster import SlurmCluster
-from slurm.flows import Does, SlurmPlace
+from tests.slurm.cluster import SlurmCluster
+from tests.slurm.flows import Does, SlurmPlace
 from tonnage.jobs import Outcome
 
 

@@ -13,7 +13,7 @@ from tempfile import mkdtemp
 import pytest
 
 import tonnage
-from deadlines import HANGS
+from tests.deadlines import HANGS
 from tonnage.watch import Summary
 
 MB = 2**20

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from deadlines import HANGS
-from watch.conftest import NOBODY
+from tests.deadlines import HANGS
+from tests.watch.conftest import NOBODY
 
 ROOT = os.getuid() == 0
 MONITOR = [sys.executable, "-m", "tonnage", "watch"]

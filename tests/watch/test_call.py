@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from deadlines import HANGS
+from tests.deadlines import HANGS
+from tests.waiting import until
+from tests.watch.conftest import MB
 from tonnage.errors import InputError, TonnageError
 from tonnage.watch import Summary, watch
-from waiting import until
-from watch.conftest import MB
 
 
 def test_it_returns_what_was_used(actor: str, tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from deadlines import HANGS
-from processes import minder_and_command
+from tests.deadlines import HANGS
+from tests.processes import minder_and_command
+from tests.waiting import until
+from tests.watch.conftest import MB, NOBODY
 from tonnage.watch import Summary, watch
 from tonnage.watch.cgroup import _homes
-from waiting import until
-from watch.conftest import MB, NOBODY
 
 # Tries to make a control group, in a process of its own.
 TRY = "from tonnage.watch.cgroup import Cgroup; g = Cgroup.make(1e9); g and g.remove(); print(bool(g))"

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from deadlines import HANGS
-from processes import commands_with, minder_and_command, with_argument
+from tests.deadlines import HANGS
+from tests.processes import commands_with, minder_and_command, with_argument
+from tests.waiting import until
 from tonnage.watch import Summary
-from waiting import until
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from deadlines import HANGS
-from processes import commands_with
+from tests.deadlines import HANGS
+from tests.processes import commands_with
+from tests.watch.conftest import MB, Watched, every_user
 from tonnage.errors import InputError
 from tonnage.jobs import Resource
 from tonnage.watch.limits import RESOURCES, parse_limit, read_limits
-from watch.conftest import MB, Watched, every_user
 
 Watch = Callable[..., Watched]
 

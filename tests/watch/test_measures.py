@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from deadlines import HANGS
+from tests.deadlines import HANGS
+from tests.waiting import until
+from tests.watch.conftest import MB, NOBODY, Watched, every_user
 from tonnage.watch import Summary
-from waiting import until
-from watch.conftest import MB, NOBODY, Watched, every_user
 
 Watch = Callable[..., Watched]
 

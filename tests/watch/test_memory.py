@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.watch.conftest import MB
 from tonnage.watch import memory as looking
 from tonnage.watch.memory import Memory
 from tonnage.watch.proc import Process
 from tonnage.watch.tree import Sample
-from watch.conftest import MB
 
 # Maps a file twice, and reads what one of them has from one place to another when it is told to.
 PROGRAM = """

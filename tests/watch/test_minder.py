@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from watch.conftest import MB
+from tests.watch.conftest import MB
 
 # Runs in a process of its own, which becomes a minder; prints one JSON object for each command. What it says it has
 # waited is how long it was ready to run and did not, or the machine was held up by its host: it can be late by as much.

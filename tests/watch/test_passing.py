@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from deadlines import HANGS
-from processes import commands_with, minder_and_command
+from tests.deadlines import HANGS
+from tests.processes import commands_with, minder_and_command
+from tests.waiting import until
+from tests.watch.conftest import Watched
 from tonnage.watch import Summary
 from tonnage.watch.proc import Process, children, read
-from waiting import until
-from watch.conftest import Watched
 
 Watch = Callable[..., Watched]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from deadlines import HANGS
-from processes import with_argument
+from tests.deadlines import HANGS
+from tests.processes import with_argument
 from tonnage.watch import Summary
 
 TIMES = 1000 if os.environ.get("TONNAGE_SOAK") else 15

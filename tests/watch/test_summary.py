@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import ToolFinder
+from tests.conftest import ToolFinder
+from tests.watch.conftest import MB, Watched
 from tonnage.errors import InputError
 from tonnage.watch import Summary
 from tonnage.watch.record import quoted, render
-from watch.conftest import MB, Watched
 
 Watch = Callable[..., Watched]
 

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 from hypothesis import strategies as st
 
-from conftest import ToolFinder
-from strategies import workflows
+from tests.conftest import ToolFinder
+from tests.strategies import workflows
 from tonnage.workflow import Task, Workflow
 
 __all__ = ["any_workflow", "as_the_real_tool_sees", "dependencies"]

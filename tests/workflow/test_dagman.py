@@ -7,7 +7,7 @@ from textwrap import dedent
 import pytest
 from hypothesis import given
 
-from strategies import workflows
+from tests.strategies import workflows
 from tonnage.errors import CycleError, InputError
 from tonnage.files import Document
 from tonnage.jobs import Amounts

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from hypothesis import given
 
-from strategies import examples, workflows
+from tests.strategies import examples, workflows
 from tonnage.workflow import Workflow
 from tonnage.workflow.formats.dot import render
 
 if TYPE_CHECKING:
-    from conftest import ToolFinder
+    from tests.conftest import ToolFinder
 
 
 @examples(10)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from strategies import examples
+from tests.strategies import examples
 from tonnage.errors import InputError
 from tonnage.workflow.families import FAMILIES, Family
 from tonnage.workflow.families.profiles import PROFILES

@@ -7,7 +7,7 @@ import click
 import pytest
 from hypothesis import given
 
-from strategies import workflows
+from tests.strategies import workflows
 from tonnage.cli.show import show
 from tonnage.errors import CycleError, InputError
 from tonnage.files import Document

@@ -8,8 +8,8 @@ import random
 from pathlib import Path
 
 import pytest
-from test_formats import SAMPLES
 
+from tests.workflow.test_formats import SAMPLES
 from tonnage.errors import TonnageError
 from tonnage.files import Document
 from tonnage.units import Bytes

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies import Edge, edges, graphs
+from tests.strategies import Edge, edges, graphs
 from tonnage import jit
 from tonnage.workflow import Graph
 from tonnage.workflow.graph import Cycle

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from conftest import ToolFinder
-from deadlines import HANGS
+from tests.conftest import ToolFinder
+from tests.deadlines import HANGS
 from tonnage.workflow.jx import JXError, Value, evaluate, evaluator
 from tonnage.workflow.jx.patterns import matches
 from tonnage.workflow.jx.values import Budget

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from real_makeflow import any_workflow, as_the_real_tool_sees, dependencies
 
-from conftest import ToolFinder
-from deadlines import HANGS
-from growth import grows_linearly
-from strategies import examples
+from tests.conftest import ToolFinder
+from tests.deadlines import HANGS
+from tests.growth import grows_linearly
+from tests.strategies import examples
+from tests.workflow.real_makeflow import any_workflow, as_the_real_tool_sees, dependencies
 from tonnage.errors import CycleError, InputError
 from tonnage.files import Document
 from tonnage.jobs import Amounts

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from real_makeflow import any_workflow, as_the_real_tool_sees, dependencies
 
-from conftest import ToolFinder
+from tests.conftest import ToolFinder
+from tests.workflow.real_makeflow import any_workflow, as_the_real_tool_sees, dependencies
 from tonnage.errors import InputError
 from tonnage.files import Document
 from tonnage.jobs import Amounts

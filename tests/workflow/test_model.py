@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 
-from strategies import workflows
+from tests.strategies import workflows
 from tonnage.errors import CycleError, InputError
 from tonnage.jobs import Amounts
 from tonnage.workflow import Task, Workflow

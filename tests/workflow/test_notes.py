@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 
-from strategies import tasks
+from tests.strategies import tasks
 from tonnage.workflow import Task
 from tonnage.workflow.formats.notes import note, restored
 

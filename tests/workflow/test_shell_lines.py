@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import ToolFinder
+from tests.conftest import ToolFinder
 from tonnage.workflow.formats.shell_lines import why_not_alone
 
 WHOLE = [

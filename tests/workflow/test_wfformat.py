@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from strategies import workflows
+from tests.strategies import workflows
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts
 from tonnage.workflow import Task, Workflow, read

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deadlines import HANGS
-from processes import with_variable
-from run.helping import marked
+from tests.deadlines import HANGS
+from tests.processes import with_variable
+from tests.run.cli_runs import marked
 from tonnage.atomic import make_private_folder
 from tonnage.jobs import Amounts, Outcome, Resource
 from tonnage.run.backends.batch.order_files import write_orders

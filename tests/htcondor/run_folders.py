@@ -6,9 +6,9 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from deadlines import HANGS
-from htcondor.pool import Pool
-from run.helping import TONNAGE, Begun, Place, check_archive, check_order, check_private
+from tests.deadlines import HANGS
+from tests.htcondor.pool import Pool
+from tests.run.cli_runs import TONNAGE, Begun, Place, check_archive, check_order, check_private
 from tonnage.jobs import Outcome
 from tonnage.run.journal import Reader
 from tonnage.run.journal_rows import Row

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from hypothesis import strategies as st
 
-from strategies import Edge, edges
+from tests.strategies import Edge, edges
 from tonnage.batch import Snapshot
 from tonnage.jobs import Amounts
 from tonnage.workflow import Task, Workflow

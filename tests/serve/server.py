@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 import httpx
 
-from deadlines import HANGS
+from tests.deadlines import HANGS
+from tests.warm import Warm
 from tonnage.archive import Archive
 from tonnage.serve.access import COOKIE, cookie_value
 from tonnage.serve.app import make_app
 from tonnage.serve.header_timeout import Punctual
 from tonnage.serve.server import listen, make_server
 from tonnage.serve.settings import Settings
-from warm import Warm
 
 if TYPE_CHECKING:
-    from browsers import Watched
+    from tests.browsers import Watched
 
 __all__ = ["TOKEN", "Served", "Server", "ServerProcess"]
 

@@ -11,9 +11,10 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-from command_line import Said
-from deadlines import HANGS
-from processes import with_variable
+from tests.command_line import Said
+from tests.deadlines import HANGS
+from tests.processes import with_variable
+from tests.warm import Warm
 from tonnage.archive import Archive, Search, find
 from tonnage.jobs import Outcome, Resource
 from tonnage.run.folders import RunFolder, runs_of
@@ -21,7 +22,6 @@ from tonnage.run.journal import Reader
 from tonnage.run.journal_rows import Row
 from tonnage.workflow import read
 from tonnage.workflow.model import Workflow
-from warm import Warm
 
 MACHINE = "cores=4,memory=1GB,disk=1GB"
 TONNAGE = [sys.executable, "-m", "tonnage"]
