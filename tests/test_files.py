@@ -148,8 +148,8 @@ def test_a_new_file_is_private_unless_the_umask_is_to_decide(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("redirected", [True, False])
 def test_standard_output_is_written_to_and_not_replaced(tmp_path: Path, redirected: bool) -> None:
-    code = "from pathlib import Path; from tonnage.files import write_whole; print('before', flush=True); "
-    code += "write_whole(Path('/dev/stdout'), 'text')"
+    code = "from pathlib import Path; from tonnage.files import write_atomically; print('before', flush=True); "
+    code += "write_atomically(Path('/dev/stdout'), 'text')"
     command = [sys.executable, "-c", code]
     if redirected:
         with (tmp_path / "out").open("w") as stream:

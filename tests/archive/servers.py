@@ -40,7 +40,7 @@ class Postgres:
         log = str(self._folder / "log")
         self._run("pg_ctl", "-D", str(self._data), "-l", log, "-o", options, "-w", "start")
 
-    def stop(self, mode: str = "compiled") -> None:
+    def stop(self, mode: str = "fast") -> None:
         self._run("pg_ctl", "-D", str(self._data), "-m", mode, "-w", "stop")
 
     def new_database(self) -> str:

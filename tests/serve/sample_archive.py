@@ -39,7 +39,7 @@ def _job(
         task=name,
         category=category,
         label="large" if memory > 4e9 else None,
-        command=f"{category} --in /data/{number}.bam {'--compiled' if number % 3 else ''}",
+        command=f"{category} --in /data/{number}.bam {'--fast' if number % 3 else ''}",
         executable=category,
         user=user,
         ended=1.79e9 + 60.0 * number,

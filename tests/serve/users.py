@@ -49,7 +49,7 @@ class User:
 
     def waiting(self) -> list[Path]:
         """Return the files that wait for the server."""
-        return sorted(self.folder.glob("settings/tonnage/remote/*/spool/*.json.gz"))
+        return sorted(self.folder.glob("settings/tonnage/remote/*/outbox/*.json.gz"))
 
 
 def stored(archive: str) -> list[Attempt]:

@@ -19,8 +19,8 @@ def waited():
         return int(own.read().split()[1]) / 1e9 + int(machine.readline().split()[8]) / os.sysconf("SC_CLK_TCK")
 minder = Minder(set())
 if "poll" in sys.argv[2:]:
-    minder.births.close()
-    minder.births = None
+    minder.fork_events.close()
+    minder.fork_events = None
 for command, limits in json.loads(sys.argv[1]):
     before = waited()
     try:

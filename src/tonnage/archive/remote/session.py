@@ -93,9 +93,9 @@ class _Remote(ArchiveSession):
 
     def kept(self, source: Source, fields: Mapping[str, str]) -> Source:
         """Return a source whose attempts go into the outbox when they are read."""
-        return replace(source, entries=self._spooled(source, fields))
+        return replace(source, entries=self._posted(source, fields))
 
-    def _spooled(self, source: Source, fields: Mapping[str, str]) -> Iterator[Entry]:
+    def _posted(self, source: Source, fields: Mapping[str, str]) -> Iterator[Entry]:
         identities = Identities(source.label)
         origin = {"label": source.label, "format": source.format, "path": source.name}
         while some := list(islice(source.entries, MOST)):
