@@ -71,7 +71,7 @@ def test_names_of_some_strategies_are_names_of_strategies() -> None:
 
 def test_every_batch_system_has_the_name_of_its_class() -> None:
     for name, system in SCHEDULERS.items():
-        assert system.load().name == name  # type: ignore[attr-defined]
+        assert system.connect().name == name
 
 
 @pytest.mark.parametrize(

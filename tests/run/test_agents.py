@@ -13,15 +13,16 @@ import pytest
 from tests.deadlines import HANGS
 from tests.run.batch_jobs import running
 from tests.waiting import until
+from tonnage.batch.slurm.inside import SlurmJob
 from tonnage.run.minders import Answer, Order, Seen
-from tonnage.run.pilot.agents import Agents, here, srun, undelivered
+from tonnage.run.pilot.agents import Agents, Here, undelivered
 
 Make = Callable[..., Order]
 
 
 @pytest.fixture
 def agents(tmp_path: Path) -> Iterator[Agents]:
-    with Agents(tmp_path, ["n1", "n2"], "token", launcher=here) as some:
+    with Agents(tmp_path, ["n1", "n2"], "token", job=Here(["n1", "n2"])) as some:
         yield some
 
 
@@ -115,7 +116,7 @@ def test_a_killed_agent_is_a_lost_machine(agents: Agents, order: Make, tmp_path:
 
 
 def test_a_silent_agent_is_a_lost_machine(order: Make, tmp_path: Path) -> None:
-    with Agents(tmp_path, ["n1", "n2"], "token", launcher=here, patience=5.0) as agents:
+    with Agents(tmp_path, ["n1", "n2"], "token", job=Here(["n1", "n2"]), patience=5.0) as agents:
         agents.start([order(1, "sleep 400"), order(2, "true", machine=1)])
         answered = until(lambda: [one for one in agents.wait(1) if isinstance(one, Answer)])
         assert [(one.attempt, one.status) for one in answered] == [(2, 0)]
@@ -128,7 +129,7 @@ def test_a_silent_agent_is_a_lost_machine(order: Make, tmp_path: Path) -> None:
 
 def test_agents_are_patient_with_a_slow_carrier(order: Make, tmp_path: Path) -> None:
     """Who waits for a disk does not listen for a while."""
-    with Agents(tmp_path, ["n1"], "token", launcher=here, patience=3.0) as agents:
+    with Agents(tmp_path, ["n1"], "token", job=Here(["n1"]), patience=3.0) as agents:
         agents.start([order(1, "true")])
         time.sleep(3.5)
         assert finish(agents)[1].status == 0
@@ -165,7 +166,11 @@ def test_the_end_does_not_wait_for_long(agents: Agents, order: Make, tmp_path: P
 
 
 def test_an_agent_that_cannot_be_started_is_lost(tmp_path: Path, order: Make) -> None:
-    with Agents(tmp_path, ["n1"], "token", launcher=lambda node: ("/bin/false",)) as agents:
+    class Broken(Here):
+        def launcher(self, node: str) -> tuple[str, ...]:
+            return ("/bin/false",)
+
+    with Agents(tmp_path, ["n1"], "token", job=Broken(["n1"])) as agents:
         agents.start([order(1, "true")])
         assert finish(agents)[1].stopped_because == "machine lost"
         assert agents.lost_machines() == [0]
@@ -176,10 +181,10 @@ CARRIER = """
 import fcntl, sys, termios, time
 from pathlib import Path
 from struct import unpack
-from tonnage.run.pilot.agents import Agents, here
+from tonnage.run.pilot.agents import Agents, Here
 from tonnage.run.minders import Order
 folder = Path(sys.argv[1])
-agents = Agents(folder, ["n1"], "token", launcher=here)
+agents = Agents(folder, ["n1"], "token", job=Here(["n1"]))
 def order(attempt, script):
     mark = {"MARK": str(folder)}
     return Order(attempt, ("sh", "-c", script), "/bin/sh", str(folder), f"{folder}/{attempt}.out", "/dev/null", mark)
@@ -230,7 +235,12 @@ def test_srun_gets_only_what_it_needs(tmp_path: Path, monkeypatch: pytest.Monkey
         monkeypatch.setenv(name, "1")
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     written = tmp_path / "environment"
-    with Agents(tmp_path, ["n1"], "token", launcher=lambda node: ("sh", "-c", f"env > {written}", *srun(node))):
+
+    class Written(SlurmJob):
+        def launcher(self, node: str) -> tuple[str, ...]:
+            return ("sh", "-c", f"env > {written}", *super().launcher(node))
+
+    with Agents(tmp_path, ["n1"], "token", job=Written()):
         until(lambda: written.exists() and written.read_text().endswith("\n"))
     names = {line.partition("=")[0] for line in written.read_text().splitlines()}
     assert {name for name in names if name.startswith(("SLURM", "SRUN"))} <= {"SLURM_JOB_ID", "SLURM_CONF"}

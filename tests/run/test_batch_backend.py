@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tonnage.batch import Snapshot
+from tonnage.batch.poll_schedule import PollSchedule
 from tonnage.batch.scheduler import Limits, Node, QueueEntry, Request, Verdict
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts, Resource
@@ -23,6 +24,8 @@ class Nodes:
     """A batch system that only tells which nodes it has."""
 
     name = "nodes"
+    polling = PollSchedule()
+    inside = "nowhere:Nothing"
 
     def __init__(self, *nodes: Node) -> None:
         self._nodes = nodes
@@ -37,6 +40,12 @@ class Nodes:
         raise NotImplementedError
 
     def submit(self, request: Request, script: Path, held: Collection[int] = ()) -> str:
+        raise NotImplementedError
+
+    def element(self, number: str, element: int) -> str:
+        raise NotImplementedError
+
+    def job_of(self, number: str) -> str:
         raise NotImplementedError
 
     def find(self, name: str) -> str | None:

@@ -13,6 +13,7 @@ import pytest
 from tests.run.batch_jobs import MACHINES, BatchJob
 from tests.run.cli_runs import kill, marked
 from tests.waiting import until
+from tonnage.batch.slurm import Slurm
 from tonnage.jobs import Amounts, Outcome
 from tonnage.run.events import Carried, Rules, State
 from tonnage.run.pilot.job_spec import LEDGER
@@ -259,13 +260,13 @@ def test_a_killed_carrier_is_started_again(job: BatchJob) -> None:
     assert job.bye() == "nothing is left to do"
 
 
-def test_a_carrier_without_srun_says_so_in_the_ledger(job: BatchJob, tmp_path: Path) -> None:
+def test_a_pilot_without_srun_says_so_in_the_ledger(job: BatchJob, tmp_path: Path) -> None:
     job.add("one", "true")
     job.write()
     (tmp_path / "scontrol").write_text("#!/bin/sh\necho n1\n")
     (tmp_path / "scontrol").chmod(0o755)
     environment = {**os.environ, "PATH": str(tmp_path), "SLURM_JOB_NODELIST": "n1"}
-    pilot = [sys.executable, "-P", "-m", "tonnage.run.pilot.pilot_job", str(job.path)]
+    pilot = [sys.executable, "-P", "-m", "tonnage.run.pilot.pilot_job", str(job.path), "--inside", Slurm.inside]
     ended = subprocess.run(pilot, capture_output=True, text=True, env=environment, check=False)
     assert ended.returncode == 1
     assert ended.stderr == ""
@@ -274,9 +275,13 @@ def test_a_carrier_without_srun_says_so_in_the_ledger(job: BatchJob, tmp_path: P
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["--here", "n9"], "none of the nodes is known: n9"), ([], "this is no batch job of Slurm")],
+    [
+        (["--here", "n9"], "none of the nodes is known: n9"),
+        (["--inside", Slurm.inside], "this is no batch job of Slurm"),
+        ([], "expected --inside"),
+    ],
 )
-def test_a_carrier_that_cannot_work_says_why(job: BatchJob, arguments: list[str], message: str) -> None:
+def test_a_pilot_that_cannot_work_says_why(job: BatchJob, arguments: list[str], message: str) -> None:
     job.add("one", "true")
     job.write()
     words = [sys.executable, "-P", "-m", "tonnage.run.pilot.pilot_job", str(job.path), *arguments]

@@ -26,7 +26,7 @@ def run(tmp_path: Path) -> SingleTasks:
 
 def test_an_answer_is_what_minders_answer(run: SingleTasks) -> None:
     attempt = run.add("echo $A; sleep 0.1; exit 3", environment={"A": "bäh"})
-    assert run.call(SLURM_RESTART_COUNT="2", SLURMD_NODENAME="n7") == ""
+    assert run.call("0", "n7", "2") == ""
     answer = run.result(attempt)
     assert (answer.attempt, answer.status, answer.stopped_because, answer.error) == (100, 3 << 8, None, None)
     assert (answer.host, answer.restarts, answer.lost, answer.notes) == ("n7", 2, False, [])
@@ -40,7 +40,7 @@ def test_an_answer_is_what_minders_answer(run: SingleTasks) -> None:
 def test_each_element_has_its_order(run: SingleTasks) -> None:
     for number in range(4):
         run.add(f"echo {number}")
-    run.call(SLURM_ARRAY_TASK_ID="2")
+    run.call("2")
     run.call("3")
     run.call()
     texts = {path.name: path.read_text() for path in (run.path / "logs").iterdir()}

@@ -13,6 +13,7 @@ from tests.deadlines import HANGS
 from tests.run.batch_jobs import BatchJob, SingleTasks, wait_until
 from tests.run.cli_runs import kill, marked
 from tests.slurm.cluster import SlurmCluster
+from tonnage.batch.slurm import Slurm
 from tonnage.jobs import Amounts, Outcome
 from tonnage.run.machines import Machine
 from tonnage.run.minders import result_of
@@ -30,7 +31,9 @@ class Packed(BatchJob):
         """Submit it, and return what Slurm calls it."""
         self.write(nodes=MACHINES, **options)
         script = self.path / "script"
-        script.write_text(f"#!/bin/sh\nexec {sys.executable} -P -m tonnage.run.pilot.pilot_job {self.path}\n")
+        script.write_text(
+            f"#!/bin/sh\nexec {sys.executable} -P -m tonnage.run.pilot.pilot_job {self.path} --inside {Slurm.inside}\n"
+        )
         whole = ("--exclusive", "--mem=0", f"--nodes={nodes}", "--no-kill", "--no-requeue")
         files = (f"--output={self.path}/out", f"--chdir={self.folder}")
         return cluster.command("sbatch", "--parsable", *whole, *files, str(script)).strip()
@@ -146,7 +149,8 @@ def test_errands_of_an_array(slurm_with: SlurmWith, tmp_path: Path) -> None:
     run.add("trap '' TERM; sleep 600; true", environment={"MARK": mark, "TONNAGE_ATTEMPT": f"{mark}:104"})
     run.add("sleep 600; true", environment={"TONNAGE_ATTEMPT": f"{mark}:105"})
     script = run.path / "script"
-    script.write_text(f"#!/bin/sh\nexec {sys.executable} -P -m tonnage.watch.single_task {run.batch}\n")
+    words = f"{sys.executable} -P -m tonnage.watch.single_task {run.batch} $SLURM_ARRAY_TASK_ID $SLURMD_NODENAME"
+    script.write_text(f"#!/bin/sh\nexec {words}\n")
     options = ("--array=0-5", "--mem=50", f"--output={run.path}/%a", f"--chdir={run.path}")
     array = cluster.command("sbatch", "--parsable", *options, str(script)).strip()
     wait_until(lambda: all(result_of(run.path, 100 + element) for element in range(4)), HANGS)
@@ -156,8 +160,8 @@ def test_errands_of_an_array(slurm_with: SlurmWith, tmp_path: Path) -> None:
         wait_until(lambda: result_of(run.path, 104) and result_of(run.path, 105), HANGS)
     except AssertionError:
         left = [(pid, read(f"/proc/{pid}/cmdline")) for pid in marked(mark)]
-        words = sorted(path.name for path in (run.path / "results").iterdir())
-        raise AssertionError(f"{cluster.command('squeue')}, {words=}, {left=}") from None
+        left_behind = sorted(path.name for path in (run.path / "results").iterdir())
+        raise AssertionError(f"{cluster.command('squeue')}, {left_behind=}, {left=}") from None
     answers = [run.result(100 + element) for element in range(6)]
     assert [answer.status for answer in answers[:4]] == [0] * 4
     assert {answer.host for answer in answers} <= set(cluster.nodes)

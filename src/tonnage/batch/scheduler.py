@@ -1,18 +1,22 @@
 """What a run asks of a batch system, whichever it is: values, and the calls that each system's module answers."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
 from pathlib import Path
+from shlex import quote
 from typing import Protocol
 
+from tonnage.batch.poll_schedule import PollSchedule
 from tonnage.batch.snapshot import Snapshot
 from tonnage.errors import TonnageError
 from tonnage.jobs import Outcome, Resource
 
 __all__ = [
+    "InsideJob",
     "JobStatus",
+    "JobVariable",
     "Limits",
     "Node",
     "QueueEntry",
@@ -22,6 +26,7 @@ __all__ = [
     "Scheduler",
     "UnreachableError",
     "Verdict",
+    "command_line",
 ]
 
 
@@ -38,6 +43,23 @@ class JobStatus(StrEnum):
 
     WAITING = "waiting"
     RUNNING = "running"
+
+
+class JobVariable(StrEnum):
+    """A word of a request's command that only the batch job itself knows."""
+
+    ELEMENT = "{element}"
+    """The number of its element, from 0; 0 where it is no array."""
+    HOST = "{host}"
+    """What the batch system calls the node; empty where it has no name of its own for it."""
+    RESTARTS = "{restarts}"
+    """How often the batch system has started it again."""
+
+
+def command_line(words: Sequence[str], variables: Mapping[JobVariable, str]) -> str:
+    """Return a command for the shell of a batch script; `variables` is how each JobVariable is written there."""
+    known = {str(name): text for name, text in variables.items()}
+    return " ".join(known.get(word) or quote(word) for word in words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +101,7 @@ class Request:
     name: str
     """Unique for all times, from letters, digits and ``._-``: by it a job is found again whose number nobody knows."""
     words: tuple[str, ...]
-    """The command; in an array it finds the number of its element in the environment."""
+    """The command; a JobVariable stands for what only the batch job knows."""
     folder: Path
     """Where it runs."""
     output: Path
@@ -140,9 +162,20 @@ class Queued(Protocol):
     def cancel(self, numbers: Collection[str]) -> None:
         """End jobs, whether they wait or run."""
 
+    def job_of(self, number: str) -> str:
+        """Return the number of the job to which an element belongs; that of a job is its own."""
+
 
 class Scheduler(Queued, Protocol):
     """A batch system to which tasks are submitted. Every call but `script` may raise UnreachableError."""
+
+    polling: PollSchedule
+    """How often `look` is called."""
+    inside: str
+    """Where the InsideJob of this system is: ``module:Class``. A pilot loads it in the batch job."""
+
+    def element(self, number: str, element: int) -> str:
+        """Return what the system calls an element of an array."""
 
     def limits(self) -> Limits:
         """Return what can be submitted; raises InputError where nothing can: no such partition, no rights."""
@@ -157,7 +190,7 @@ class Scheduler(Queued, Protocol):
         """
 
     def submit(self, request: Request, script: Path, held: Collection[int] = ()) -> str:
-        """Submit a job whose script is in a file, and return its number; elements are called ``NUMBER_ELEMENT``.
+        """Submit a job whose script is in a file, and return its number.
 
         Programs that may still submit it, even if we are killed, hold these descriptors open.
         """
@@ -173,3 +206,16 @@ class Scheduler(Queued, Protocol):
 
         Others' jobs are reckoned to run for such a part of their time limits.
         """
+
+
+class InsideJob(Protocol):
+    """A batch job, seen from inside: what a pilot must know to use all of its nodes."""
+
+    def nodes(self) -> list[str]:
+        """Return the names of its nodes; raises TonnageError where this is no batch job."""
+
+    def launcher(self, node: str) -> Sequence[str]:
+        """Return the words before a command that let it run on a node."""
+
+    def environment(self, ours: Mapping[str, str]) -> dict[str, str]:
+        """Return our variables without those that would disturb `launcher`."""

@@ -1,6 +1,5 @@
 """Options that say to which cluster tasks are sent, and how."""
 
-import os
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -8,22 +7,17 @@ import click
 from click.core import ParameterSource
 
 from tonnage.batch.choices import SCHEDULERS
-from tonnage.cli.options import gathered, printable, with_options
+from tonnage.cli.options import gathered, with_options
 from tonnage.errors import InputError
 from tonnage.option_values import pairs
 from tonnage.pack.packers import PACKERS
 
 if TYPE_CHECKING:
-    from tonnage.batch.slurm import Slurm
     from tonnage.run.options import ClusterOptions, PoolOptions
 
-__all__ = ["ClusterChoice", "cluster_options", "refuse_options", "slurm_of", "slurm_options"]
+__all__ = ["ClusterChoice", "cluster_options", "refuse_options", "slurm_options"]
 
-_SLURM, _HTCONDOR = ("slurm",), ("htcondor",)
-_MEANT_FOR = {
-    **dict.fromkeys(("pack", "partition", "account", "qos", "sbatch_option"), _SLURM),
-    **dict.fromkeys(("throttle", "submit_command"), _HTCONDOR),
-}
+_FOR_SOME = {option for system in SCHEDULERS.values() for option in system.options}
 _COMMAND = re.compile(r"\s*[+\w.]+\s*=.*", re.ASCII)
 
 
@@ -46,14 +40,14 @@ class ClusterChoice(NamedTuple):
         self._refuse_others()
         if self.on == "local":
             return None
-        return self._pool() if self.on == "htcondor" else self._slurm()
+        return self._pool() if self.on == "htcondor" else self._cluster()
 
     def _refuse_others(self) -> None:
         """Raise InputError where an option means nothing in the place that was chosen."""
         for name in self._fields[1:]:
-            places = _MEANT_FOR.get(name, tuple(SCHEDULERS))
+            places = [key for key, one in SCHEDULERS.items() if name in one.options or name not in _FOR_SOME]
             if getattr(self, name) not in (None, ()) and self.on not in places:
-                meant = "clusters" if len(places) > 1 else {"slurm": "Slurm", "htcondor": "HTCondor"}[places[0]]
+                meant = "clusters" if len(places) > 1 else SCHEDULERS[places[0]].title
                 raise InputError(
                     f"--{name.replace('_', '-')} is for {meant}", hint=f"say where: --on {' or --on '.join(places)}"
                 )
@@ -76,11 +70,12 @@ class ClusterChoice(NamedTuple):
             commands=self.submit_command,
         )
 
-    def _slurm(self) -> "ClusterOptions":
+    def _cluster(self) -> "ClusterOptions":
         from tonnage.run.options import ClusterOptions
 
+        system = SCHEDULERS[self.on]
         return ClusterOptions(
-            scheduler=slurm_of(self.partition, self.account, self.qos, self.sbatch_option),
+            scheduler=system.connect(**{name: getattr(self, name) for name in system.submission}),
             pack=self.pack or "per-task",
             max_running=self.max_running,
             max_submitted=self.max_submitted,
@@ -91,24 +86,6 @@ def _whole(text: str, name: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise InputError(f'--throttle {name}: "{text}" is no number of jobs', hint="write one: --throttle align=20")
     return int(text)
-
-
-def slurm_of(partition: str | None, account: str | None, qos: str | None, more: tuple[str, ...]) -> "Slurm":
-    """Return Slurm, as a user wants to submit there; what no option says, sbatch's variables may."""
-    from tonnage.batch.slurm import Slurm, SlurmOptions
-
-    chosen = {"partition": partition, "account": account, "qos": qos}
-    inherited = {name: _inherited(name) for name, value in chosen.items() if value is None}
-    return Slurm(SlurmOptions(**chosen | inherited, extra=more))
-
-
-def _inherited(option: str) -> str | None:
-    """Return what a variable of sbatch says, and tell the user that it counts here."""
-    variable = f"SBATCH_{option.upper()}"
-    value = os.environ.get(variable) or None
-    if value:
-        click.echo(printable(f"tonnage: {variable} is set: --{option}={value}"), err=True)
-    return value
 
 
 def slurm_options(command: Any) -> Any:  # noqa: ANN401 (click's decorators take and give any callable)

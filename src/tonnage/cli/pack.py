@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from tonnage.batch.choices import POLICIES, REQUESTS
+from tonnage.batch.choices import LIVE, POLICIES, REQUESTS, SCHEDULERS
 from tonnage.cli.archive.options import archive_option
-from tonnage.cli.clusters import refuse_options, slurm_of, slurm_options
+from tonnage.cli.clusters import refuse_options, slurm_options
 from tonnage.cli.options import gathered, json_option, print_json, printable, read_workflow, workflow_arguments
 from tonnage.cli.tables import counted, print_table
 from tonnage.errors import InputError
@@ -36,7 +36,6 @@ __all__ = [
     "work_of",
 ]
 
-LIVE = "slurm"
 """The queue of the cluster to which this machine belongs."""
 _CAP = 16
 _SHOWN = 20
@@ -215,14 +214,18 @@ def pack(
              tonnage pack analysis.dax --queue kth-sp2.swf.gz --at 5d --strategy all
              tonnage pack analysis.dag --queue slurm --strategy all
     """
-    if str(queue.log) == LIVE:
+    if str(queue.log) in LIVE:
         from tonnage.cli.pack_live import pack_live
 
-        slurm = slurm_of(partition, account, qos, sbatch_option)
+        system = SCHEDULERS[str(queue.log)]
+        given = {"partition": partition, "account": account, "qos": qos, "sbatch_option": sbatch_option}
+        scheduler = system.connect(**{name: given[name] for name in system.submission})
         workflow = read_workflow(path, source_format)
-        pack_live(workflow, slurm, queue, max_submitted, strategy, url, dry_run=dry_run, as_json=as_json)
+        pack_live(workflow, scheduler, queue, max_submitted, strategy, url, dry_run=dry_run, as_json=as_json)
         return
-    refuse_options(("partition", "account", "qos", "sbatch_option", "url", "dry_run"), f"--queue {LIVE}")
+    refuse_options(
+        ("partition", "account", "qos", "sbatch_option", "url", "dry_run"), f"--queue {' or --queue '.join(LIVE)}"
+    )
     from tonnage.lab.pack_replay import try_out
 
     work = work_of(path, source_format, queue)

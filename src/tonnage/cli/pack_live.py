@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tonnage.batch.choices import SCHEDULERS
 from tonnage.cli.clusters import refuse_options
 from tonnage.cli.options import print_json, printable
 from tonnage.cli.pack import QueueOptions, compare, print_trial, trial_facts
@@ -23,7 +24,7 @@ _OF_LOGS = ("at", "nodes", "requests", "policy", "contiguous", "order", "node", 
 
 def pack_live(
     workflow: "Workflow",
-    slurm: "Scheduler",
+    scheduler: "Scheduler",
     queue: QueueOptions,
     max_submitted: int | None,
     strategy: str,
@@ -41,7 +42,7 @@ def pack_live(
     refuse_options(_OF_LOGS, "logs")
     names = tuple(PACKERS) if strategy == "all" else (strategy,)
     home, most = path_of(workflow).parent, queue.max_running
-    backend = BatchBackend(slurm, home, pack=names[0], max_running=most, max_submitted=max_submitted)
+    backend = BatchBackend(scheduler, home, pack=names[0], max_running=most, max_submitted=max_submitted)
     for note in backend.notes:
         _say(note)
     found = outlook(workflow, Options(archive=archive), backend, names, _say)
@@ -58,7 +59,7 @@ def pack_live(
     print_trial(found.trials[0])
     for number, wait in enumerate(found.asked, start=1):
         said = "cannot say when it would start" if wait is None else f"says it would start in {format_seconds(wait)}"
-        click.echo(f"batch job {number}: Slurm itself {said}")
+        click.echo(f"batch job {number}: {SCHEDULERS[scheduler.name].title} itself {said}")
 
 
 def _say(text: str) -> None:

@@ -63,7 +63,7 @@ def _cancel(folder: "RunFolder") -> None:
     from tonnage.run.state import facts_of
 
     system = SCHEDULERS.get(facts_of(folder).get("on", ""))
-    cancelled = cancel_batch_jobs(folder, system()) if system is not None else 0
+    cancelled = cancel_batch_jobs(folder, system.connect()) if system is not None else 0
     if not cancelled:
         raise InputError(f"the run {folder.id} is not under way: there is nothing to stop")
     click.echo(f"{folder.id}: {counted(cancelled, 'batch job')} cancelled{_GOES_ON}")

@@ -1,8 +1,9 @@
 """One command in a batch job of its own: minded here, its result left in a file for the submitter.
 
-``python -P -m tonnage.watch.single_task BATCHFOLDER [ELEMENT]`` carries out one line of BATCHFOLDER/orders, which is
-RUN/batches/NUMBER/orders, and leaves its answer as RUN/results/ATTEMPT. The exit status is 0 where it could: how the
-command ended is in the result.
+``python -P -m tonnage.watch.single_task BATCHFOLDER [ELEMENT [HOST [RESTARTS]]]`` carries out one line of
+BATCHFOLDER/orders, by default the first; HOST and RESTARTS are what the batch system calls this machine, and how often
+it has started this job again. BATCHFOLDER is RUN/batches/NUMBER, and the answer is left as RUN/results/ATTEMPT. The
+exit status is 0 where that could be written: how the command ended is in the result.
 """
 
 import os
@@ -38,8 +39,10 @@ def main(arguments: "list[str]") -> int:
     forget_coerced_locale()
     try:
         batch = os.path.abspath(arguments[0])
-        element = int(arguments[1] if len(arguments) > 1 else os.environ.get("SLURM_ARRAY_TASK_ID", "0"))
-        return _carry_out(_order(batch, element), os.path.dirname(os.path.dirname(batch)))
+        element, host, restarts = (*arguments[1:4], *("0", "", "0")[len(arguments) - 1 :])
+        order = _order(batch, int(element))
+        order["here"] = {"host": host or os.uname().nodename, "restarts": int(restarts)}
+        return _carry_out(order, os.path.dirname(os.path.dirname(batch)))
     except IndexError:
         return _fail("expected the folder of a batch job")
     except OSError as error:
@@ -98,8 +101,7 @@ def _mind(order: "dict[str, Any]", run: str, outputs: Outputs, mask: "set[int]",
 
 def _answer(order: "dict[str, Any]", outcome: Outcome, problem: "str | None", run: str, outputs: Outputs) -> None:
     answer = answered(order, outcome, problem, outputs, run)
-    answer["host"] = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
-    answer["restarts"] = int(os.environ.get("SLURM_RESTART_COUNT") or 0)
+    answer |= order["here"]
     leave_result(run, answer)
     outputs.remove()
 

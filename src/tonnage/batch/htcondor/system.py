@@ -130,6 +130,10 @@ class HTCondor:
                 found[str(ad["ClusterId"])] = QueueEntry(phase, reason, ad.get("JobCurrentStartDate"))
         return found
 
+    def job_of(self, number: str) -> str:
+        """Return a job's own number: DAGMan's jobs have no elements."""
+        return number
+
     def cancel(self, numbers: Collection[str]) -> None:
         """Remove DAGMans, and with them the jobs of their nodes; those that are gone already do not matter."""
         if not numbers:

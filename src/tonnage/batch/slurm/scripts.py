@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil, isinf
 from pathlib import Path
-from shlex import join
 
-from tonnage.batch.scheduler import Request
+from tonnage.batch.scheduler import Request, command_line
+from tonnage.batch.slurm.inside import VARIABLES
 from tonnage.errors import InputError
 
 __all__ = ["SlurmOptions", "placement", "script"]
@@ -69,7 +69,7 @@ def placement(options: SlurmOptions) -> list[str]:
 def script(request: Request, options: SlurmOptions) -> str:
     """Return the script of a batch job, with its options."""
     lines = [f"#SBATCH {_quoted(option)}" for option in _options(request, options)]
-    return "\n".join(["#!/bin/sh", *lines, f"exec {join(request.words)}"]) + "\n"
+    return "\n".join(["#!/bin/sh", *lines, f"exec {command_line(request.words, VARIABLES)}"]) + "\n"
 
 
 def _options(request: Request, options: SlurmOptions) -> Iterator[str]:

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 
+from tonnage.batch.poll_schedule import PollSchedule
 from tonnage.batch.programs import RefusalError
 from tonnage.batch.scheduler import (
     JobStatus,
@@ -33,7 +34,7 @@ from tonnage.errors import InputError
 from tonnage.jobs import Outcome
 from tonnage.units import format_seconds
 
-__all__ = ["Slurm"]
+__all__ = ["Slurm", "connect"]
 
 _PLAIN = SlurmOptions()
 _LETTERS = 60_000
@@ -44,13 +45,34 @@ _ACCOUNTING_SECONDS = 120.0
 _DAY = 86400.0
 
 
+def connect(
+    partition: str | None = None,
+    account: str | None = None,
+    qos: str | None = None,
+    sbatch_option: tuple[str, ...] = (),
+) -> "Slurm":
+    """Return Slurm, as a user wants to submit there; what no option says, sbatch's own variables may."""
+    chosen = {"partition": partition, "account": account, "qos": qos}
+    notes = []
+    for name in [name for name, value in chosen.items() if value is None]:
+        variable = f"SBATCH_{name.upper()}"
+        chosen[name] = os.environ.get(variable) or None
+        if chosen[name]:
+            notes.append(f"{variable} is set: --{name}={chosen[name]}")
+    return Slurm(SlurmOptions(**chosen, extra=sbatch_option), notes=tuple(notes))
+
+
 class Slurm:
     """The cluster that Slurm's programs on this machine speak to."""
 
     name = "slurm"
+    polling = PollSchedule()
+    inside = "tonnage.batch.slurm.inside:SlurmJob"
 
-    def __init__(self, options: SlurmOptions = _PLAIN) -> None:
+    def __init__(self, options: SlurmOptions = _PLAIN, *, notes: tuple[str, ...] = ()) -> None:
+        """Submit with these options; `notes` are what a user should know about them."""
         self.options = options
+        self._notes = notes
         self._client = Client()
         self._waited: set[str] = set()
         """What waited when it was seen last."""
@@ -62,12 +84,19 @@ class Slurm:
 
     def limits(self) -> Limits:
         """Return what can be submitted; raises InputError where nothing can: no such partition, no rights."""
+        try:
+            return self._limits()
+        except InputError as error:
+            error.hint = "; ".join(one for one in (error.hint, *self._notes) if one) or None
+            raise
+
+    def _limits(self) -> Limits:
         partition, known = self._partition, self._machines()
         found = [_within(known[name], partition) for name in partition.nodes if name in known]
         if not found:
             raise InputError(f"the partition {partition.name} has no nodes")
         allowed = self._allowed
-        notes = []
+        notes = list(self._notes)
         if not any(node.usable for node in found):
             notes.append(f"no node of the partition {partition.name} can be used at the moment")
         if self._hidden:
@@ -101,7 +130,7 @@ class Slurm:
             return None
 
     def submit(self, request: Request, script: Path, held: Collection[int] = ()) -> str:
-        """Submit a job whose script is in a file, and return its number; elements are called ``NUMBER_ELEMENT``.
+        """Submit a job whose script is in a file, and return its number.
 
         After an UnreachableError nobody knows whether it was: `find` does.
         """
@@ -120,6 +149,14 @@ class Slurm:
         if not number.isdigit():
             raise UnreachableError(f"sbatch printed no number of a job: {printed.strip()[:200]!r}")
         return number
+
+    def element(self, number: str, element: int) -> str:
+        """Return what Slurm calls an element of an array."""
+        return f"{number}_{element}"
+
+    def job_of(self, number: str) -> str:
+        """Return the number of the job to which an element belongs."""
+        return number.partition("_")[0]
 
     def find(self, name: str) -> str | None:
         """Return the number of a job that was submitted under a name, where the system still knows it."""

@@ -11,18 +11,19 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tonnage.batch.scheduler import InsideJob
 from tonnage.errors import TonnageError
 from tonnage.run.minders import Answer, Order, Seen, left_results, result_of
 from tonnage.run.pilot.agent import AGENTS, agent_folder
 from tonnage.watch.order import MACHINE_LOST, TERMINATED
 
-__all__ = ["Agents", "here", "srun", "undelivered"]
+__all__ = ["Agents", "Here", "undelivered"]
 
 _TICK = 1.0
 _CHECK = 0.25
@@ -30,24 +31,25 @@ _PIECE = 1 << 16
 _BEATS = 12  # pings in the time after which a node that does not answer is lost
 _SILENCE = 2 / 3  # of that time, after which an agent that hears nothing ends: before it is taken for lost
 _TO_END = 10.0
-# What srun needs of the batch job's variables; others are options of the batch job, some of which break it.
-_SLURM = ("SLURM_CONF", "SLURM_JOB_ID", "SLURM_JOBID", "SLURM_JWT")
-
-Launcher = Callable[[str], Sequence[str]]
-"""Returns the words before a command that let it run on a node."""
 
 
-def srun(node: str) -> Sequence[str]:
-    """Return what runs a command on a node of our batch job: with all that the job has there, beside others."""
-    return (
-        *("srun", "--overlap", "--mem=0", "--kill-on-bad-exit=0", "--export=ALL"),
-        *("--nodes=1", "--ntasks=1", f"--nodelist={node}"),
-    )
+class Here:
+    """A batch job without a batch system: all of its nodes are this machine."""
 
+    def __init__(self, nodes: Sequence[str]) -> None:
+        self._nodes = list(nodes)
 
-def here(node: str) -> Sequence[str]:  # noqa: ARG001 (as Launcher has it)
-    """Return what runs a command on this machine: nothing more."""
-    return ()
+    def nodes(self) -> list[str]:
+        """Return the names of its nodes."""
+        return self._nodes
+
+    def launcher(self, node: str) -> Sequence[str]:  # noqa: ARG002 (as InsideJob has it)
+        """Return what runs a command on this machine: nothing more."""
+        return ()
+
+    def environment(self, ours: Mapping[str, str]) -> dict[str, str]:
+        """Return our variables."""
+        return dict(ours)
 
 
 def undelivered(folder: Path) -> dict[int, Answer]:
@@ -93,9 +95,9 @@ class Agents:
     """
 
     def __init__(
-        self, folder: Path, nodes: Sequence[str], token: str, *, launcher: Launcher = srun, patience: float = 60.0
+        self, folder: Path, nodes: Sequence[str], token: str, *, job: InsideJob, patience: float = 60.0
     ) -> None:
-        """Start the agents; a node that does not answer for so many seconds of `patience` is lost."""
+        """Start agents on nodes of our batch job; one that does not answer for `patience` seconds is lost."""
         self._folder = folder.absolute()
         self._patience = patience
         self._epoll = select.epoll()
@@ -107,7 +109,7 @@ class Agents:
         self._closed = threading.Event()
         self._sending = threading.Lock()
         self._where: dict[int, _Node] = {}  # by attempts
-        self._nodes = [self._begin(number, name, token, launcher) for number, name in enumerate(nodes)]
+        self._nodes = [self._begin(number, name, token, job) for number, name in enumerate(nodes)]
         self._pipes = {node.stdout: node for node in self._nodes} | {node.stdin: node for node in self._nodes}
         self._pinging = threading.Thread(target=self._ping, daemon=True)
         self._pinging.start()
@@ -199,7 +201,7 @@ class Agents:
             node.close()
         self._epoll.close()
 
-    def _begin(self, number: int, name: str, token: str, launcher: Launcher) -> _Node:
+    def _begin(self, number: int, name: str, token: str, job: InsideJob) -> _Node:
         silence = self._patience * _SILENCE
         agent = (
             sys.executable,
@@ -212,7 +214,7 @@ class Agents:
             token,
             str(silence),
         )
-        words, ours = [*launcher(name), *agent], _environment(os.environ)
+        words, ours = [*job.launcher(name), *agent], job.environment(os.environ)
         pipe = subprocess.PIPE
         try:
             process = subprocess.Popen(words, bufsize=0, stdin=pipe, stdout=pipe, env=ours)  # noqa: S603 (our program)
@@ -269,7 +271,7 @@ class Agents:
         except ValueError:
             message = None
         if not isinstance(message, dict):
-            return  # something else that found its way into the output of srun
+            return  # something else that found its way into the output of the launcher
         if "answer" in message:
             self._take(node, Answer.of(message["answer"]))
         elif "seen" in message:
@@ -318,9 +320,3 @@ class Agents:
             self._found.append(replace(answer, host=node.name))
             del self._where[attempt]
         node.running.clear()
-
-
-def _environment(ours: Mapping[str, str]) -> dict[str, str]:
-    """Return our variables, without those that would tell srun what the options of the batch job were."""
-    unwanted = ("SLURM_", "SRUN_")
-    return {name: value for name, value in ours.items() if name in _SLURM or not name.startswith(unwanted)}

@@ -1,20 +1,21 @@
 """The pilot: the head of a packed batch job, which runs the tasks of its job spec on the nodes of the job.
 
-``python -P -m tonnage.run.pilot.pilot_job BATCHFOLDER`` is what the job's script executes: the engine of one machine,
-with an agent on each node for its hands and the ledger for its book. ``BATCHFOLDER --here NODE ...`` is without Slurm:
-agents of nodes with these names are started on this machine.
+``python -P -m tonnage.run.pilot.pilot_job BATCHFOLDER --inside MODULE:CLASS`` is what the job's script executes: the
+engine of one machine, with an agent on each node to run tasks and the ledger for its journal; the class is the batch
+system's InsideJob. With ``--here NODE ...`` instead there is no batch system: agents of nodes with these names are
+started on this machine.
 """
 
-import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tonnage.batch.slurm.host_lists import expanded
+from tonnage.batch.scheduler import InsideJob
 from tonnage.errors import TonnageError
 from tonnage.jobs import SHARED, Outcome
+from tonnage.lazy import Deferred
 from tonnage.run.backends.local_driver import Local
 from tonnage.run.engine import Engine
 from tonnage.run.events import Carried, Ended, Settled, Start, State
@@ -23,7 +24,7 @@ from tonnage.run.folders import RunFolder
 from tonnage.run.machines import Room, largest
 from tonnage.run.minders import Answer, Seen
 from tonnage.run.outcomes import judge
-from tonnage.run.pilot.agents import Agents, Launcher, here, srun, undelivered
+from tonnage.run.pilot.agents import Agents, Here, undelivered
 from tonnage.run.pilot.external_dependencies import Awaiting
 from tonnage.run.pilot.job_spec import LEDGER, JobSpec
 from tonnage.run.pilot.ledger import AttemptEnded, AttemptStarted, Entry, Ledger, LedgerReader, TaskRefused
@@ -52,11 +53,7 @@ def main(arguments: list[str]) -> int:
     folder = Path(arguments[0])
     ending = Ending()
     try:
-        if arguments[1:2] == ["--here"]:
-            pilot = Pilot(folder, arguments[2:], ending, launcher=here)
-        else:
-            pilot = Pilot(folder, _nodes(), ending)
-        return pilot.carry()
+        return Pilot(folder, _job(arguments[1:]), ending).carry()
     except TonnageError as error:
         _say(error.report())
         return error.exit_status
@@ -103,15 +100,16 @@ class _Past:
 class Pilot:
     """Runs the tasks of a job spec, until there is nothing more to do or it is told to end."""
 
-    def __init__(self, folder: Path, nodes: Sequence[str], ending: Ending, *, launcher: Launcher = srun) -> None:
+    def __init__(self, folder: Path, job: InsideJob, ending: Ending) -> None:
         """Read the job spec and what an earlier life has achieved; nodes of which nothing is known are left alone."""
         self._folder = folder.absolute()
         self._job_spec = job_spec = JobSpec.read(self._folder)
+        nodes = job.nodes()
         self._nodes = [name for name in nodes if name in job_spec.nodes]
         if not self._nodes:
             raise TonnageError(f"none of the nodes is known: {' '.join(nodes)}")
         self._ending = ending
-        self._launcher = launcher
+        self._job = job
         self._run = RunFolder(Path(job_spec.run))
         self._files = Files(Path(job_spec.home), self._run, sandbox=job_spec.sandbox)
         parents, children = [one for one, _ in job_spec.dependencies], [other for _, other in job_spec.dependencies]
@@ -139,7 +137,7 @@ class Pilot:
     def _drive(self) -> str:
         """Run everything, and return why it ended."""
         token, patience = self._job_spec.token, self._job_spec.patience
-        with Agents(self._folder, self._nodes, token, launcher=self._launcher, patience=patience) as self._agents:
+        with Agents(self._folder, self._nodes, token, job=self._job, patience=patience) as self._agents:
             self._agents.watch_also(self._ending.descriptor)
             local = Local(self._engine, self._ledger, self._files, self._run, token, self._agents)
             local.drive(_Log(self._job_spec), self._more)
@@ -251,12 +249,14 @@ class _Log:
         """Say nothing."""
 
 
-def _nodes() -> list[str]:
-    """Return the nodes of the batch job in which this is."""
-    listed = os.environ.get("SLURM_JOB_NODELIST")
-    if not listed:
-        raise TonnageError("this is no batch job of Slurm: there is no SLURM_JOB_NODELIST")
-    return list(expanded(listed))
+def _job(arguments: Sequence[str]) -> InsideJob:
+    """Return the batch job in which this is."""
+    if arguments[:1] == ["--here"]:
+        return Here(arguments[1:])
+    if arguments[:1] != ["--inside"]:
+        raise TonnageError("expected --inside MODULE:CLASS or --here NODE ...")
+    found: InsideJob = Deferred(arguments[1])()
+    return found
 
 
 def _say(text: str) -> None:

@@ -10,7 +10,7 @@ from itertools import chain
 from math import ceil, inf
 from pathlib import Path
 
-from tonnage.batch.scheduler import JobStatus, QueueEntry, RejectedError, Request, Verdict
+from tonnage.batch.scheduler import JobStatus, JobVariable, QueueEntry, RejectedError, Request, Scheduler, Verdict
 from tonnage.errors import TonnageError
 from tonnage.jobs import Outcome, Resource
 from tonnage.run.backends.batch.order_files import read_orders, write_orders
@@ -50,13 +50,14 @@ class _Array:
     note: str = ""
     """What became of it, where that was nothing."""
 
-    def numbers(self) -> Iterator[tuple[str, int]]:
+    def numbers(self, scheduler: Scheduler) -> Iterator[tuple[str, int]]:
         """Yield what the cluster calls the elements that are left, and their attempts."""
         if self.native is None:
             return
         for element, attempt in enumerate(self.attempts):
             if attempt in self.left:
-                yield (f"{self.native}_{element}" if len(self.attempts) > 1 else self.native), attempt
+                is_array = len(self.attempts) > 1
+                yield (scheduler.element(self.native, element) if is_array else self.native), attempt
 
 
 class Arrays:
@@ -212,7 +213,8 @@ class Arrays:
 
     def numbers(self) -> dict[str, int]:
         """Return what the cluster calls what is left, each with its attempt."""
-        return {number: attempt for array in self._open.values() for number, attempt in array.numbers()}
+        scheduler = self._submitter.scheduler
+        return {number: attempt for array in self._open.values() for number, attempt in array.numbers(scheduler)}
 
     def looked(self, present: Mapping[str, QueueEntry]) -> None:
         """Take note of what runs by now."""
@@ -313,7 +315,7 @@ def request_of(start: Start, task: Task, name: str, home: Path, folder: Path) ->
     memory = given.get(Resource.MEMORY)
     return Request(
         name=name,
-        words=(*program("tonnage.watch.single_task"), str(folder)),
+        words=(*program("tonnage.watch.single_task"), str(folder), *JobVariable),
         folder=home,
         output=folder / OUTPUT,
         cores=ceil(given.get(Resource.CORES, 1.0)),

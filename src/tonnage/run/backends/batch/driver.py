@@ -24,7 +24,6 @@ from tonnage.run.stop_signals import StopSignals, heard
 __all__ = ["BatchDriver"]
 
 _HEAR = 0.1, 1.0  # seconds between two looks for files: while much happens, and while nothing does
-_LOOK = 1.0, 15.0  # and between two looks at the queue
 _SLOWER = 1.3
 _GRACE = 10.0  # seconds in which a file shows up that was written on another machine
 _TAIL = 4096  # bytes of what a batch job printed that may say why it was ended
@@ -60,7 +59,8 @@ class BatchDriver:
         self._signals = StopSignals()
         self._gone: dict[str, float] = {}
         """What was not in the queue any more, and since when."""
-        self._hear_pause, self._look_pause = _HEAR[0], _LOOK[0]
+        self._polling = submitter.scheduler.polling
+        self._hear_pause, self._look_pause = _HEAR[0], self._polling.first
         self._look_at = 0.0
         self._unreachable = False
         self._cancels: frozenset[JobStatus] | None = None
@@ -122,8 +122,8 @@ class BatchDriver:
         news = [fleet.hear() for fleet in self._fleets]
         self._hear_pause = _HEAR[0] if any(news) else min(_HEAR[1], self._hear_pause * _SLOWER)
         if self._packs.leaving:
-            self._look_pause = _LOOK[0]
-            self._look_at = min(self._look_at, time.monotonic() + _LOOK[0])
+            self._look_pause = self._polling.first
+            self._look_at = min(self._look_at, time.monotonic() + self._polling.first)
         self._submitter.journal.commit()
         if time.monotonic() >= self._look_at:
             self._look()
@@ -149,7 +149,7 @@ class BatchDriver:
 
     def _slow_down(self) -> None:
         self._look_at = time.monotonic() + self._look_pause
-        self._look_pause = min(_LOOK[1], self._look_pause * _SLOWER)
+        self._look_pause = self._polling.after(self._look_pause)
 
     def _settle_missing(self, missing: set[str], verdicts: Mapping[str, Verdict]) -> None:
         now = time.monotonic()
@@ -161,7 +161,7 @@ class BatchDriver:
                     verdict = self._read(verdicts.get(number, Verdict()), fleet.output(own))
                     fleet.gone(own, verdict, certain=now - since >= self._grace)
         if missing:
-            self._look_pause = _LOOK[0]
+            self._look_pause = self._polling.first
 
     def _read(self, verdict: Verdict, output: Path) -> Verdict:
         """Return a verdict; where it leaves something open, what the batch job printed may tell more."""

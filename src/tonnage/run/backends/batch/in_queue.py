@@ -22,7 +22,7 @@ def in_queue(jobs: Iterable[BatchJob], scheduler: Queued) -> set[str]:
     found = {job.native or scheduler.find(job.name) for job in jobs}
     if not found:
         return set()
-    present = {number.partition("_")[0] for number in scheduler.look()}
+    present = {scheduler.job_of(number) for number in scheduler.look()}
     return {number for number in found if number is not None and number in present}
 
 

@@ -107,6 +107,7 @@ def _requests(backend: "BatchBackend", jobs: Sequence[Submission], files: Files,
             job.nodes,
             seconds_of(job, backend.limits),
             backend.avoided,
+            backend.scheduler.inside,
         )
         for number, job in enumerate(jobs, start=1)
     ]

@@ -81,12 +81,12 @@ def _carried(engine: Engine, task: int) -> Carried:
 
 
 def packed_request(
-    name: str, home: Path, folder: Path, nodes: int, seconds: float | None, avoided: tuple[str, ...]
+    name: str, home: Path, folder: Path, nodes: int, seconds: float | None, avoided: tuple[str, ...], inside: str
 ) -> Request:
-    """Return a batch job whose folder has a job spec, on any but some nodes."""
+    """Return a batch job whose folder has a job spec, on any but some nodes; `inside` is as a Scheduler has it."""
     return Request(
         name=name,
-        words=(*program("tonnage.run.pilot.pilot_job"), str(folder)),
+        words=(*program("tonnage.run.pilot.pilot_job"), str(folder), "--inside", inside),
         folder=home,
         output=folder / OUTPUT,
         nodes=nodes,

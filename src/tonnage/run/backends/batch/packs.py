@@ -196,7 +196,8 @@ class Packs:
 
     def _request(self, job: BatchJob) -> Request:
         folder, avoided = self._submitter.place(job.id), self._loading.avoided
-        return packed_request(job.name, self._submitter.files.folder, folder, job.nodes, job.seconds, avoided)
+        home, inside = self._submitter.files.folder, self._submitter.scheduler.inside
+        return packed_request(job.name, home, folder, job.nodes, job.seconds, avoided, inside)
 
     # In
 

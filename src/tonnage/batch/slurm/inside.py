@@ -1,0 +1,43 @@
+"""A batch job of Slurm, seen from inside: its variables, its nodes, and how a command is started on one of them."""
+
+import os
+from collections.abc import Mapping, Sequence
+
+from tonnage.batch.scheduler import JobVariable
+from tonnage.batch.slurm.host_lists import expanded
+from tonnage.errors import TonnageError
+
+__all__ = ["VARIABLES", "SlurmJob"]
+
+VARIABLES = {
+    JobVariable.ELEMENT: '"${SLURM_ARRAY_TASK_ID:-0}"',
+    JobVariable.HOST: '"$SLURMD_NODENAME"',
+    JobVariable.RESTARTS: '"${SLURM_RESTART_COUNT:-0}"',
+}
+"""What Slurm's scripts put for what only the batch job knows."""
+_NODES = "SLURM_JOB_NODELIST"
+# What srun needs of the batch job's variables; others are options of the batch job, some of which break it.
+_FOR_SRUN = ("SLURM_CONF", "SLURM_JOB_ID", "SLURM_JOBID", "SLURM_JWT")
+
+
+class SlurmJob:
+    """The batch job in which this process runs."""
+
+    def nodes(self) -> list[str]:
+        """Return the names of its nodes."""
+        listed = os.environ.get(_NODES)
+        if not listed:
+            raise TonnageError(f"this is no batch job of Slurm: there is no {_NODES}")
+        return list(expanded(listed))
+
+    def launcher(self, node: str) -> Sequence[str]:
+        """Return what runs a command on a node of the job: with all that the job has there, beside others."""
+        return (
+            *("srun", "--overlap", "--mem=0", "--kill-on-bad-exit=0", "--export=ALL"),
+            *("--nodes=1", "--ntasks=1", f"--nodelist={node}"),
+        )
+
+    def environment(self, ours: Mapping[str, str]) -> dict[str, str]:
+        """Return variables for `launcher`, without those that would tell srun what the options of the job were."""
+        unwanted = ("SLURM_", "SRUN_")
+        return {name: value for name, value in ours.items() if name in _FOR_SRUN or not name.startswith(unwanted)}

@@ -1,0 +1,1 @@
+"""A minimal PBS: all that a new batch system takes, and programs that really run scripts. Nothing else knows it."""
