@@ -26,7 +26,7 @@ $(VENV)/installed: pyproject.toml
 	@echo "Setting up $(VENV) (once; about half a minute) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[parquet,postgres,report,serve]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fast,parquet,postgres,report,serve]'
 	@$(BIN)/python -m compileall -q src  # watch starts in 20 ms only where Python need not compile it
 	@touch $@
 

@@ -37,6 +37,24 @@ def test_compiling_works_where_nothing_can_be_kept() -> None:
     assert result.stdout == "2\n"
 
 
+def test_without_numba_large_inputs_run_the_plain_function_and_that_is_said_once() -> None:
+    code = (
+        "import sys; sys.modules['numba'] = None\n"
+        "from tonnage.workflow.families import FAMILIES; from tonnage.rank import rank\n"
+        "w = FAMILIES['airsn'].generate(tasks=12_000); print(len(rank(w)), w.graph.level.max())"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stderr.count("pip install 'tonnage[fast]'") == 1
+    with_numba = subprocess.run(
+        [sys.executable, "-c", code.replace("sys.modules['numba'] = None", "")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ended.stdout == with_numba.stdout
+    assert with_numba.stderr == ""
+
+
 def test_small_workflows_never_load_numba() -> None:
     code = (
         "import sys; from tonnage.workflow.families import FAMILIES; w = FAMILIES['airsn'].generate(); "

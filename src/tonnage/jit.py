@@ -1,9 +1,11 @@
 """Hot loops: one plain Python function each, compiled by numba where the input is large.
 
 Importing numba and loading a compiled kernel takes most of a second, so a small input runs the function as it is.
-A kernel may call other plain functions of its module by their names: they are compiled with it.
+A kernel may call other plain functions of its module by their names: they are compiled with it. numba is an extra
+(``fast``): without it, large inputs run the plain functions too, which is slow and said once.
 """
 
+import logging
 from collections.abc import Callable
 from functools import cache
 from types import FunctionType
@@ -14,6 +16,7 @@ __all__ = ["COMPILE_FROM", "compiled"]
 COMPILE_FROM = 10_000
 """From this many tasks on, compiling pays."""
 
+_log = logging.getLogger(__name__)
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -24,7 +27,19 @@ def compiled(function: Callable[P, R], size: int, *, allocates: bool = True) -> 
     One that `allocates` no arrays is faster: then nobody counts references, which takes longer than all else where
     small functions call each other.
     """
-    return function if size < COMPILE_FROM else cast("Callable[P, R]", _compiled(function, allocates))
+    if size < COMPILE_FROM or not _has_numba():
+        return function
+    return cast("Callable[P, R]", _compiled(function, allocates))
+
+
+@cache
+def _has_numba() -> bool:
+    try:
+        import numba  # noqa: F401
+    except ImportError:
+        _log.warning("large workflows and queues are slow without numba: pip install 'tonnage[fast]'")
+        return False
+    return True
 
 
 @cache
