@@ -30,6 +30,8 @@ __all__ = [
 ]
 
 _HERE = Path(__file__).resolve().parent
+# The settings of the user who runs the tests are not those of the tests.
+os.environ["XDG_CONFIG_HOME"] = str(_HERE / "no-settings")
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,7 @@ FLOORS = [
     {"jobs", "watch"},
     {"accounting"},
     {"option_values"},
+    {"config"},
     {"workflow"},
     {"logs"},
     {"archive", "size", "rank", "batch"},

@@ -44,6 +44,7 @@ CALLS = {
     "replay pack": (["w.json", "--queue", "busy.swf", "--every", "1d", "--strategies", "one-job,zhang"], "one-job"),
     "replay rank": (["w.json", "--samples", "2", "--runs", "2"], "prio"),
     "replay run": (["jobs.csv", "--machines", "2x4c16GB"], "40 jobs on 2 machines"),
+    "config trust": (["--help"], "Usage: tonnage config trust"),
     "replay size": (["jobs.csv", "--strategies", "max-seen"], "40 jobs by category"),
 }
 

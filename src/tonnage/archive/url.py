@@ -8,6 +8,7 @@ from urllib.parse import SplitResult, urlsplit
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
+from tonnage.config import lookup
 from tonnage.errors import InputError
 
 __all__ = ["archive_url", "data_folder", "is_archive", "is_remote", "remote_url", "shown"]
@@ -18,8 +19,8 @@ _REMOTE = ("http://", "https://")
 
 
 def archive_url(text: str | None = None) -> URL:
-    """Return the archive that a text names: a URL, a file, or by default $TONNAGE_ARCHIVE or the user's own file."""
-    text = text or os.environ.get("TONNAGE_ARCHIVE") or str(data_folder() / "archive.db")
+    """Return the archive that a text names: a URL, a file, or by default the configured one or the user's own file."""
+    text = text or _configured() or str(data_folder() / "archive.db")
     if "://" not in text:
         return URL.create("sqlite", database=str(Path(text).expanduser().absolute()))
     if is_remote(text):
@@ -42,13 +43,13 @@ def archive_url(text: str | None = None) -> URL:
 
 
 def is_remote(text: str | None = None) -> bool:
-    """Whether the archive that a text names, by default $TONNAGE_ARCHIVE, is on a server that speaks HTTP."""
-    return (text or os.environ.get("TONNAGE_ARCHIVE") or "").lower().startswith(_REMOTE)
+    """Whether the archive that a text names, by default the configured one, is on a server that speaks HTTP."""
+    return (text or _configured()).lower().startswith(_REMOTE)
 
 
 def remote_url(text: str | None = None) -> str:
     """Return the URL of an archive on a server in the form in which it is known: without what makes no difference."""
-    text = text or os.environ.get("TONNAGE_ARCHIVE") or ""
+    text = text or _configured()
     try:
         parts = urlsplit(text)
         host, port = parts.hostname, parts.port
@@ -84,6 +85,12 @@ def shown(url: URL | str) -> str:
     head, at, tail = url.rpartition("@")
     scheme, colon, rest = head.partition("://")
     return f"{scheme}{colon}{rest.split(':')[0]}:***@{tail}" if at and ":" in rest else url
+
+
+def _configured() -> str:
+    """Return the archive that $TONNAGE_ARCHIVE or a ``tonnage.toml`` names; nothing where none does."""
+    value = lookup("archive")
+    return "" if value is None else value.text
 
 
 def data_folder() -> Path:

@@ -36,7 +36,17 @@ VERBS = (
     "report",
     "serve",
     "replay",
+    "config",
 )
+
+
+_CONFIGURED = {
+    "machine": ("run", "size", "report"),
+    "strategy": ("run", "size", "report"),
+    "partition": ("run", "pack"),
+    "account": ("run", "pack"),
+}
+"""Which settings of ``tonnage.toml`` are defaults of which verbs' options; the archive's is read by what opens it."""
 
 
 class _Verbs(click.Group):
@@ -70,7 +80,8 @@ def main(arguments: Sequence[str]) -> int:
     """
     _prepare_streams()
     try:
-        result = tonnage.main(list(arguments), prog_name="tonnage", standalone_mode=False)
+        defaults = {} if set(arguments) & {"-h", "--help"} else _configured()
+        result = tonnage.main(list(arguments), prog_name="tonnage", standalone_mode=False, default_map=defaults)
         sys.stdout.flush()
     except (click.exceptions.Abort, KeyboardInterrupt):
         return 128 + signal.SIGINT
@@ -82,6 +93,24 @@ def main(arguments: Sequence[str]) -> int:
             raise
         return _report(error)
     return result if isinstance(result, int) else 0
+
+
+def _configured() -> dict[str, dict[str, object]]:
+    """Return what ``tonnage.toml`` and its environment variables say, as defaults of options."""
+    from tonnage.config import counting, settings
+
+    values = list(settings())
+    for one in values:
+        if one.problem:
+            click.echo(printable(f"tonnage: {one.origin}: {one.setting} does not count: {one.problem}"), err=True)
+    found: dict[str, dict[str, object]] = {verb: {} for verb in VERBS}
+    for setting, verbs in _CONFIGURED.items():
+        value = counting(values, setting)
+        # What sbatch reads by itself is left to it: it says so.
+        if value is not None and not value.origin.startswith("SBATCH_"):
+            for verb in verbs:
+                found[verb][setting] = (value.text,) if setting == "machine" else value.text
+    return found
 
 
 def _prepare_streams() -> None:

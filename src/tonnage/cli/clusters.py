@@ -46,7 +46,7 @@ class ClusterChoice(NamedTuple):
         """Raise InputError where an option means nothing in the place that was chosen."""
         for name in self._fields[1:]:
             places = [key for key, one in SCHEDULERS.items() if name in one.options or name not in _FOR_SOME]
-            if getattr(self, name) not in (None, ()) and self.on not in places:
+            if getattr(self, name) not in (None, ()) and self.on not in places and not _is_configured(name):
                 meant = "clusters" if len(places) > 1 else SCHEDULERS[places[0]].title
                 raise InputError(
                     f"--{name.replace('_', '-')} is for {meant}", hint=f"say where: --on {' or --on '.join(places)}"
@@ -80,6 +80,11 @@ class ClusterChoice(NamedTuple):
             max_running=self.max_running,
             max_submitted=self.max_submitted,
         )
+
+
+def _is_configured(option: str) -> bool:
+    """Whether a value comes from ``tonnage.toml``, where it is meant for runs on clusters only."""
+    return click.get_current_context().get_parameter_source(option) is ParameterSource.DEFAULT_MAP
 
 
 def _whole(text: str, name: str) -> int:

@@ -1,0 +1,176 @@
+"""Settings that need not be typed each time: ``tonnage.toml`` of a project and of the user.
+
+An option beats the environment, which beats the project's file, which beats the user's. The project's file is the
+nearest ``tonnage.toml`` in the current folder or above it; the user's is in the user's configuration folder. A file may
+have come with a project that somebody else wrote, so that it cannot say where data is sent to unless the user has
+trusted its folder.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tonnage.atomic import AtomicFile, make_private_folder
+from tonnage.errors import InputError
+from tonnage.option_values import amounts
+
+__all__ = [
+    "SETTINGS",
+    "Setting",
+    "Value",
+    "counting",
+    "lookup",
+    "project_file",
+    "settings",
+    "trust",
+    "trusted_folders",
+    "user_file",
+]
+
+NAME = "tonnage.toml"
+_TRUSTED = "trusted"
+_MOST_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Something that a file can say."""
+
+    meaning: str
+    variables: tuple[str, ...]
+    """The environment variables that say it too, the first before the others."""
+    needs_trust: bool = False
+    """Whether a project's file may only say it in a folder that the user has trusted."""
+
+
+SETTINGS = {
+    "machine": Setting("what the largest machine has, or tasks may use here", ("TONNAGE_MACHINE",)),
+    "strategy": Setting("how jobs are sized", ("TONNAGE_STRATEGY",)),
+    "archive": Setting("where measurements are kept", ("TONNAGE_ARCHIVE",), needs_trust=True),
+    "partition": Setting("partition of the batch system", ("TONNAGE_PARTITION", "SBATCH_PARTITION")),
+    "account": Setting("account that pays for batch jobs", ("TONNAGE_ACCOUNT", "SBATCH_ACCOUNT")),
+}
+"""All that ``tonnage.toml`` can hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What something says about a setting."""
+
+    setting: str
+    text: str
+    origin: str
+    """A file or an environment variable."""
+    problem: str = ""
+    """Why it does not count, where it does not."""
+
+
+def lookup(setting: str) -> Value | None:
+    """Return the value that counts, where no option says another."""
+    return counting(settings(), setting)
+
+
+def counting(values: Iterable[Value], setting: str) -> Value | None:
+    """Return the first value of a setting that counts."""
+    return next((value for value in values if value.setting == setting and not value.problem), None)
+
+
+def settings() -> Iterator[Value]:
+    """Yield all that the environment and both files say; of a setting, what comes first counts."""
+    for name, setting in SETTINGS.items():
+        for variable in setting.variables:
+            if os.environ.get(variable):
+                yield Value(name, os.environ[variable], variable)
+    project = project_file()
+    if project is not None:
+        yield from _of_project(project)
+    user = user_file()
+    if user.is_file():
+        yield from (Value(name, text, str(user)) for name, text in _read(user).items())
+
+
+def _of_project(path: Path) -> Iterator[Value]:
+    trusted = path.parent in trusted_folders()
+    if not trusted and path.stat().st_uid not in (os.getuid(), 0):
+        problem = f"it belongs to another user: tonnage config trust {path.parent}"
+        yield from (Value(name, text, str(path), problem) for name, text in _read(path).items())
+        return
+    for name, text in _read(path).items():
+        problem = f"the folder is not trusted: tonnage config trust {path.parent}"
+        needs = SETTINGS[name].needs_trust and not trusted
+        yield Value(name, text, str(path), problem if needs else "")
+
+
+def project_file() -> Path | None:
+    """Return the nearest ``tonnage.toml`` in the current folder or above it."""
+    try:
+        here = Path.cwd()
+    except OSError:  # it was removed
+        return None
+    return next((folder / NAME for folder in (here, *here.parents) if (folder / NAME).is_file()), None)
+
+
+def user_file() -> Path:
+    """Return where the user's own settings are, whether they are there or not."""
+    return _folder() / NAME
+
+
+def _folder() -> Path:
+    base = os.environ.get("XDG_CONFIG_HOME")
+    folder = Path(base) if base and Path(base).is_absolute() else Path("~/.config").expanduser()
+    return folder / "tonnage"
+
+
+def _read(path: Path) -> dict[str, str]:
+    """Return what a file says; raises InputError where it makes no sense."""
+    import tomllib
+
+    try:
+        with path.open("rb") as file:
+            text = file.read(_MOST_BYTES + 1)
+        if len(text) > _MOST_BYTES:
+            raise InputError(f"is larger than {_MOST_BYTES >> 10} KiB", path=path)
+        found = tomllib.loads(text.decode())
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", path=path) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"is not TOML: {error}", path=path) from None
+    return {name: _text(name, value, path) for name, value in found.items()}
+
+
+def _text(name: str, value: object, path: Path) -> str:
+    if name not in SETTINGS:
+        raise InputError(f'"{name}" is not a setting', path=path, hint=f"one of {', '.join(SETTINGS)}")
+    if name == "machine" and isinstance(value, Mapping):
+        value = ",".join(f"{key}={amount}" for key, amount in value.items())
+    if not isinstance(value, str) or not value.strip():
+        raise InputError(f"{name}: a text is expected", path=path, hint=f'write it in quotes: {name} = "..."')
+    if name == "machine":
+        _check_machine(value, path)
+    return value.strip()
+
+
+def _check_machine(text: str, path: Path) -> None:
+    try:
+        amounts([text], "machine")
+    except InputError as error:
+        raise InputError(error.message, path=path, hint=error.hint) from None
+
+
+def trusted_folders() -> set[Path]:
+    """Return the folders whose ``tonnage.toml`` may say where data is sent to."""
+    try:
+        lines = (_folder() / _TRUSTED).read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return set()
+    return {Path(line) for line in lines if line}
+
+
+def trust(folder: Path, *, revoke: bool = False) -> None:
+    """Trust the ``tonnage.toml`` of a folder from now on, or no longer."""
+    folder = folder.resolve()
+    folders = trusted_folders() - {folder} if revoke else trusted_folders() | {folder}
+    make_private_folder(_folder())
+    with AtomicFile(str(_folder() / _TRUSTED)) as file:
+        file.write("".join(f"{one}\n" for one in sorted(folders)).encode(errors="surrogateescape"))
