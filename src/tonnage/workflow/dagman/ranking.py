@@ -21,7 +21,7 @@ from tonnage.workflow.dagman.reader import shortened
 from tonnage.workflow.dagman.saving import NewFile, save_all
 from tonnage.workflow.dagman.scopes import Scope, scopes
 from tonnage.workflow.dagman.statements import ALL_NODES
-from tonnage.workflow.garbage import collector_paused
+from tonnage.workflow.formats import collector_paused
 
 __all__ = ["Edit", "NewFile", "copy", "in_place", "save"]
 
