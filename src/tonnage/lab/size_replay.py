@@ -13,11 +13,10 @@ from tonnage.errors import InputError
 from tonnage.jobs import Amounts, Attempt, Resource
 from tonnage.lab.size_protocols import Protocol
 from tonnage.size.discover import by_density
-from tonnage.size.factory import Plan, learns_rungs, practical, settings_for
+from tonnage.size.factory import Plan, Settings, learns_rungs, practical, settings_for
 from tonnage.size.histograms import FloatArray
 from tonnage.size.ladders import Ladder, grown, positive
 from tonnage.size.records import Records
-from tonnage.size.settings import Settings
 from tonnage.size.sizers import Same, Sizer, WholeMachineFirst
 from tonnage.size.strategies import sizer
 
