@@ -217,7 +217,7 @@ def records(log: Log, hints: Hints) -> Iterator[Record]:
 
 
 class _OpenJobs:
-    """The jobs of which more rows may come."""
+    """The jobs for which more rows may come."""
 
     def __init__(self, hints: Hints) -> None:
         self._hints = hints
@@ -226,7 +226,7 @@ class _OpenJobs:
         self._jobs: dict[tuple[str, str], _Job] = {}
 
     def add(self, row: _Row) -> Iterator[Entry]:
-        """Add a row, and yield the jobs of which no more are expected."""
+        """Add a row, and yield the jobs for which no more are expected."""
         self._has_job_rows = self._has_job_rows or row.step is None
         key = row.cells.get("Cluster", ""), row.job
         job = self._jobs.get(key)

@@ -374,7 +374,7 @@ def rows(
     """
     quotes = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
     source = _Lines(lines)
-    # Strict, since a quote that nobody closes would hide all rows after it in one cell.
+    # Strict, since a quote that is never closed would hide all rows after it in one cell.
     reader = csv.reader(source, delimiter=delimiter, quoting=quotes, strict=True)  # type: ignore[arg-type] # one of both
     while True:
         begin = source.read + first
