@@ -13,8 +13,8 @@ from tonnage.jobs import History, Resource
 from tonnage.lab.size_protocols import PROTOCOLS
 from tonnage.lab.size_replay import replay
 from tonnage.size import STRATEGIES, Histogram, Ladder, Records, Settings, sizer
-from tonnage.size.first_allocations import max_throughput, min_waste
 from tonnage.size.optimal import ladder
+from tonnage.size.rules import max_throughput, min_waste
 
 JOBS = 538_078  # the paper's own log
 WIDTHS = {"cores": 1.0, "memory": 1e6, "disk": 1e6, "wall_time": 10.0}  # its partitions

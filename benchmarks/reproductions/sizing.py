@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tonnage.size import Histogram
-from tonnage.size.first_allocations import max_throughput, min_waste
+from tonnage.size.rules import max_throughput, min_waste
 
 DATA = Path(os.environ.get("TONNAGE_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 MB = 1e6

@@ -58,7 +58,7 @@ class AtomicFile:
             while data:
                 data = data[os.write(self._descriptor, data) :]
         except BrokenPipeError:
-            raise  # whoever reads it has seen enough
+            raise  # the reader has seen enough
         except OSError as error:
             raise self._error(error) from None
 

@@ -1,4 +1,4 @@
-"""Processes that do one thing for another, and end when that one does."""
+"""Worker processes that end when the process that started them does; apart because both serve and cli use it."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ __all__ = ["become_a_child"]
 
 def become_a_child() -> None:
     """Leave Ctrl-C to the process that started this one, and end when it is gone, whatever ended it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever presses it means the first, which then ends the others
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the first process, which then ends the others
     Thread(target=_end_with_the_first, daemon=True).start()
 
 

@@ -24,7 +24,7 @@ R = TypeVar("R")
 def compiled(function: Callable[P, R], size: int, *, allocates: bool = True) -> Callable[P, R]:
     """Return `function` itself for a small input, its compiled twin for a large one.
 
-    One that `allocates` no arrays is faster: then nobody counts references, which takes longer than all else where
+    One that `allocates` no arrays is faster: then no references are counted, which takes longer than all else where
     small functions call each other.
     """
     if size < COMPILE_FROM or not _has_numba():

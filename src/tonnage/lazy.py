@@ -35,7 +35,7 @@ def exports(package: str) -> Callable[[str], object]:
     """Return the `__getattr__` of a package: it imports what ``if TYPE_CHECKING:`` in its `__init__` would.
 
     So the names stand where type checkers read them, and each is imported when it is first asked for. None may be the
-    name of a module of the package too: Python would give the module to whoever asks after it was imported.
+    name of a module of the package too: once that is imported, Python would return the module instead.
     """
 
     def get(name: str) -> object:

@@ -1,4 +1,4 @@
-"""What users write where a value has parts: ``cores=16,memory=64GiB``, ``5%``."""
+"""Option values with parts, ``cores=16,memory=64GiB`` or ``5%``: apart because cli, serve and archive parse them."""
 
 from collections.abc import Sequence
 

@@ -148,7 +148,7 @@ def test_standard_input_and_pipes_cannot_be_read_twice(command_line: CommandLine
 def test_every_shared_dagman_file_keeps_its_graph(run: Call, tmp_path: Path, data: Path) -> None:
     files = [path for path in sorted(data.glob("dagman/*.dag")) if "cycle-A" not in path.name]
     assert len(files) > 25
-    for path in files[::6]:  # all of them in one process are in tests/workflow/test_dagman_ranking.py
+    for path in files[::6]:  # all of them in one process are in tests/workflow/test_dagman_priorities.py
         run(str(path), "-o", "copy.dag")
         copied = read(tmp_path / "copy.dag")
         assert copied.graph == read(path).graph

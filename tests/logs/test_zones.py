@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tonnage.errors import InputError
 from tonnage.logs.amounts import moment
 from tonnage.logs.log import UnusableError
-from tonnage.logs.zones import zone
+from tonnage.logs.user_times import zone
 
 
 def hours(text: str, name: str | None) -> float:
@@ -77,7 +77,7 @@ def test_by_default_it_is_this_machines_zone(name: str) -> None:
     expected = [when.replace(tzinfo=ZoneInfo(name)).timestamp() for when in times]
     program = (
         "from datetime import datetime\n"
-        "from tonnage.logs.zones import zone\n"
+        "from tonnage.logs.user_times import zone\n"
         "here = zone()\n"
         "print(here)\n"
         "while line := input():\n"

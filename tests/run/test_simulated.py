@@ -5,8 +5,8 @@ import pytest
 
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts, Attempt, Resource
+from tonnage.lab.run_replay import timeline
 from tonnage.lab.simulated_run import ORACLE, Load, play
-from tonnage.lab.timelines import timeline
 from tonnage.run.machines import Machine
 from tonnage.size import collect
 from tonnage.workflow import Task, Workflow

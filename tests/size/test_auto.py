@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from tests.size.histories import fed, paid
 from tonnage.size import Objective, Settings, Sizer, sizer
-from tonnage.size.auto import Mixture
-from tonnage.size.record_tail import RECORD_SHARES, guarantee, with_record
+from tonnage.size.auto import RECORD_SHARES, Mixture, guarantee, with_record
 
 pytestmark = pytest.mark.filterwarnings("error")
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts, Attempt, Outcome, Resource
 from tonnage.size import collect
-from tonnage.size.apply import apply
-from tonnage.size.discover import WEIGHTS, by_density, discover, merge
+from tonnage.size.discover import WEIGHTS, apply, by_density, discover, merge
 from tonnage.workflow import Task, Workflow
 
 MB = 1e6

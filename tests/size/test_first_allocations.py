@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.size.histories import Job, histogram, jobs, paid
 from tonnage.size import Histogram, Ladder
-from tonnage.size.first_allocations import (
+from tonnage.size.rules import (
     brute_force_throughput,
     brute_force_waste,
     max_throughput,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.size.histories import Job, histogram, jobs, paid
 from tonnage.size import Histogram, Ladder, cost
-from tonnage.size.first_allocations import max_throughput, min_waste
 from tonnage.size.optimal import ladder
+from tonnage.size.rules import max_throughput, min_waste
 
 pytestmark = pytest.mark.filterwarnings("error")
 

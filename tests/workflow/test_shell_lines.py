@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import ToolFinder
-from tonnage.workflow.formats.shell_lines import why_not_alone
+from tonnage.workflow.formats.text import why_not_alone
 
 WHOLE = [
     "echo a",

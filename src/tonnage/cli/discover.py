@@ -16,8 +16,7 @@ from tonnage.option_values import pairs, part
 
 if TYPE_CHECKING:
     from tonnage.jobs import Attempt
-    from tonnage.size.apply import Applied
-    from tonnage.size.discover import Cluster, Discovery
+    from tonnage.size.discover import Applied, Cluster, Discovery
 
 __all__ = ["discover"]
 
@@ -127,7 +126,7 @@ def _weights(text: str) -> dict[Resource, float]:
 
 
 def _apply(found: "Discovery", path: Path, output: Path, margin: float) -> "Applied":
-    from tonnage.size.apply import apply
+    from tonnage.size.discover import apply
     from tonnage.workflow import write
 
     workflow = read_workflow(path, None)

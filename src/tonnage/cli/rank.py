@@ -154,21 +154,21 @@ def _written(
 ) -> list[str]:
     """Write what is to be written, and return the names of the files."""
     from tonnage.workflow import write
-    from tonnage.workflow.dagman import ranking
+    from tonnage.workflow.dagman import priorities
 
     if in_place:
-        edit = ranking.in_place(path, ranked.priorities, legacy=legacy)
+        edit = priorities.in_place(path, ranked.priorities, legacy=legacy)
     elif output is None:
         return []
     elif _keeps_bytes(ranked.workflow, output):
-        edit = ranking.copy(path, output, ranked.priorities, legacy=legacy)
+        edit = priorities.copy(path, output, ranked.priorities, legacy=legacy)
     elif output.suffix.lower() == ".csv":
         ranked.write_table(output)
         return [str(output)]
     else:
         write(ranked.workflow.with_priorities(ranked.priorities), output)
         return [str(output)]
-    saved = ranking.save(edit, backup=backup)
+    saved = priorities.save(edit, backup=backup)
     for warning in edit.warnings:
         click.echo(printable(f"tonnage: {path}: warning: {warning}"), err=True)
     return [str(one) for one in saved]

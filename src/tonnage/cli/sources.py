@@ -136,7 +136,7 @@ class Reading:
 
     def _hints(self) -> "Hints":
         from tonnage.logs.log import Hints
-        from tonnage.logs.zones import zone
+        from tonnage.logs.user_times import zone
 
         return Hints(
             label=self.label,

@@ -1,8 +1,8 @@
 """Strategies side by side on a recorded queue: the experiment of GLUME's paper (its section 7).
 
 A workflow is submitted at many moments of a log, each time to the queue as it was then, once with each strategy. The
-work is cut into chunks, one workflow and some moments each, of which every one begins with an empty machine at the
-beginning of the log: so it does not matter how the work is cut, nor who does it.
+work is cut into chunks, one workflow and some moments each, and every one begins with an empty machine at the
+beginning of the log: so it does not matter how the work is cut, nor which process does it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -126,7 +126,7 @@ class Score:
 
 
 def submission_times(workload: Workload, *, every: int, days: float, warmup: int, spread: bool) -> tuple[int, ...]:
-    """Return a moment `every` so many seconds of some days, the first after a warm-up.
+    """Return a moment for each `every` seconds of some days, the first after a warm-up.
 
     With `spread`, as many moments lie evenly over the whole log, without a warm-up at either end.
     """

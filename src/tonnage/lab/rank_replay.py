@@ -70,7 +70,7 @@ def compare(
     seed: int = 0,
     mapper: Mapper = map,
 ) -> list[Comparison]:
-    """Return how each method compares with the baseline: means of so many runs each, so many times.
+    """Return how each method compares with the baseline: means of `runs` runs each, `samples` times.
 
     An order that is None is first in, first out as tasks become eligible. `mapper` may share the work among processes.
     """

@@ -1,14 +1,89 @@
-"""Strategies side by side in whole runs: what each took, wasted, and gave over time."""
+"""Strategies side by side in whole runs: what each took, wasted, and gave and used over time.
 
-from collections.abc import Sequence
+The timelines are the figures of Tovar et al. on allocations that are learnt.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tonnage.jobs import Resource
-from tonnage.lab.simulated_run import Load, play
-from tonnage.lab.timelines import Timeline, timeline
-from tonnage.run.machines import Machine
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["Player", "Result"]
+from tonnage.jobs import SHARED, Resource
+from tonnage.lab.simulated_run import Load, Simulation, play
+from tonnage.run.machines import Machine
+from tonnage.size.histograms import FloatArray
+
+__all__ = ["Curve", "Player", "Result", "Timeline", "timeline"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """One resource over time: a row for each span of time, a column for each category."""
+
+    committed: FloatArray
+    """What attempts were given, on average over the span."""
+    used: FloatArray
+    """What those needed that succeeded."""
+    first: FloatArray
+    """What the first attempts of tasks were given that started in the span, on average; NaN where none did."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Timeline:
+    """A simulation in equal spans of time."""
+
+    edges: FloatArray
+    """Where spans begin, and the end of the last."""
+    categories: tuple[str, ...]
+    curves: Mapping[Resource, Curve]
+
+
+def timeline(simulation: Simulation, spans: int = 60) -> Timeline:
+    """Return what was committed and used over time, by category and resource."""
+    names = tuple(dict.fromkeys(task.category for task in simulation.load.tasks))
+    numbers = {name: number for number, name in enumerate(names)}
+    of_task = np.array([numbers[task.category] for task in simulation.load.tasks], np.int64)
+    edges = np.linspace(0.0, simulation.makespan or 1.0, spans + 1)
+    category = of_task[simulation.task]
+    curves = {
+        resource: _curve(simulation, resource, edges, category, len(names))
+        for resource in SHARED
+        if not np.isnan(simulation.given[resource]).all()
+    }
+    return Timeline(edges, names, curves)
+
+
+def _curve(
+    simulation: Simulation, resource: Resource, edges: FloatArray, category: NDArray[np.int64], many: int
+) -> Curve:
+    given, used = simulation.given[resource], np.nan_to_num(simulation.used(resource))
+    return Curve(
+        _mean(simulation, given, edges, category, many),
+        _mean(simulation, used, edges, category, many),
+        _first(simulation, given, edges, category, many),
+    )
+
+
+def _mean(
+    simulation: Simulation, amounts: FloatArray, edges: FloatArray, category: NDArray[np.int64], many: int
+) -> FloatArray:
+    """Return the mean of amounts over each span of time: differences of what there was up to each edge."""
+    start, end = simulation.start, simulation.end
+    until = [np.bincount(category, amounts * (np.clip(edge, start, end) - start), minlength=many) for edge in edges]
+    return np.diff(until, axis=0) / np.diff(edges)[:, None]
+
+
+def _first(
+    simulation: Simulation, given: FloatArray, edges: FloatArray, category: NDArray[np.int64], many: int
+) -> FloatArray:
+    first = simulation.number == 1
+    spans = len(edges) - 1
+    place = np.clip(np.searchsorted(edges, simulation.start[first], side="right") - 1, 0, spans - 1)
+    place = place * many + category[first]
+    total, count = (np.bincount(place, weights, minlength=spans * many) for weights in (given[first], None))
+    mean: FloatArray = np.divide(total, count, out=np.full(spans * many, np.nan), where=count > 0)
+    return mean.reshape(spans, many)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

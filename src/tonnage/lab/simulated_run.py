@@ -80,8 +80,8 @@ class Load:
         return cls(tasks, {one: used[one] for one in SHARED}, used[Resource.WALL_TIME], kept.history.input_bytes)
 
     def known_beforehand(self) -> "Load":
-        """Return the same tasks, each of which asks for exactly what it needs."""
-        needs = [np.fmax(self.need[one], 1.0).tolist() for one in SHARED]  # nobody can be given nothing
+        """Return the same tasks, each asking for exactly what it needs."""
+        needs = [np.fmax(self.need[one], 1.0).tolist() for one in SHARED]  # no task can be given nothing
         own = (_amounts(*amounts) for amounts in zip(*needs, strict=True))
         tasks = tuple(replace(task, request=asked) for task, asked in zip(self.tasks, own, strict=True))
         return replace(self, tasks=tasks)
@@ -125,7 +125,7 @@ class Simulation:
         return self.waste_of(np.ones(len(self.load), np.bool_))
 
     def used(self, resource: Resource) -> FloatArray:
-        """Return what each attempt made good use of: nothing where it failed, NaN where nobody knows."""
+        """Return what each attempt made good use of: nothing where it failed, NaN where unknown."""
         return used_amounts(self.given[resource], self.load.need[resource][self.task], self.done)
 
     def waste_of(self, tasks: NDArray[np.bool_]) -> dict[Resource, float]:

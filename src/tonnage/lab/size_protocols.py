@@ -32,9 +32,9 @@ class Protocol:
     retry_at_largest: bool = False
     """Whether a job that failed gets the largest peak of all categories."""
     cold_start: int = 0
-    """So many jobs get the whole machine first, of a strategy that learns."""
+    """How many jobs get the whole machine first, with a strategy that learns."""
     converge: int | None = None
-    """So many jobs of a category get the whole machine before it is sized, and after each surprise."""
+    """How many jobs of a category get the whole machine before it is sized, and after each surprise."""
     history: float = 0.0
     """The part of the jobs that is known at the beginning; with it, jobs come in random order."""
     fewest: int = 0

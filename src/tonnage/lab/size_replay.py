@@ -4,24 +4,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf, nan
 from operator import gt, le
+from statistics import fmean, pstdev
 from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tonnage.errors import InputError
-from tonnage.jobs import Amounts, Attempt, Resource
+from tonnage.jobs import HOURS, Amounts, Attempt, Resource
 from tonnage.lab.size_protocols import Protocol
 from tonnage.size.discover import by_density
-from tonnage.size.factory import Plan, learns_rungs, practical, settings_for
+from tonnage.size.factory import Plan, Settings, learns_rungs, practical, settings_for
 from tonnage.size.histograms import FloatArray
 from tonnage.size.ladders import Ladder, grown, positive
 from tonnage.size.records import Records
-from tonnage.size.settings import Settings
 from tonnage.size.sizers import Same, Sizer, WholeMachineFirst
 from tonnage.size.strategies import sizer
 
-__all__ = ["Result", "as_sizey_measures", "replay"]
+__all__ = ["Result", "as_sizey_measures", "compared", "replay"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,3 +344,33 @@ def _least(need: FloatArray) -> float:
     """Return the least amount that can be given: jobs that used nothing get it too."""
     positive = need[need > 0]
     return float(positive.min()) if len(positive) else 1.0
+
+
+_SPREAD = ("waste_fraction", "waste_gbh", "throughput", "retries_fraction", "failures", "wrr", "ate")
+
+
+def compared(source: str, by: str, runs: Sequence[Result]) -> dict[str, object]:
+    """Return what a strategy would have cost on the jobs of a source: the mean over all seeds, and its spread."""
+    unit, unit_name = HOURS[runs[0].resource.unit]
+    each: dict[str, list[float]] = {
+        "waste_fraction": [one.waste_fraction for one in runs],
+        "waste_gbh": [one.waste / unit for one in runs],
+        "throughput": [one.throughput for one in runs],
+        "oracle_share": [one.throughput / one.oracle if one.oracle else 1.0 for one in runs],
+        "retries_fraction": [one.retries_fraction for one in runs],
+        "failures": [one.failures for one in runs],
+        "wrr": [one.waste_reduction for one in runs],
+        "ate": [one.efficiency for one in runs],
+        "decision_seconds": [one.decision_seconds for one in runs],
+    }
+    return {
+        "source": source,
+        "strategy": runs[0].strategy,
+        "by": by,
+        "resource": str(runs[0].resource),
+        "jobs": runs[0].jobs,
+        "allocations": {name: fmean(one.allocations[name] for one in runs) for name in runs[0].allocations},
+        "waste_unit": unit_name,
+        **{name: fmean(values) for name, values in each.items()},
+        **{f"{name}_sd": pstdev(each[name]) for name in _SPREAD},
+    }

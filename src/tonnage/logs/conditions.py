@@ -28,7 +28,7 @@ _FORM = re.compile(r"\s*(\w+)\s*(>=|<=|!=|==|>|<|=)\s*(.+?)\s*")
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A bound on an amount; an attempt of which the amount is not known does not meet it."""
+    """A bound on an amount; an attempt whose amount is unknown does not meet it."""
 
     name: str
     """What is compared, by the name of the archive's column."""
@@ -49,7 +49,7 @@ class Condition:
         return cls(name, "=" if sign == "==" else sign, _amount(name, amount))
 
     def __str__(self) -> str:
-        """Return the condition as a text of which `parse` makes the same again."""
+        """Return the condition as a text that `parse` turns back into it."""
         in_bytes = self.name == "input_bytes" or (self.name in AMOUNTS and AMOUNTS[self.name][1].unit == "bytes")
         amount = str(int(self.value)) if self.value.is_integer() else f"{Decimal(str(self.value)):f}"
         return f"{self.name}{self.operator}{amount}{'B' if in_bytes else ''}"

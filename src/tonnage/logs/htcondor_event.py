@@ -174,7 +174,7 @@ class Event:
         return found
 
     def exceeded(self) -> Resource | None:
-        """Return the resource of which it used more than it was given, as the table of resources has it."""
+        """Return the resource that it used beyond what it was given, according to the table of resources."""
         table = self.resources()
         for name, resource in _ENFORCED.items():
             used, given = table.get(f"{name}Usage"), table.get(name)

@@ -84,7 +84,7 @@ class _Run:
         return next((found for event in self.ends if (found := event.exit())), (None, None))
 
     def exhausted(self) -> Resource | None:
-        """Return the resource of which it had too little, where that is certain whatever follows."""
+        """Return the resource that it ran out of, where that is certain whatever follows."""
         return next(filter(None, (exhausted_by(*event.codes()) for event in self.ends)), None)
 
     def exceeded(self) -> Resource | None:
@@ -137,7 +137,7 @@ class Queue:
         self._assumed: set[str] = set()
 
     def take(self, event: Event) -> Iterator[Entry]:
-        """Let an event happen, and yield the executions of which it says that they are over."""
+        """Take in an event, and yield the executions that are over according to it."""
         now = event.moment(self._zone)
         yield from self._assume(event, now)
         if event.kind == _SUBMITTED:
@@ -157,7 +157,7 @@ class Queue:
             yield _without_start(event)
 
     def node(self, name: JobName) -> str | None:
-        """Return of which node of a DAG a job in the queue is."""
+        """Return the DAG node that a job in the queue belongs to."""
         job = self._jobs.get(name)
         return job.notes.get("DAGNodeName") if job else None
 
@@ -209,7 +209,7 @@ class Queue:
             yield Skipped(event.line, "it was removed before it ran", _name(event))
 
     def _forget(self, name: JobName) -> Iterator[Entry]:
-        """Forget a job of which the log does not say that it left the queue."""
+        """Forget a job that never left the queue according to the log."""
         job = self._jobs.pop(name, None)
         if job and job.run and job.run.ends and not job.run.waits:
             yield from job.finish()

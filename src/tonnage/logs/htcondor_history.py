@@ -1,7 +1,7 @@
 """HTCondor's finished jobs, as condor_history prints them: ``-json``, ``-jsonl`` or ``-long``.
 
 One job is one attempt: its last run. How often it was started stands in `raw`; the runs before are in the job event
-log only (condor_events.py). The units are HTCondor's own: MiB of memory, KiB of resident sets and disk, seconds.
+log only (htcondor_events.py). The units are HTCondor's own: MiB of memory, KiB of resident sets and disk, seconds.
 """
 
 import json
@@ -72,7 +72,7 @@ def _refuse_others(log: Log) -> None:
 
 
 def exhausted_by(code: int | None, subcode: int | None) -> Resource | None:
-    """Return the resource of which a job had too little, from the code and subcode of a hold or an eviction."""
+    """Return the resource that a job ran out of, from the code and subcode of a hold or an eviction."""
     if code in _TOO_LONG:
         return Resource.WALL_TIME
     if code in (_OUT_OF_RESOURCES, _STOPPED_BY_MACHINE) and subcode in _SUBCODES:
@@ -167,7 +167,7 @@ def _used(ad: ClassAd) -> Amounts:
 def _memory(ad: ClassAd) -> float | None:
     """Return the peak of the resident set; HTCondor rounds it up by up to a quarter, and keeps the exact one beside it.
 
-    MemoryUsage is an expression in most pools. Nothing needs no memory: with 0 nobody looked before the job ended.
+    MemoryUsage is an expression in most pools. No job needs no memory: a 0 means that none was sampled before it ended.
     """
     exact, rounded = ad.positive("ResidentSetSize_RAW", unit=_KIB), ad.positive("ResidentSetSize", unit=_KIB)
     return exact or ad.positive("MemoryUsage", unit=_MIB) or rounded
@@ -193,7 +193,7 @@ def _requested(ad: ClassAd) -> Amounts:
 
 
 def _exhausted(ad: ClassAd, status: int, used: Amounts, requested: Amounts) -> Resource | None:
-    """Return the resource of which the last run had too little."""
+    """Return the resource that the last run ran out of."""
     if status == _COMPLETED:
         return None
     if held_for := _exhausted_by_hold(ad, "Hold"):

@@ -99,7 +99,7 @@ class Log:
 
     @property
     def progress(self) -> tuple[int, int]:
-        """How many bytes of the file have been read, of how many; 0 of 0 where nobody knows."""
+        """How many bytes of the file have been read, of how many; 0 of 0 where that is unknown."""
         if isinstance(self._pieces, Pieces):
             return self._pieces.position, self._pieces.size
         return 0, 0

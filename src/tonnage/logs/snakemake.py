@@ -168,7 +168,7 @@ def _task(rule: str, record: _Record) -> str:
 def _cpu_seconds(record: _Record, seconds: float, *, measured: bool) -> float | None:
     """Return the CPU time; benchmarks before Snakemake 6 only had the load, in percent of a core."""
     if not measured:
-        return None  # a 0 there means that nobody looked
+        return None  # a 0 there means that it was never sampled
     if "cpu_time" in record:
         return _number(record, "cpu_time")
     load = _number(record, "mean_load")

@@ -26,7 +26,7 @@ class Source:
     entries: Iterator[Entry]
     """What a reader makes of it: attempts, rows that were skipped, and what was assumed."""
     progress: Callable[[], tuple[int, int]] = field(default=lambda: (0, 0))
-    """How much of it has been read, of how much: bytes, or files of a folder; 0 of 0 where nobody knows."""
+    """How much of it has been read, of how much: bytes, or files of a folder; 0 of 0 where that is unknown."""
 
 
 def open_source(text: str, hints: Hints, format: str | None = None) -> Iterator[Source]:

@@ -1,6 +1,6 @@
 """Standard Workload Format: the logs of the Parallel Workloads Archive (and of many simulators).
 
-A job is a line of 18 numbers, of which -1 is unknown; comments begin with a semicolon. CPU time and memory stand there
+A job is a line of 18 numbers, where -1 is unknown; comments begin with a semicolon. CPU time and memory stand there
 as the average over a job's processors. Moments are relative: without a UnixStartTime in the comments they stay in
 `raw`. A job that was suspended has lines for its parts (status 2 to 4) beside the one for all of it, which counts.
 Requested times are taken as run times, as nearly all logs mean them.
@@ -172,7 +172,7 @@ def _attempt(cells: Sequence[str], label: str, begin: float | None) -> Attempt:
 
 
 def _sum_of(texts: Mapping[str, str], name: str, processors: float | None, unit: int = 1) -> float | None:
-    """Return the sum over all processors, of which the log holds the average."""
+    """Return the sum over all processors; the log holds their average."""
     return None if processors is None else scaled(texts[name], name, processors * unit)
 
 

@@ -1,15 +1,46 @@
-"""Moments, as users write them: ``2026-11-15``, or how long ago."""
+"""Times as users write them: a date such as ``2026-11-15``, how long ago, and the zone of logs that name none."""
 
 import time
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta, tzinfo
+from zoneinfo import ZoneInfo
 
 from tonnage.errors import InputError
 from tonnage.logs import amounts
 from tonnage.logs.log import UnusableError
-from tonnage.logs.zones import zone
 from tonnage.units import parse_seconds
 
-__all__ = ["moment"]
+__all__ = ["moment", "zone"]
+
+
+class _Local(tzinfo):
+    """This machine's own zone, with its summer times."""
+
+    def utcoffset(self, moment: datetime | None) -> timedelta | None:
+        if moment is None:
+            return None
+        return moment.replace(tzinfo=None).astimezone().utcoffset()
+
+    def dst(self, moment: datetime | None) -> timedelta | None:  # noqa: ARG002 (the base class's own signature)
+        return None
+
+    def tzname(self, moment: datetime | None) -> str:  # noqa: ARG002
+        return time.tzname[0]
+
+    def __str__(self) -> str:
+        return f"{time.tzname[0]} (this machine's)"
+
+
+def zone(name: str | None = None) -> tzinfo:
+    """Return the zone of a name such as ``Europe/Berlin`` or ``UTC``; by default this machine's."""
+    if name is None:
+        return _Local()
+    if name.upper() == "UTC":
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (OSError, ValueError, KeyError):
+        raise InputError(f'"{name}" is not a time zone', hint="write one such as Europe/Berlin or UTC") from None
 
 
 def moment(text: str) -> float:

@@ -15,7 +15,7 @@ from tonnage.report.retries import Reason
 from tonnage.report.source import ReportSource
 from tonnage.report.text import counted, hours, ladder_text, name_of, percent
 from tonnage.size import Histogram, Sized, cost
-from tonnage.size.usage import Usage
+from tonnage.size.records import Usage
 from tonnage.units import format_seconds
 
 __all__ = ["Advice", "Saving", "advise", "savings"]

@@ -16,8 +16,7 @@ from tonnage.run.folders import RunFolder
 from tonnage.run.journal import Journal, Reader
 from tonnage.run.journal_rows import Row
 from tonnage.run.serialisation import plain_decision
-from tonnage.size.apply import apply
-from tonnage.size.discover import discover, merge
+from tonnage.size.discover import apply, discover, merge
 from tonnage.units import Bytes
 from tonnage.workflow import Workflow
 from tonnage.workflow.shell import executable

@@ -7,8 +7,7 @@ from tonnage.archive import Archive, Search, find
 from tonnage.errors import InputError
 from tonnage.jobs import Resource
 from tonnage.lab.size_protocols import PROTOCOLS
-from tonnage.lab.size_replay import replay
-from tonnage.lab.size_results import compared
+from tonnage.lab.size_replay import compared, replay
 from tonnage.serve.background_jobs import Tell
 from tonnage.size import collect
 

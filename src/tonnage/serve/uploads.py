@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse
 from tonnage.files import stem
 from tonnage.logs.formats import READERS, check_format
 from tonnage.logs.log import Hints
-from tonnage.logs.zones import zone
+from tonnage.logs.user_times import zone
 from tonnage.option_values import pairs, parts
 from tonnage.serve.access import token_wanted
 from tonnage.serve.background_jobs_api import Work, described

@@ -1,9 +1,10 @@
 """`auto`: one ladder on a mixture of models, which learns from the first job on.
 
-Three ideas make headroom and tuning unnecessary. The chance that the next job is a record is about 1 in n + 1, so the
-past gets one more job beyond the largest (`tail`). Models are judged on jobs that they have not seen
-(`models`). And instead of choosing one model, the ladder of a job is the best for all that they say about it, each
-weighted by how little it would have cost in the past.
+Three ideas make headroom and tuning unnecessary. The chance that the next of n + 1 jobs is the largest of all is about
+1 in n + 1, so the past gets one more job beyond the largest, a record (`with_record`): how far beyond follows from how
+far the largest ones are apart. Models are judged on jobs that they have not seen (models.py). And instead of choosing
+one model, the ladder of a job is the best for all that they say about it, each weighted by how little it would have
+cost in the past.
 """
 
 from array import array
@@ -15,13 +16,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonnage.size.histograms import ABSURD, HALF_LIVES, FloatArray, Histogram, checked, fading
-from tonnage.size.ladders import Ladder, escalated, stretched
+from tonnage.size.ladders import Ladder, escalated, of_rungs, stretched
 from tonnage.size.models import MODELS, Fit, Model, constant
 from tonnage.size.optimal import best_rungs, ladder
-from tonnage.size.record_tail import RECORD_SHARES, with_record
 from tonnage.size.rounding import rounded_input
 
-__all__ = ["Mixture"]
+__all__ = ["RECORD_SHARES", "Mixture", "guarantee", "with_record"]
+
+_STEPS = np.array([0.25, 0.5, 1, 2, 4, 8, 16, 32, 64])
+RECORD_SHARES = -np.diff((1 + np.concatenate(([0.0], _STEPS)) / 2) ** -2.0)
+"""Which parts of the one record job lie at each of these steps beyond the largest."""
+_MOST_RECORDS = 0.75
+RECORD_SHARES[-1] += 1 - RECORD_SHARES.sum()
+
+
+def with_record(values: FloatArray, unit: float) -> FloatArray:
+    """Return values, and behind them where a record may be that is beyond the largest; `RECORD_SHARES` are its parts.
+
+    `unit` is what a small part is a part of: however alike the values were, a record exceeds them by some, and by more
+    the fewer they are.
+    """
+    size = len(values)
+    count = min(max(2, int(sqrt(size))), size - 1)
+    ordered = np.sort(values)
+    step = float(ordered[size - count :].mean() - ordered[size - count - 1]) if count > 0 else 0.0
+    least = max(1e-4, 0.1 / size**2) * unit
+    return np.concatenate((values, ordered[-1] + max(step, least) * _STEPS))
+
+
+def guarantee(values: FloatArray) -> Ladder:
+    """Give what even most records would stay below: for what must not be exceeded, such as a run time."""
+    reached = with_record(values, float(values.max()))[len(values) :]
+    return of_rungs(float(reached[np.argmax(np.cumsum(RECORD_SHARES) >= _MOST_RECORDS)]))
+
 
 _ENOUGH = 4  # jobs with a known input, before it is looked at
 _REFIT = 1.15
@@ -84,7 +111,7 @@ class Mixture:
         """Prepare for the first job, which is given everything.
 
         Amounts are not below `floor`. An attempt is reckoned to cost `attempt_cost` of the largest peak beside its
-        amount. With a `half_life`, a job counts half as much after so many others. A new largest peak is
+        amount. With a `half_life`, a job counts half as much after that many others. A new largest peak is
         looked at when jobs are more by the part `patience`.
         """
         self._capacity = capacity
@@ -206,7 +233,7 @@ class Mixture:
         return _Scores(pooled[order], np.concatenate(seconds)[order], np.concatenate(jobs)[order])
 
     def _climb(self, said: _Scores) -> Ladder:
-        """Return the best ladder for a job of which this is said about its peak."""
+        """Return the best ladder for a job, given what is said about its peak."""
         values = np.maximum(said.values, max(self._smallest / 2, self._floor))
         few = _thinned(_Scores(values, said.seconds, said.jobs), *_COARSE)
         histogram = Histogram(

@@ -118,12 +118,12 @@ def _scored(points: FloatArray, eps: float, labels: Labels, structure: Labels | 
 
 
 def default_radii(points: FloatArray) -> tuple[float, ...]:
-    """Return the distances to try where nobody names any: up to 20, ascending, whatever the scale of the data.
+    """Return the distances to try where none are named: up to 20, ascending, whatever the scale of the data.
 
     The paper tries 60 to 220 in steps of 20, which suits its own workflows and units. Here the data says what is near
     and what is far. At the smallest distance nine of ten different points have a neighbour: below, more and more jobs
     are alone, and the Calinski-Harabasz score of such dust is often higher than that of clusters. (Of more than 2000
-    points, so many stand for all, spread evenly over their sorted list.) At the largest distance all are one cluster.
+    points, that many stand for all, spread evenly over their sorted list.) At the largest distance all are one cluster.
     Each distance is larger than the last by the same factor, since clusters can be of any width.
     """
     points = _checked(points)

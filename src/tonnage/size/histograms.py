@@ -15,7 +15,7 @@ FloatArray: TypeAlias = NDArray[np.float64]
 
 _MOST_BUCKETS = 4096
 HALF_LIVES = 8
-"""After so many, a job is forgotten."""
+"""After this many, a job is forgotten."""
 _HEAVY = 2.0**100
 ABSURD = 1e30
 """No amount, time or size is as large; and what is smaller than its inverse is nothing."""
@@ -68,7 +68,7 @@ class Histogram:
         return replace(self, largest=largest)
 
     def timed(self) -> "Histogram":
-        """Return these jobs with run times: where nobody took any, all count alike."""
+        """Return these jobs with run times: where none took any, all count alike."""
         return self if self.seconds.any() else replace(self, seconds=self.jobs, used=self.jobs * self.peaks)
 
     def beyond(self, amount: float) -> "Histogram":
@@ -84,7 +84,7 @@ class Tally:
         """Prepare an empty one.
 
         Peaks are rounded up to a multiple of `width`; with 0 they are kept as they are, until there are too many. With
-        a `half_life`, a job counts half as much after so many others: for work that changes over time.
+        a `half_life`, a job counts half as much after that many others: for work that changes over time.
         """
         check_half_life(half_life)
         self._width = width

@@ -26,7 +26,7 @@ __all__ = [
 Ladder: TypeAlias = tuple[float, ...]
 """Strictly increasing amounts; the last is the most that a job may get."""
 
-_LEAST = 1.0  # byte, core or second: nobody can be given nothing
+_LEAST = 1.0  # byte, core or second: no job can be given nothing
 _TINY = 1e-9
 _SAME = 1e-9  # amounts that differ by such a part only differ by rounding
 
@@ -99,7 +99,7 @@ def grown(
 ) -> list[int]:
     """Return which rung of each resource comes next, when some were exhausted: only those grow, or with `grow_all` all.
 
-    Raises DoesNotFitError where a resource was exhausted of which there is no more.
+    Raises DoesNotFitError where no more of the exhausted resource can be given.
     """
     grown_rungs = []
     for rung, ladder, ran_out in zip(rungs, ladders, exhausted, strict=True):
@@ -111,7 +111,7 @@ def grown(
 
 
 def positive(amount: float) -> float:
-    """Return an amount that can be given: nobody can be given nothing."""
+    """Return an amount that can be given: at least 1 byte, core or second."""
     return amount if amount > 0 else _LEAST
 
 
@@ -132,5 +132,5 @@ def escalated(rungs: Ladder, capacity: float, growth: float) -> Ladder:
 
 
 def stretched(growth: float, largest: float, capacity: float, steps: float) -> float:
-    """Return a growth that leads from the largest peak to `capacity` in so many steps at most."""
+    """Return a growth that leads from the largest peak to `capacity` in at most `steps` steps."""
     return max(growth, float((capacity / max(largest, _TINY)) ** (1 / steps)))

@@ -16,21 +16,21 @@ from typing import TypeVar
 from tonnage.jobs import NOTHING_KNOWN, SHARED, Amounts, Decision, History, Resource
 from tonnage.size.auto import Mixture
 from tonnage.size.factory import Plan, explained, least, possible, practical, settings_for, strategy_for
-from tonnage.size.fixed import declared
 from tonnage.size.histograms import Histogram, Tally
 from tonnage.size.ladders import DoesNotFitError, Ladder, escalated, grown, of_rungs
+from tonnage.size.records import Usage, peak_of
 from tonnage.size.rounding import coarse, few, rounded_input
+from tonnage.size.rules import declared
 from tonnage.size.sizers import Same
 from tonnage.size.strategies import sizer
 from tonnage.size.time_limits import Times
-from tonnage.size.usage import Usage, peak_of
 from tonnage.units import format_bytes
 
 __all__ = ["Learner", "as_before", "climbed", "fits"]
 
 _GROWTH = 2.0
 _PARTS = 32
-"""What a task took before is rounded up to one of so many sizes between powers of two."""
+"""What a task took before is rounded up to one of this many sizes between powers of two."""
 _MOST_KEPT = 1024  # decisions of one category, each for another input or request
 _A_LITTLE_MORE = 1.05
 _Key = TypeVar("_Key")
@@ -48,7 +48,7 @@ class Learner:
         self._longest = plan.machine.get(Resource.WALL_TIME)
         """The longest that a task may take; None where its time need not be limited."""
         self._categories: dict[str, _Category] = {}
-        self._new("")  # a plan that nobody can keep to is an error before the first task
+        self._new("")  # a plan that cannot be kept to is an error before the first task
         for name, history in histories.items():
             self.remember(name, history)
 
@@ -204,7 +204,7 @@ class _Known:
         return explained(self.resource, ladder, self._strategy, self._sizer.samples, histogram, about)
 
     def _first(self, request: float | None) -> Decision:
-        """Return what a task is tried with of which only its request is known, if that."""
+        """Return what a task is tried with when only its request is known, if that."""
         strategy, rungs, reason = self._guess(request)
         # Shares of a machine and requests are a few sizes anyway, and rounded up fewer would fit beside each other.
         ladder = practical(rungs, replace(self._settings, parts=None))
@@ -230,7 +230,7 @@ class _Known:
 
 
 def fits(request: Amounts, machine: Mapping[Resource, float]) -> Resource | None:
-    """Return a resource of which more is requested than the machine has; None where all fits."""
+    """Return a resource that is requested beyond what the machine has; None where all fits."""
     for resource in SHARED:
         amount: float | None = getattr(request, resource)
         if amount is not None and resource in machine and amount > possible(resource, machine[resource]):

@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tonnage.jit import compiled
-from tonnage.size.first_allocations import max_throughput
 from tonnage.size.histograms import FloatArray, Histogram
 from tonnage.size.ladders import Ladder, of_rungs
+from tonnage.size.rules import max_throughput
 
 __all__ = ["best_rungs", "ladder"]
 
@@ -32,7 +32,7 @@ def ladder(histogram: Histogram, *, attempt_cost: float = 0.0, objective: str = 
         late = histogram.beyond(first)
         return of_rungs(first, *(ladder(late, attempt_cost=attempt_cost) if len(late) else ()), histogram.largest)
     seconds = histogram.timed().seconds
-    positive = histogram.peaks > 0  # nobody can be given nothing
+    positive = histogram.peaks > 0  # no job can be given nothing
     amounts = histogram.peaks[positive]
     if not len(amounts):
         return of_rungs(histogram.largest)
@@ -95,7 +95,7 @@ def _walk(
         before[place] = hull_places[first]
         slope, height = slopes[place + 1], best + offsets[place + 1]
         if slope == hull_slopes[last] or place + 1 == len(amounts):
-            continue  # nobody needs more than an earlier rung gave: nothing starts from here
+            continue  # no job needs more than an earlier rung gave: nothing starts from here
         # A line that is nowhere the lowest between its neighbours leaves the hull.
         while last > first and (
             (height - hull_heights[last - 1]) * (hull_slopes[last - 1] - hull_slopes[last])

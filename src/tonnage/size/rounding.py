@@ -1,4 +1,4 @@
-"""Ladders that somebody would write down: whole cores, round amounts, few retries, shares of a machine."""
+"""Ladders as a person would write them: whole cores, round amounts, few retries, shares of a machine."""
 
 from math import ceil, floor, frexp, inf, ldexp
 
@@ -7,18 +7,18 @@ from tonnage.size.ladders import Ladder, of_rungs
 __all__ = ["LEAST_BYTES", "coarse", "fair_share", "few", "rounded_input", "rounded_time", "rounded_up"]
 
 LEAST_BYTES = 2.0**24
-"""16 MiB: nobody saves anything worth a retry below that."""
+"""16 MiB, the least memory or disk that `auto` gives: below it nothing is saved that is worth a retry."""
 _LEAST_SECONDS = 600.0
 _ROUND_SECONDS = ((4 * 3600.0, 300.0), (86400.0, 900.0), (float("inf"), 3600.0))
 """Run times up to a length are rounded up to a multiple."""
 _INPUT_SIZES = 128
-"""Inputs are rounded up to so many sizes between powers of two: alike tasks share a decision, and it is made fast."""
+"""Inputs are rounded up to this many sizes between powers of two: alike tasks share a decision, made once."""
 _NO_INPUT = 0.0
 _MOST_RUNGS = 4
 _WORTH_IT = 1.01
 _LITTLE_LESS = 0.98
 _APART = 1.25
-"""A retry should get so many times more at least, else it may fail for the same reason."""
+"""A retry should get at least this many times more, else it may fail for the same reason."""
 
 
 def rounded_up(ladder: Ladder, unit: float, capacity: float) -> Ladder:
@@ -27,13 +27,13 @@ def rounded_up(ladder: Ladder, unit: float, capacity: float) -> Ladder:
 
 
 def rounded_time(seconds: float) -> float:
-    """Return a run time that somebody would ask for: some minutes at least, and in multiples of some."""
+    """Return a run time as a person would ask for it: at least ten minutes, rounded up to 5, 15 or 60 minutes."""
     unit = next(unit for longest, unit in _ROUND_SECONDS if seconds <= longest)
     return max(_LEAST_SECONDS, ceil(seconds / unit - 1e-9) * unit)
 
 
 def coarse(amount: float, parts: int) -> float:
-    """Return an amount rounded up to one of so many sizes between powers of two, so that alike ones are the same."""
+    """Return an amount rounded up to one of `parts` sizes between powers of two, so that alike ones are the same."""
     part, power = frexp(amount)
     return ldexp(ceil(part * 2 * parts), power - 1) / parts
 

@@ -11,22 +11,21 @@ from tonnage.errors import InputError
 from tonnage.jobs import HOURS, Decision, History, Resource
 from tonnage.size.auto import Mixture
 from tonnage.size.factory import Plan, counted, explained, least, possible, practical, settings_for, strategy_for
-from tonnage.size.follows_request import follows_request
-from tonnage.size.histograms import Histogram, fading
+from tonnage.size.histograms import FloatArray, Histogram, fading
 from tonnage.size.ladders import Ladder, cost, escalated, of_rungs
+from tonnage.size.records import Usage
 from tonnage.size.rounding import fair_share
 from tonnage.size.sizers import Sizer
 from tonnage.size.strategies import sizer
 from tonnage.size.time_limits import time_ladder
-from tonnage.size.usage import Usage
 
-__all__ = ["Sized", "size"]
+__all__ = ["Sized", "follows_request", "size"]
 
 _OPTIMISED = ("auto", "ladder", "min-waste", "max-throughput", "brute-force", "regression")
 _NEEDS_MACHINE = ("whole-machine", "doubling")
 _FEW = 10
 _BEYOND = 2.0
-"""Where nobody says how large machines are, the last attempt gets so many times the largest peak."""
+"""Where the size of machines is unknown, the last attempt gets this many times the largest peak."""
 _HALF = 0.5
 
 
@@ -41,7 +40,7 @@ class Sized:
     requested: float | None
     """What jobs usually requested."""
     left_out: int
-    """Jobs that say nothing: they did not finish, or nobody measured them."""
+    """Jobs that say nothing: they did not finish, or were not measured."""
     saved: float
     """How much less would have been paid for, in amounts times seconds."""
     compared_with: Literal["requested", "max-seen"]
@@ -240,3 +239,35 @@ def _what_inputs_tell(made: Sizer) -> list[str]:
         return []
     models = ", ".join(f"{name} {weight:.0%}" for name, weight in sorted(weights.items(), key=lambda one: -one[1]))
     return [f"input sizes tell more than this one number, where they are known before the run: {models}"]
+
+
+_ENOUGH_REQUESTS = 6
+_SAME_REQUEST = 0.05
+"""A part: requests that differ by less are the same."""
+_APART = 1.2
+"""Requests must differ by this factor, so that it shows whether use differs with them."""
+_STEADY = 0.1
+"""The part by which use as a part of the request may vary around its median."""
+_MOST_STEADY = 0.9
+
+
+def follows_request(peaks: FloatArray, requested: FloatArray) -> tuple[float, ...] | None:
+    """Return the requests to go on with, where jobs use the same part of whatever they request; else None.
+
+    That is so where jobs with clearly different requests used, nearly all of them, the same part of it. The usual
+    request and the largest are returned. Where all requests are alike, this cannot be told.
+    """
+    known = (requested > 0) & (peaks > 0)
+    if known.sum() < _ENOUGH_REQUESTS:
+        return None
+    peaks, requested = peaks[known], requested[known]
+    usual = float(np.median(requested))
+    other = np.abs(requested - usual) > _SAME_REQUEST * usual
+    low, high = np.quantile(requested, [0.1, 0.9])
+    if high < _APART * low or other.sum() < _ENOUGH_REQUESTS // 2:
+        return None
+    share = peaks / requested
+    steady = np.abs(share - np.median(share)) <= _STEADY * np.median(share)
+    if steady.mean() < _MOST_STEADY:
+        return None
+    return usual, max(usual, float(requested.max()))

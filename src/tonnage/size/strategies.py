@@ -10,15 +10,15 @@ from tonnage.lazy import Deferred
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tonnage.size.factory import Settings
     from tonnage.size.models import Model
-    from tonnage.size.settings import Settings
     from tonnage.size.sizers import Sizer, Strategy
 
 __all__ = ["FROM_PEAKS", "OFFLINE", "STRATEGIES", "WITH_OBJECTIVE", "Objective", "sizer"]
 
 _MARGIN = 0.05
 _ATTEMPT = 0.1
-"""What an attempt of `auto` costs beside its amount, as a part of the largest peak: nobody likes to wait twice."""
+"""What an attempt of `auto` costs beside its amount, as a part of the largest peak: a retry makes users wait."""
 Objective: TypeAlias = Literal["waste", "throughput"]
 
 
@@ -70,7 +70,7 @@ def _regression(settings: "Settings") -> "Sizer":
 
 
 def _k_means(settings: "Settings") -> "Sizer":
-    from tonnage.size.buckets import KMeans
+    from tonnage.size.rules import KMeans
 
     if settings.half_life is not None:
         raise InputError("k-means cannot forget: a half-life has no meaning with it")
@@ -88,7 +88,7 @@ def _same(strategy: str, settings: "Settings", *amounts: float) -> "Sizer":
     """Return a sizer that gives every job the ladder of a strategy that looks at no job."""
     from tonnage.size.sizers import Same
 
-    return Same(Deferred(f"tonnage.size.fixed:{strategy}")(*amounts, settings.capacity))
+    return Same(Deferred(f"tonnage.size.rules:{strategy}")(*amounts, settings.capacity))
 
 
 def _declared(settings: "Settings") -> "Sizer":
@@ -100,22 +100,22 @@ def _declared(settings: "Settings") -> "Sizer":
 
 
 _ladder = Deferred("tonnage.size.optimal:ladder")
-_percentile = Deferred("tonnage.size.fixed:percentile")
-_max_seen = Deferred("tonnage.size.fixed:max_seen")
-_quantized = Deferred("tonnage.size.buckets:quantized")
+_percentile = Deferred("tonnage.size.rules:percentile")
+_max_seen = Deferred("tonnage.size.rules:max_seen")
+_quantized = Deferred("tonnage.size.rules:quantized")
 
 STRATEGIES: "dict[str, Callable[[Settings], Sizer]]" = {
     "auto": _auto,
     "ladder": lambda settings: _from_histogram(
         partial(_ladder, attempt_cost=settings.attempt_cost or 0.0, objective=settings.objective)
     )(settings),
-    "min-waste": _from_histogram(Deferred("tonnage.size.first_allocations:min_waste")),
-    "min-waste-independent": _from_histogram(Deferred("tonnage.size.first_allocations:min_waste_independent")),
-    "min-waste-slots": _from_histogram(Deferred("tonnage.size.first_allocations:min_waste_slots")),
-    "max-throughput": _from_histogram(Deferred("tonnage.size.first_allocations:max_throughput")),
-    "max-throughput-slots": _from_histogram(Deferred("tonnage.size.first_allocations:max_throughput_slots")),
-    "brute-force-waste": _from_histogram(Deferred("tonnage.size.first_allocations:brute_force_waste")),
-    "brute-force-throughput": _from_histogram(Deferred("tonnage.size.first_allocations:brute_force_throughput")),
+    "min-waste": _from_histogram(Deferred("tonnage.size.rules:min_waste")),
+    "min-waste-independent": _from_histogram(Deferred("tonnage.size.rules:min_waste_independent")),
+    "min-waste-slots": _from_histogram(Deferred("tonnage.size.rules:min_waste_slots")),
+    "max-throughput": _from_histogram(Deferred("tonnage.size.rules:max_throughput")),
+    "max-throughput-slots": _from_histogram(Deferred("tonnage.size.rules:max_throughput_slots")),
+    "brute-force-waste": _from_histogram(Deferred("tonnage.size.rules:brute_force_waste")),
+    "brute-force-throughput": _from_histogram(Deferred("tonnage.size.rules:brute_force_throughput")),
     "regression": _regression,
     "max-seen": _from_histogram(_max_seen),
     "percentile": lambda settings: _from_histogram(partial(_percentile, share=settings.share))(settings),

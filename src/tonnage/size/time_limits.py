@@ -6,10 +6,10 @@ from math import isinf
 import numpy as np
 
 from tonnage.jobs import Decision, Resource
+from tonnage.size.auto import guarantee
 from tonnage.size.factory import counted
 from tonnage.size.histograms import FloatArray
 from tonnage.size.ladders import Ladder, escalated, of_rungs
-from tonnage.size.record_tail import guarantee
 from tonnage.size.rounding import few, rounded_time
 
 __all__ = ["Times", "time_ladder"]
@@ -51,7 +51,7 @@ class Times:
     def _renew(self) -> None:
         seconds = np.array(self._seconds)
         first = time_ladder(seconds, self._record)[0]
-        # Whoever takes longer than all before him gets more, and in the end as long as is possible.
+        # A task that takes longer than all before it gets more, and in the end as long as is possible.
         last = () if isinf(self._longest) else (self._longest,)
         ladder = of_rungs(*(min(factor * first, self._longest) for factor in _FACTORS), *last)
         if self._decision is not None and self._decision.ladder == ladder:

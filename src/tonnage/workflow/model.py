@@ -182,9 +182,9 @@ def total_size(sizes: Iterable[int | None]) -> Bytes | None:
 
 
 def file_edges(tasks: Sequence[Task], *, path: object = None) -> tuple[list[int], list[int]]:
-    """Return the dependencies that files imply: whoever reads a file waits for the task that writes it.
+    """Return the dependencies that files imply: a task that reads a file waits for the task that writes it.
 
-    Raises InputError where two tasks write the same file, since nobody could say which one a reader waits for.
+    Raises InputError where two tasks write the same file, since it would be unclear which one a reader waits for.
     """
     writer: dict[str, int] = {}
     for number, task in enumerate(tasks):

@@ -22,7 +22,8 @@ from tonnage.errors import InputError
 from tonnage.files import write_atomically
 from tonnage.jobs import EXHAUSTIBLE, Decision, Resource
 from tonnage.workflow import Task
-from tonnage.workflow.dagman.lines import (
+from tonnage.workflow.dagman.submit import REQUESTS, quoted_argument
+from tonnage.workflow.dagman.writer import (
     arc_lines,
     file_list,
     heading,
@@ -32,7 +33,6 @@ from tonnage.workflow.dagman.lines import (
     variables_line,
     with_unit,
 )
-from tonnage.workflow.dagman.submit import REQUESTS, quoted_argument
 from tonnage.workflow.names import FreeNames
 from tonnage.workflow.shell import one_line, own_program
 

@@ -22,7 +22,7 @@ from tonnage.batch.choices import REQUESTS
 from tonnage.errors import InputError
 from tonnage.logs.log import Log, UnusableError
 from tonnage.logs.swf import header, numbers, refuse_what_never_ran, rows
-from tonnage.logs.zones import zone
+from tonnage.logs.user_times import zone
 from tonnage.units import format_seconds, parse_seconds
 
 __all__ = ["Workload"]

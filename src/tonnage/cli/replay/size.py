@@ -99,8 +99,8 @@ def command(
     Example: tonnage replay size jobs.csv --protocol tovar --strategies max-seen,min-waste,auto
              tonnage replay size trace.csv --protocol sizey --seed 1 --seed 2
     """
+    from tonnage.lab.size_replay import compared
     from tonnage.lab.size_replay import replay as play
-    from tonnage.lab.size_results import compared
 
     for option, value, only in (
         ("--level", level, "phung"),

@@ -51,7 +51,7 @@ def _one_line(text: str) -> str:
     """Return a foreign text so that no format reads it as more than a part of a comment.
 
     A backslash goes because it may continue a line or, as in Groovy's ``\\u000a``, spell a line break in a comment too;
-    what cannot be printed goes because it may be a line break to somebody.
+    what cannot be printed goes because some tool may take it for a line break.
     """
     plain = "".join(sign if sign.isprintable() and sign != "\\" else "?" for sign in " ".join(text.split()))
     return plain if len(plain) <= _LONGEST_COMMENT else f"{plain[:_LONGEST_COMMENT]}..."

@@ -10,7 +10,6 @@ from tonnage.errors import InputError
 from tonnage.files import is_file, is_stream, stem, without_gz
 from tonnage.workflow.dagman.parts import JOBS, Node, folder_within
 from tonnage.workflow.dagman.patch import Patch, Patches
-from tonnage.workflow.dagman.priorities import replace_word
 from tonnage.workflow.dagman.saving import NewFile
 from tonnage.workflow.dagman.scopes import Scope
 from tonnage.workflow.dagman.statements import quoted
@@ -61,7 +60,7 @@ class Copies:
             path = submit_path(scope, node) if isinstance(node, Node) else None
             if path in self._submits:
                 directory = folder_within(scope.directory, node.directory)
-                replace_word(patches.of(document), statement, 1, self._reference(self._submits[path], directory))
+                patches.of(document).replace_word(statement, 1, self._reference(self._submits[path], directory))
 
     def _name_splices(self, scope: Scope, patches: Patches) -> None:
         for statement, document in scope.parts.kept:
@@ -70,7 +69,7 @@ class Copies:
                 inner = scope.inner[name]
                 new = self._new_name(file, self._spliced.get(inner), inner.directory)
                 if new is not None:
-                    replace_word(patches.of(document), statement, 1, new)
+                    patches.of(document).replace_word(statement, 1, new)
 
     def _name_included(self, scope: Scope, patches: Patches) -> None:
         places: dict[Patch, Path] = {}
@@ -85,7 +84,7 @@ class Copies:
                 places[included] = self._place(f"{scope.prefix}{stem(path)}", path)
             new = self._new_name(file, places.get(included), scope.directory)
             if new is not None:
-                replace_word(patches.of(document), statement, 0, new)
+                patches.of(document).replace_word(statement, 0, new)
         for included, place in places.items():
             self._data[place] = included.data
 

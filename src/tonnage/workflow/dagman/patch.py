@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from tonnage.files import Document
-from tonnage.workflow.dagman.statements import Statement, pieces
+from tonnage.workflow.dagman.statements import WORD, Statement, pieces
 
 __all__ = ["Patch", "Patches"]
 
@@ -35,6 +35,11 @@ class Patch:
             # A word whose quotes span several lines is put on the last of them, which must not become empty.
             text = new if index == touched[-1][0] else ""
             self._replaced.setdefault(index, {})[first] = last, text
+
+    def replace_word(self, statement: Statement, place: int, new: str) -> None:
+        """Put another word in the place of one of a statement's words."""
+        words = [found.span() for found in WORD.finditer(statement.text)]
+        self.replace(statement, *words[place], new)
 
     def insert(self, index: int, line: str) -> None:
         """Add a line before the one with this index, or at the end where there is none."""
@@ -83,7 +88,7 @@ class Patch:
 
 
 class Patches:
-    """What is to change in a DAG's file and in those that it includes, of which several names may mean one."""
+    """What is to change in a DAG's file and in those that it includes; several paths may name one file."""
 
     def __init__(self, documents: Iterable[Document]) -> None:
         self._by_path: dict[Path, Patch] = {}

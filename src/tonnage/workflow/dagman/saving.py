@@ -85,7 +85,7 @@ class _Old:
 
 
 def _refuse_protected(path: Path) -> None:
-    """Refuse a file that nobody may write: renaming would replace it all the same."""
+    """Refuse a write-protected file: renaming would replace it all the same."""
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -142,7 +142,7 @@ def _backup_names(path: Path) -> Iterator[Path]:
 
 def _keep(path: Path, name: Path) -> None:
     """Let another name stand for what a file holds now: the new file gets another place on the disk."""
-    if not name.parent.stat().st_mode & S_ISVTX:  # where a link to somebody else's file could not be removed again
+    if not name.parent.stat().st_mode & S_ISVTX:  # there, a link to another user's file could not be removed
         try:
             os.link(path, name)
         except FileExistsError:

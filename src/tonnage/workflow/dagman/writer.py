@@ -1,30 +1,36 @@
-"""Writing a workflow as a DAGMan file: one submit description per category, the rest through VARS."""
+"""Writing DAGMan files: a whole workflow, one submit description per category and the rest through VARS.
+
+Also the single lines of such files, with the names, amounts and file lists in them, for other modules that write them.
+There a node is given as it stands in the file: by a name that needs no quotes (`node_names`), or quoted.
+"""
 
 import math
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
+from tonnage import __version__
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts
-from tonnage.workflow.dagman.lines import (
-    arc_lines,
-    file_list,
-    folder_word,
-    heading,
-    node_names,
-    priority_line,
-    safe_name,
-    variables_line,
-    with_unit,
-)
 from tonnage.workflow.dagman.reader import NOTE
+from tonnage.workflow.dagman.statements import RESERVED, escaped
 from tonnage.workflow.dagman.submit import REQUESTS, quoted_argument
 from tonnage.workflow.formats.notes import note
 from tonnage.workflow.model import Task, Workflow
 from tonnage.workflow.names import FreeNames
 from tonnage.workflow.shell import one_line
 
-__all__ = ["render"]
+__all__ = [
+    "arc_lines",
+    "file_list",
+    "heading",
+    "node_names",
+    "priority_line",
+    "render",
+    "safe_name",
+    "variables_line",
+    "with_unit",
+]
 
 # In a description each of these stands as `setting = $(variable)`; a task that has none leaves the line out.
 _SETTINGS = {
@@ -106,7 +112,7 @@ def _folder(task: Task) -> str:
         return ""
     if "\n" in task.directory or "\r" in task.directory:
         raise InputError(f'the folder of task "{task.name}" cannot stand in a DAGMan file: its name has a line break')
-    return f" DIR {folder_word(task.directory)}"
+    return f" DIR {_folder_word(task.directory)}"
 
 
 def _as_read(task: Task, name: str, description: str, *, priority: int | None) -> Task:
@@ -135,3 +141,65 @@ def _arcs(workflow: Workflow, names: dict[str, str]) -> Iterator[str]:
     for number, task in enumerate(workflow.tasks):
         children = [names[workflow.tasks[child].name] for child in workflow.graph.children_of(number)]
         yield from arc_lines(names[task.name], children)
+
+
+# What may stand in the name of a node or description without a second thought.
+_UNSAFE = re.compile(r"^-|[^\w./:,-]", re.ASCII)
+
+_CHILDREN_PER_LINE = 1000
+
+
+def heading(title: str, tasks: int) -> str:
+    """Return the comment that says what a file is."""
+    return f"# {' '.join(title.split())}: {tasks:,} tasks, written by Tonnage {__version__}"
+
+
+def variables_line(node: str, variables: Mapping[str, object], *, append: bool = False) -> str:
+    """Return the line that gives a node its variables."""
+    settings = " ".join([f'{name}="{escaped(str(value))}"' for name, value in variables.items()])
+    return f"VARS {node} {'APPEND ' if append else ''}{settings}"
+
+
+def priority_line(node: str, priority: int) -> str:
+    """Return the line that gives a node its priority."""
+    return f"PRIORITY {node} {priority}"
+
+
+def arc_lines(parent: str, children: Sequence[str]) -> Iterator[str]:
+    """Yield a line for the children of a node, and another where they are very many."""
+    for begin in range(0, len(children), _CHILDREN_PER_LINE):
+        yield f"PARENT {parent} CHILD {' '.join(children[begin : begin + _CHILDREN_PER_LINE])}"
+
+
+def node_names(names: Sequence[str]) -> dict[str, str]:
+    """Return a name for each task that DAGMan accepts, the task's own where it can be."""
+    free = FreeNames(names)
+    return {name: name if _is_safe(name) else free.give(safe_name(name)) for name in names}
+
+
+def _is_safe(name: str) -> bool:
+    return bool(name) and not _UNSAFE.search(name) and name.upper() not in RESERVED
+
+
+def safe_name(name: str) -> str:
+    """Return a name that may stand anywhere in a DAGMan file; two may get the same."""
+    return name if _is_safe(name) else _UNSAFE.sub("_", f"{name}_")
+
+
+def with_unit(amount: int) -> str:
+    """Return bytes in the largest of HTCondor's units (base 1024) that fits, rounded up to whole KB."""
+    return f"{amount // 2**20} MB" if amount % 2**20 == 0 else f"{-(-amount // 2**10)} KB"
+
+
+def file_list(task: Task, names: tuple[str, ...]) -> str | None:
+    """Return names of files as HTCondor lists them; None where there are none."""
+    for name in names:
+        if any(character in ',"\n\r$' for character in name) or name != name.strip() or not name:
+            problem = f'the file name "{name}" of task "{task.name}"'
+            raise InputError(f"{problem} cannot stand in an HTCondor file list")
+    return ",".join(names) or None
+
+
+def _folder_word(directory: str) -> str:
+    """Return the name of a folder as it stands behind DIR."""
+    return f'"{escaped(directory)}"' if _UNSAFE.search(directory) else directory

@@ -1,6 +1,8 @@
 """Every workflow format by its name: recognising a file, reading it, writing it."""
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,7 +13,7 @@ if TYPE_CHECKING:
     from tonnage.files import Document
     from tonnage.workflow.model import Workflow
 
-__all__ = ["READERS", "STANDARD_INPUT", "WRITERS", "format_of", "read", "recognise", "write"]
+__all__ = ["READERS", "STANDARD_INPUT", "WRITERS", "collector_paused", "format_of", "read", "recognise", "write"]
 
 STANDARD_INPUT = Path("/dev/stdin")
 
@@ -69,7 +71,6 @@ WRITERS = {
 def read(path: Path | str, format: str | None = None) -> "Workflow":
     """Read a workflow file in any format of READERS, recognised by its content unless `format` names it."""
     from tonnage.files import Document
-    from tonnage.workflow.garbage import collector_paused
 
     if format is not None and format not in READERS:
         raise InputError(f'"{format}" is not a format that can be read', hint=f"one of {', '.join(READERS)}")
@@ -77,6 +78,18 @@ def read(path: Path | str, format: str | None = None) -> "Workflow":
     with collector_paused():
         name = format or recognise(document)
         return READERS[name].read(document)
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Pause Python's garbage collector: it would search a million new objects, all of which stay, over and over."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def recognise(document: "Document") -> str:

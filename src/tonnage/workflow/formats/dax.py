@@ -1,22 +1,26 @@
-"""Pegasus DAX: abstract workflows in XML, versions 2 to 4.
+"""Pegasus DAX: abstract workflows in XML, versions 2 to 4; and what it has in common with Pegasus 5 (pegasus.py).
 
-The parser is expat, one element at a time: no tree is built, a document type (the door to entity bombs and to other
-files) is refused, and so is nesting that no DAX has.
+The parser is expat, one element at a time: no tree is built, a document type (which could hold entity bombs or name
+other files) is refused, and so is nesting that no DAX has.
+
+Both formats express in the same words what a job asks for (profiles) and where its streams go (redirections).
 """
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 from xml.parsers import expat
 
 from tonnage.errors import InputError
 from tonnage.files import Document
 from tonnage.jobs import Amounts
-from tonnage.workflow.formats.pegasus_profiles import REDIRECTIONS, asked_in_profiles
+from tonnage.workflow.dagman import submit
 from tonnage.workflow.model import Source, Task, Workflow, total_size
 from tonnage.workflow.names import Links
 
-__all__ = ["read", "recognises"]
+__all__ = ["REDIRECTIONS", "asked_in_profiles", "read", "recognises"]
 
 _DEEPEST = 32
 _NODES = frozenset(("job", "dag", "dax"))
@@ -196,3 +200,44 @@ class _Builder:
                 input_bytes=total_size(job.sizes),
             )
         )
+
+
+REDIRECTIONS = {"stdin": "<", "stdout": ">", "stderr": "2>"}
+"""How a shell does what the element or key of this name says."""
+
+
+class _Asked(NamedTuple):
+    """What profiles say about a job."""
+
+    request: Amounts
+    gpus: int
+    seconds: float | None
+    """The run time that they expect, where known."""
+
+
+def asked_in_profiles(profiles: Mapping[tuple[str, str], str]) -> _Asked:
+    """Return what (namespace, key) profiles request and expect.
+
+    Pegasus counts memory and diskspace in MB of 2^20 bytes; the condor namespace holds HTCondor's own settings.
+    """
+    settings = {key: value for (namespace, key), value in profiles.items() if namespace == "condor"}
+    condor = submit.amounts(settings, {})
+
+    def pegasus(key: str) -> float | None:
+        return submit.amount(profiles.get(("pegasus", key), ""), 1)
+
+    def in_bytes(key: str) -> int | None:
+        value = submit.amount(profiles.get(("pegasus", key), ""), 2**20)
+        return None if value is None else round(value)
+
+    seconds = pegasus("runtime")
+    minutes = pegasus("maxwalltime")
+    cores, memory, disk = pegasus("cores"), in_bytes("memory"), in_bytes("diskspace")
+    request = Amounts.of(
+        cores=condor.cores if cores is None else cores,
+        memory=condor.memory if memory is None else memory,
+        disk=condor.disk if disk is None else disk,
+        wall_time=condor.wall_time if minutes is None else minutes * 60,
+    )
+    gpus = pegasus("gpus")
+    return _Asked(request, submit.gpus(settings, {}) if gpus is None else math.ceil(gpus), seconds)

@@ -9,7 +9,6 @@ from typing import Any, NoReturn, TypeAlias
 
 from tonnage.errors import InputError
 from tonnage.files import Document
-from tonnage.workflow.formats.json_values import HALF_CHARACTER
 from tonnage.workflow.formats.makeflow_rules import (
     LARGEST,
     Rule,
@@ -20,6 +19,7 @@ from tonnage.workflow.formats.makeflow_rules import (
     rules_of,
     workflow_of,
 )
+from tonnage.workflow.formats.wfformat import HALF_CHARACTER
 from tonnage.workflow.jx import JXError, evaluate
 from tonnage.workflow.model import Workflow
 

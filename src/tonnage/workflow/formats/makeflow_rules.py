@@ -1,7 +1,7 @@
 """Rules of a Makeflow, classic or JSON: how they become tasks, and how any workflow becomes rules.
 
-What a rule states in Makeflow's own words decides the dependencies: whoever reads a file waits for the rule that
-writes it. A dependency that no file carries gets a marker file, which the parent touches and the child reads; on
+What a rule states in Makeflow's own words decides the dependencies: a rule that reads a file waits for the rule
+that writes it. A dependency that no file carries gets a marker file, which the parent touches and the child reads; on
 reading, markers are taken out again. All else that Makeflow has no word for stands in a note beside the rule.
 """
 
@@ -258,7 +258,7 @@ def _wrapped(task: Task, marker: str | None) -> str:
 
 
 def _unwrapped(rule: Rule, directory: str | None) -> str | None:
-    """Return the command that `_wrapped` was given; one that somebody changed since stays as it is."""
+    """Return the command that `_wrapped` was given; one that was changed since stays as it is."""
     command = rule.command
     if command is None:
         return None

@@ -27,7 +27,7 @@ __all__ = [
 Piece: TypeAlias = tuple[Literal["plain", "literal", "quote"], str]
 """A part of a line: text whose blanks and colons count, text that is taken as it is, or a quotation mark."""
 Variables: TypeAlias = Callable[[str], str | None]
-"""The text of a variable by its name; None where nobody defined it."""
+"""The text of a variable by its name; None where it is not defined."""
 
 _SPECIAL = re.compile(r"[\\$#'\"]")
 _PLAIN = re.compile(r"[^\\$#'\"]+")

@@ -14,13 +14,12 @@ from tonnage import __version__
 from tonnage.files import Document
 from tonnage.jobs import Amounts
 from tonnage.units import Bytes
-from tonnage.workflow.formats.json_values import load
 from tonnage.workflow.formats.notes import note, restored
 from tonnage.workflow.model import Source, SpecialTask, Task, Workflow, total_size
 from tonnage.workflow.names import FreeNames, Links
 from tonnage.workflow.shell import without_number
 
-__all__ = ["read", "recognises", "render"]
+__all__ = ["HALF_CHARACTER", "read", "recognises", "render"]
 
 Entry: TypeAlias = Mapping[str, Any]
 
@@ -71,7 +70,7 @@ def read(document: Document, *, memory_unit: int | None = None) -> Workflow:
 
 
 def _load(document: Document) -> Entry:
-    top = load(document)
+    top = _json_values(document)
     if not isinstance(top, dict):
         raise document.error('is not WfFormat: expected an object with the key "workflow"')
     return top
@@ -341,3 +340,32 @@ def _program(command: str) -> dict[str, object]:
     if all(words) and "\n" not in command:
         return {"program": words[0], "arguments": words[1:]}
     return {"program": command, "arguments": []}
+
+
+# Two such escapes in a row are one character; one alone is none, and cannot be written back.
+HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
+"""An escape by which JSON writes one half of a character."""
+
+
+def _json_values(document: Document) -> Any:  # noqa: ANN401 (whatever the file holds)
+    """Return the values of a JSON file."""
+    try:
+        values = json.loads(document.text)
+    except json.JSONDecodeError as error:
+        raise document.error(f"is not JSON: {error.msg}", error.lineno) from None
+    except RecursionError:
+        raise document.error("is nested too deeply") from None
+    except ValueError as error:  # an integer of thousands of digits
+        raise document.error(f"is not JSON: {error}") from None
+    if HALF_CHARACTER.search(document.text):
+        _refuse_half_characters(values, document)
+    return values
+
+
+def _refuse_half_characters(values: object, document: Document) -> None:
+    try:
+        json.dumps(values, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError as error:
+        line = document.text.count("\n", 0, HALF_CHARACTER.search(document.text).start()) + 1  # type: ignore[union-attr]
+        half = repr(error.object[error.start])[1:-1]
+        raise document.error(f"holds half a character ({half})", line) from None

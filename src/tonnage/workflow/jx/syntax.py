@@ -1,33 +1,217 @@
-"""The grammar of JX: from text to a tree."""
+"""The syntax of JX: tokens, the nodes of the syntax tree, and the parser that turns text into a tree."""
 
-from collections.abc import Callable
-from typing import TypeVar
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
 
-from tonnage.workflow.jx.tokens import END, tokens
-from tonnage.workflow.jx.tree import (
-    Call,
-    Chain,
-    Constant,
-    Entry,
-    Listing,
-    Lookup,
-    Loop,
-    Node,
-    Prefix,
-    Record,
-    Slice,
-    Symbol,
-)
 from tonnage.workflow.jx.values import JXError, Value
 
-__all__ = ["parse"]
+__all__ = [
+    "Call",
+    "Chain",
+    "Constant",
+    "Entry",
+    "Listing",
+    "Lookup",
+    "Loop",
+    "Node",
+    "Prefix",
+    "Record",
+    "Slice",
+    "Symbol",
+    "parse",
+]
+
+_Token: TypeAlias = tuple[str, Value, int]
+"""What a token is (an operator or a word is its own kind), its value, and its line."""
+
+_TOKEN = re.compile(
+    r"""
+    (?P<blank>  [ \t\r\n\f\v]+ | \#[^\n]* )
+  | (?P<text>   "[^"\\]*(?:\\.[^"\\]*)*" )
+  | (?P<number> (?: \d+ (?:\.(?![A-Za-z_])\d*)? | \.\d+ ) (?:[eE][+-]?\d+)? (?![\w]) )
+  | (?P<name>   [A-Za-z_][A-Za-z0-9_]* )
+  | (?P<sign>   == | != | <= | >= | && | \|\| | [-+*/%<>!()\[\]{},:.] )
+    """,
+    re.VERBOSE | re.DOTALL | re.ASCII,
+)
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_WORDS = frozenset(("and", "or", "not", "for", "in", "if"))
+_SYNONYMS = {"&&": "and", "||": "or", "!": "not"}
+_END = "the end"
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    """Yield the tokens of a text, the last one of kind `_END`."""
+    position, line = 0, 1
+    while position < len(text):
+        found = _TOKEN.match(text, position)
+        if found is None:
+            raise _unreadable(text, position, line)
+        part, kind = found.group(), str(found.lastgroup)
+        if kind == "name":
+            yield (part if part in _WORDS else "name"), part, line
+        elif kind == "sign":
+            yield _SYNONYMS.get(part, part), part, line
+        elif kind == "number":
+            yield "number", _number(part, line), line
+        elif kind == "text":
+            yield "text", _unescaped(part[1:-1], line), line
+        if kind in ("blank", "text"):
+            line += part.count("\n")
+        position = found.end()
+    yield _END, None, line
+
+
+def _unreadable(text: str, position: int, line: int) -> JXError:
+    character = text[position]
+    if character == '"':
+        return JXError('a text starts here and has no closing "', line)
+    if character == "=":
+        return JXError("a single = ; equality is ==", line)
+    if character.isdigit() or character == ".":
+        return JXError(f'"{text[position : position + 20].split(maxsplit=1)[0]}" is not a number', line)
+    hint = 'texts stand in double quotes: "..."' if character == "'" else None
+    return JXError(f"the character {character!r} has no meaning here", line, hint=hint)
+
+
+def _number(text: str, line: int) -> int | float:
+    if not text.isdigit():
+        number = float(text)
+        if number == float("inf"):
+            raise JXError(f"the number {text} is too large", line)
+        return number
+    if len(text) > 40 or int(text) > 2**63:
+        raise JXError(f"the integer {text[:25]}... is too large" if len(text) > 25 else f"{text} is too large", line)
+    return int(text)
+
+
+def _unescaped(text: str, line: int) -> str:
+    if "\\" not in text:
+        return text
+
+    def replaced(escape: re.Match[str]) -> str:
+        code = escape.group(1)
+        if len(code) > 1:
+            return chr(int(code[1:], 16))
+        if code == "u":
+            raise JXError(r"\u needs four hexadecimal digits", line)
+        return _ESCAPES.get(code, code)
+
+    plain = _ESCAPE.sub(replaced, text)
+    # Characters beyond the first 65,536 are escaped as two halves, which only together are a character.
+    try:
+        return plain.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        raise JXError(r"\u names half a character", line) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A number, a text, true, false or null."""
+
+    line: int
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A name that stands for a value."""
+
+    line: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """An operator before its operand."""
+
+    line: int
+    operator: str
+    operand: "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Operators of equal precedence between operands, to be applied from left to right."""
+
+    line: int
+    first: "Node"
+    rest: tuple[tuple[str, "Node"], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """An entry of an array or an object."""
+
+    line: int
+    container: "Node"
+    index: "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A part of an array."""
+
+    line: int
+    container: "Node"
+    start: "Node | None"
+    stop: "Node | None"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function and its arguments."""
+
+    line: int
+    name: str
+    arguments: tuple["Node", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """One ``for`` of an entry of an array, with its condition."""
+
+    name: str
+    array: "Node"
+    condition: "Node | None"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of an array, repeated by its loops from left to right."""
+
+    value: "Node"
+    loops: tuple[Loop, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """An array in brackets."""
+
+    line: int
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """An object in braces."""
+
+    line: int
+    entries: tuple[tuple["Node", "Node"], ...]
+
+
+Node: TypeAlias = Constant | Symbol | Prefix | Chain | Lookup | Slice | Call | Listing | Record
+
 
 Part = TypeVar("Part")
 
 _CONSTANTS: dict[str, Value] = {"true": True, "false": False, "null": None}
 
 # The real tool groups equal operators from the right and lets `not` bind tightest; its manual says otherwise, and so
-# does everybody who writes 8 - 4 - 2.
+# does the usual reading of 8 - 4 - 2.
 _POWER = {"or": 1, "and": 2}
 _POWER |= dict.fromkeys(("==", "!=", "<", "<=", ">", ">="), 4)
 _POWER |= dict.fromkeys("+-", 5)
@@ -49,19 +233,19 @@ class _Parser:
     """Reads tokens one ahead; each method reads one rule of the grammar."""
 
     def __init__(self, text: str) -> None:
-        self._rest = tokens(text)
+        self._rest = _tokens(text)
         self._kind, self._value, self._line = next(self._rest)
         self._depth = 0
         self._tokens = 0
 
     def document(self) -> Node:
         node = self._expression()
-        if self._kind != END:
+        if self._kind != _END:
             raise JXError(f"expected nothing more, found {self._found()}", self._line)
         return node
 
     def _expression(self, least: int = 1) -> Node:
-        """Read operands joined by operators that bind at least so tightly."""
+        """Read operands joined by operators whose precedence is at least `least`."""
         self._deeper()
         node = self._operand()
         while (power := _POWER.get(self._kind, 0)) >= least:
@@ -141,16 +325,16 @@ class _Parser:
         return Slice(line, container, start, stop)
 
     def _list(self, end: str, part: Callable[[], Part]) -> list[Part]:
-        """Read what stands between brackets, separated by commas, of which the last may follow the last part."""
+        """Read what stands between brackets, separated by commas; one may follow the last part."""
         start, opening = self._line, self._next()
         parts: list[Part] = []
         while self._kind != end:
-            if self._kind == END:
+            if self._kind == _END:
                 raise JXError(f'"{opening}" is not closed', start)
             parts.append(part())
             if self._kind == ",":
                 self._next()
-            elif self._kind not in (end, END):
+            elif self._kind not in (end, _END):
                 raise self._unlike(f'"," or "{end}"')
         self._next()
         return parts
@@ -211,4 +395,4 @@ class _Parser:
             case "number" | "name":
                 return f'"{self._value}"'
             case kind:
-                return kind if kind == END else f'"{kind}"'
+                return kind if kind == _END else f'"{kind}"'

@@ -8,7 +8,7 @@ from pathlib import Path
 from tonnage.batch.htcondor.dag import DAG, EVENTS, Dag
 from tonnage.files import write_atomically
 from tonnage.jobs import Decision
-from tonnage.logs.zones import zone
+from tonnage.logs.user_times import zone
 from tonnage.run.backends.htcondor.attempts import Attempts, News, Over
 from tonnage.run.backends.htcondor.event_log import EventFile
 from tonnage.run.backends.htcondor.nodes import read_nodes

@@ -15,7 +15,7 @@ from tonnage.files import Document
 from tonnage.workflow import Workflow, read
 from tonnage.workflow.dagman import submit
 from tonnage.workflow.dagman.parts import parts
-from tonnage.workflow.dagman.ranking import Edit, NewFile, copy, in_place, save
+from tonnage.workflow.dagman.priorities import Edit, NewFile, copy, in_place, save
 from tonnage.workflow.dagman.statements import WORD, Statement, quoted, unquoted
 
 SUBDAG = "a SUBDAG's priority is added to those of the nodes inside of it, which can then overtake other nodes"

@@ -1,0 +1,282 @@
+"""Strategies that are one rule each; strategies.py lists them by name.
+
+- The plain ones: the whole machine, doubling, what the user declared, the largest peak, a percentile.
+- The first allocations of Tovar et al.: one amount to try first, and the largest for what exceeds it. Each equation is
+  one vector over the peaks that were seen: what the whole history costs when that peak is tried first. "min. waste" in
+  the paper's figures is Equation 2; Equation 1 knows how long jobs of each peak run, and is true waste.
+- The bucketing strategies of Phung et al.: one rung for each of n buckets of past jobs.
+"""
+
+from array import array
+from dataclasses import dataclass
+from math import inf, nan
+
+import numpy as np
+
+from tonnage.errors import InputError
+from tonnage.size.histograms import FloatArray, Histogram, checked
+from tonnage.size.ladders import Ladder, cost, escalated, of_rungs, positive, stretched
+
+__all__ = [
+    "KMeans",
+    "brute_force_throughput",
+    "brute_force_waste",
+    "declared",
+    "doubling",
+    "max_seen",
+    "max_throughput",
+    "max_throughput_slots",
+    "min_waste",
+    "min_waste_independent",
+    "min_waste_slots",
+    "percentile",
+    "quantized",
+    "throughput",
+    "whole_machine",
+]
+
+_SHARES = (8, 4, 2, 1)
+
+
+def whole_machine(capacity: float) -> Ladder:
+    """Give everything."""
+    return (capacity,)
+
+
+def doubling(capacity: float) -> Ladder:
+    """Give an eighth of the machine, then a quarter, a half, and all of it."""
+    return of_rungs(*(capacity / share for share in _SHARES))
+
+
+def declared(amount: float, capacity: float) -> Ladder:
+    """Give what the user said, then everything."""
+    return of_rungs(min(amount, capacity), capacity)
+
+
+def max_seen(histogram: Histogram, *, margin: float = 0.0) -> Ladder:
+    """Give the largest peak that was seen, and a margin."""
+    return of_rungs(histogram.peaks[-1] * (1 + margin), max(histogram.largest, histogram.peaks[-1] * (1 + margin)))
+
+
+def percentile(histogram: Histogram, *, share: float = 0.95) -> Ladder:
+    """Give as much as a share of the jobs needed, then the largest peak that was seen."""
+    if not 0 < share <= 1:
+        raise InputError(f"a share of the jobs is above 0 and at most 1, not {share:g}")
+    reached = np.cumsum(histogram.jobs)
+    # A sum of weights may miss the share by a rounding error: then the next bucket would be one too many.
+    place = int(np.searchsorted(reached, share * reached[-1] * (1 - 1e-12)))
+    return of_rungs(histogram.peaks[place], histogram.largest)
+
+
+def min_waste(histogram: Histogram) -> Ladder:
+    """Waste as little as possible with one retry (Equation 1)."""
+    tries = _Tries.of_peaks(histogram)
+    return _least(tries, _waste(tries))
+
+
+def min_waste_independent(histogram: Histogram) -> Ladder:
+    """Waste as little as possible if peaks and run times have nothing to do with each other (Equation 2)."""
+    tries = _Tries.of_peaks(histogram)
+    return _least(tries, _waste_independent(tries))
+
+
+def min_waste_slots(histogram: Histogram) -> Ladder:
+    """Waste as little as possible where only whole jobs fit beside each other: shares of the largest amount."""
+    tries = _Tries.of_shares(histogram)
+    return _least(tries, _waste(tries))
+
+
+def max_throughput(histogram: Histogram) -> Ladder:
+    """Finish as many jobs as possible for the resources that are used (Equation 3)."""
+    tries = _Tries.of_peaks(histogram)
+    return _least(tries, _seconds_a_job(tries, histogram.largest / tries.amounts))
+
+
+def max_throughput_slots(histogram: Histogram) -> Ladder:
+    """Finish as many jobs as possible where only whole jobs fit beside each other (section 3.4.4)."""
+    tries = _Tries.of_peaks(histogram)
+    return _least(tries, _seconds_a_job(tries, _slots(histogram.largest, tries.amounts)))
+
+
+def brute_force_waste(histogram: Histogram) -> Ladder:
+    """Try every peak as the first allocation, and take what wastes least."""
+    histogram = histogram.timed()
+    tried = [of_rungs(peak, histogram.largest) for peak in histogram.peaks]
+    return min(tried, key=lambda ladder: cost(ladder, histogram).paid)
+
+
+def brute_force_throughput(histogram: Histogram) -> Ladder:
+    """Try every peak as the first allocation, and take what finishes most jobs."""
+    histogram = histogram.timed()
+    tried = [of_rungs(peak, histogram.largest) for peak in histogram.peaks]
+    return max(tried, key=lambda ladder: throughput(ladder[0], histogram))
+
+
+def throughput(first: float, histogram: Histogram) -> float:
+    """Return the jobs that finish in a second on the largest amount, if all are tried with `first` before it."""
+    fits = histogram.peaks <= first
+    finished = histogram.largest / first * histogram.jobs[fits].sum() + histogram.jobs[~fits].sum()
+    seconds = histogram.seconds[fits].sum() + 2 * histogram.seconds[~fits].sum()
+    return float(finished / seconds) if seconds else 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tries:
+    """First allocations to choose from, and what is beyond each of them."""
+
+    histogram: Histogram
+    amounts: FloatArray
+    late_jobs: FloatArray
+    """How many jobs need more."""
+    late_seconds: FloatArray
+    """How long those run."""
+
+    @classmethod
+    def of_peaks(cls, histogram: Histogram) -> "_Tries":
+        histogram = histogram.timed()
+        jobs, seconds = (total - np.cumsum(part) for part, total in _totals(histogram))
+        positive = histogram.peaks > 0  # no job can be given nothing
+        if positive.all():
+            return cls(histogram, histogram.peaks, jobs, seconds)
+        return cls(histogram, histogram.peaks[positive], jobs[positive], seconds[positive])
+
+    @classmethod
+    def of_shares(cls, histogram: Histogram) -> "_Tries":
+        """Try what each peak really takes where the largest amount is divided into equal parts.
+
+        So nothing between a half and the whole is ever tried, and all that is tried divides the whole.
+        """
+        histogram = histogram.timed()
+        peaks = histogram.peaks[histogram.peaks > 0]
+        shares = np.unique(histogram.largest / _slots(histogram.largest, peaks))
+        fits = np.searchsorted(histogram.peaks, shares * (1 + 1e-12), side="right")
+        jobs, seconds = (total - np.append(0.0, np.cumsum(part))[fits] for part, total in _totals(histogram))
+        return cls(histogram, shares, jobs, seconds)
+
+
+def _totals(histogram: Histogram) -> tuple[tuple[FloatArray, float], tuple[FloatArray, float]]:
+    jobs, seconds = histogram.jobs, histogram.seconds
+    return (jobs, float(jobs.sum())), (seconds, float(seconds.sum()))
+
+
+def _least(tries: _Tries, objective: FloatArray) -> Ladder:
+    """Return the first allocation with the least objective, and the largest amount behind it."""
+    largest = tries.histogram.largest
+    if not len(tries.amounts):
+        return of_rungs(largest)
+    # Of equally good ones the largest: fewer jobs are retried.
+    best = np.flatnonzero(objective <= objective.min() * (1 + 1e-12))[-1]
+    return of_rungs(tries.amounts[best], largest)
+
+
+def _waste(tries: _Tries) -> FloatArray:
+    paid: FloatArray = tries.amounts * tries.histogram.seconds.sum() + tries.histogram.largest * tries.late_seconds
+    return paid
+
+
+def _waste_independent(tries: _Tries) -> FloatArray:
+    paid: FloatArray = tries.amounts * tries.histogram.jobs.sum() + tries.histogram.largest * tries.late_jobs
+    return paid
+
+
+def _seconds_a_job(tries: _Tries, beside: FloatArray) -> FloatArray:
+    """Return the time that a job takes where `beside` jobs run at once, unless they need the largest amount."""
+    busy = tries.histogram.seconds.sum() + tries.late_seconds
+    spent: FloatArray = busy / (beside * (tries.histogram.jobs.sum() - tries.late_jobs) + tries.late_jobs)
+    return spent
+
+
+def _slots(largest: float, amounts: FloatArray) -> FloatArray:
+    """Return how many jobs of each amount fit into the largest; 3 times 0.1 fit into 0.3."""
+    return np.maximum(np.floor(largest / amounts * (1 + 1e-12)), 1.0)
+
+
+_MOST_BUCKETS = 1000
+
+
+def quantized(histogram: Histogram, *, buckets: int, aligned: bool = False) -> Ladder:
+    """Divide the past jobs evenly into buckets; a rung is the largest peak of a bucket.
+
+    With `aligned`, buckets that end alike are still a rung each, as is right where all resources climb together.
+    """
+    counts = np.cumsum(histogram.jobs)
+    last = counts[-1] - 1
+    ends = np.floor((np.arange(buckets) + 1) * last / _possible(buckets))
+    rungs = histogram.peaks[np.searchsorted(counts, ends, side="right").clip(max=len(histogram) - 1)]
+    return tuple(map(positive, rungs.tolist())) if aligned else of_rungs(*rungs)
+
+
+class KMeans:
+    """Divides the past jobs into buckets around their means; a rung is the largest peak of a bucket.
+
+    The buckets start out even. With each job, every past one goes through the buckets from the first on, as long as the
+    next one's mean is nearer; with `patience` only when the jobs are more by that part. An empty bucket
+    counts as if its only job had the largest peak of the one before.
+    """
+
+    def __init__(
+        self,
+        capacity: float,
+        *,
+        buckets: int,
+        growth: float = 2.0,
+        steps: float = inf,
+        patience: float = 0.0,
+        aligned: bool = False,
+    ) -> None:
+        self._aligned = aligned
+        self._capacity = capacity
+        self._number = _possible(buckets)
+        self._growth = growth
+        self._steps = steps
+        self._patience = patience
+        self._peaks = array("d")
+        self._largest = 0.0
+        self._buckets: list[FloatArray] = []
+        self._answer: Ladder = (capacity,)
+        self._swept = 0
+        self.samples = 0
+
+    def observe(self, peak: float, seconds: float, input_bytes: float = nan) -> None:  # noqa: ARG002
+        """Take in a job that finished."""
+        self._peaks.append(checked(peak, seconds)[0])
+        self._largest = max(self._largest, peak)
+        self.samples += 1
+
+    def ladder(self, input_bytes: float = nan) -> Ladder:  # noqa: ARG002
+        """Return what the next job is to be tried with."""
+        if self.samples > self._swept * (1 + self._patience):
+            self._sweep()
+            rungs = tuple(positive(float(bucket.max())) for bucket in self._buckets)
+            growth = stretched(self._growth, self._largest, self._capacity, self._steps)
+            self._answer = escalated(rungs if self._aligned else of_rungs(*rungs), self._capacity, growth)
+        return self._answer
+
+    def _sweep(self) -> None:
+        self._swept = self.samples
+        peaks = np.sort(self._peaks)
+        if not self._buckets:
+            ends = ((np.arange(self._number) + 1) * (len(peaks) - 1)) // self._number + 1
+            self._buckets = _filled(np.split(peaks, ends[:-1]), float(peaks[0]))
+        means = np.array([bucket.mean() for bucket in self._buckets])
+        distance = np.abs(peaks[:, None] - means[None, :])
+        goes_on = distance[:, :-1] > distance[:, 1:]
+        goes_on[peaks <= means[0], :1] = False
+        places = np.cumprod(goes_on, axis=1).sum(axis=1)
+        self._buckets = _filled([peaks[places == place] for place in range(self._number)], float(peaks[0]))
+
+
+def _filled(buckets: list[FloatArray], smallest: float) -> list[FloatArray]:
+    """Return the buckets, with the empty ones filled."""
+    filled: list[FloatArray] = []
+    for bucket in buckets:
+        below = filled[-1].max() if filled else smallest
+        filled.append(bucket if len(bucket) else np.array([below]))
+    return filled
+
+
+def _possible(buckets: int) -> int:
+    """Return a number of buckets that is possible; raises InputError."""
+    if not 1 <= buckets <= _MOST_BUCKETS:
+        raise InputError(f"there cannot be {buckets} buckets", hint=f"1 to {_MOST_BUCKETS:,}")
+    return buckets
