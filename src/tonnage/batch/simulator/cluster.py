@@ -25,7 +25,7 @@ from tonnage.batch.snapshot import Snapshot
 from tonnage.errors import InputError, TonnageError
 from tonnage.jit import compiled
 
-__all__ = ["Cluster", "Event", "Present", "RefusedError"]
+__all__ = ["Cluster", "Event", "Present", "RefusedError", "replay"]
 
 _EFFORT = 20
 """A job takes about as long as so many tasks of other kernels."""
@@ -352,3 +352,25 @@ def _wider(plans: NDArray[np.int64], room: int) -> NDArray[np.int64]:
     """Return plans with room for so many more jobs."""
     more = np.full((*plans.shape[:-1], 2 * room), backfill.FOREVER, np.int64)
     return np.concatenate([plans, more], axis=-1)
+
+
+def replay(
+    workload: Workload,
+    *,
+    nodes: int | None = None,
+    requests: str = "accurate",
+    policy: str = "conservative",
+    contiguous: bool = False,
+) -> NDArray[np.int64]:
+    """Return when each job of a log starts on a cluster that has nothing else to do."""
+    starts = np.full(len(workload), -1, np.int64)
+    cluster = Cluster(
+        nodes or workload.machine_nodes,
+        workload,
+        requests=requests,
+        policy=policy,
+        contiguous=contiguous,
+        starts=starts,
+    )
+    cluster.advance()
+    return starts
