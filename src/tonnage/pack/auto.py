@@ -7,9 +7,8 @@ from statistics import mean, stdev
 
 from tonnage.batch import Workload
 from tonnage.errors import TonnageError
-from tonnage.pack.allocations import best_leeway, best_nodes, submission
 from tonnage.pack.decisions import Packed, Settings, Situation, Submission
-from tonnage.pack.glume import glume
+from tonnage.pack.glume import best_leeway, best_nodes, glume, submission
 from tonnage.pack.remaining import NEVER
 from tonnage.pack.simple import one_job, per_task, split_level
 from tonnage.pack.simulation import Packer, forecast

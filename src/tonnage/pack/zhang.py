@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from tonnage.pack.allocations import Allocation, best_leeway, best_nodes, on_nodes, submission, wait_with
 from tonnage.pack.decisions import Packed, Settings, Situation
+from tonnage.pack.glume import Allocation, best_leeway, best_nodes, on_nodes, submission, wait_with
 
 __all__ = ["zhang", "zhang_improved", "zhang_printed"]
 
