@@ -27,8 +27,7 @@ from tonnage.run.options import Options
 from tonnage.run.preflight import check_commands, check_gpus, foreseen
 from tonnage.run.recovery import finals, recover
 from tonnage.run.setup import Explained, backend_for, explained, is_piped, path_of, set_up
-from tonnage.run.state import facts_of, state_of
-from tonnage.run.summary import Summary, summarise
+from tonnage.run.state import Summary, facts_of, state_of, summarise
 from tonnage.workflow import Workflow
 
 __all__ = ["Result", "RunSession"]
