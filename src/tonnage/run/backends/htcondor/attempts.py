@@ -1,25 +1,57 @@
-"""What the events of a DAG's jobs mean for tasks: attempts begin and end. It touches nothing.
+"""The event log of a DAG's jobs: read while HTCondor writes it, and turned into attempts that begin and end.
 
-An attempt's number follows from its place in the log: whoever reads the log again, after a crash, gets the same ones.
+An attempt's number follows from its place in the log: reading the log again after a crash gives the same numbers.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
+from pathlib import Path
 from typing import TypeAlias
 
+from tonnage.errors import TonnageError
 from tonnage.jobs import EXHAUSTIBLE, Attempt, Decision, Outcome, Resource
-from tonnage.logs.htcondor_event import Event, JobName
+from tonnage.logs.htcondor_event import Event, JobName, events
 from tonnage.logs.htcondor_events import Queue
-from tonnage.run.backends.htcondor.nodes import Sent
+from tonnage.logs.log import Log
+from tonnage.run.backends.htcondor.dag_plan import Sent
 from tonnage.size.learner import climbed
 
-__all__ = ["Attempts", "Began", "HeldUp", "News", "Over", "Removed"]
+__all__ = ["Attempts", "Began", "EventFile", "HeldUp", "News", "Over", "Removed"]
 
+_PIECE = 1 << 24  # bytes at a time: a hundred thousand jobs are ten of them
+_END = b"\n...\n"
 _SUBMITTED, _STARTED, _TERMINATED, _ABORTED, _HELD = "000", "001", "005", "009", "012"
 _OUR_OWN = "PeriodicRemove"
 """What a removal that our own submit description asked for is said to be due to: what came before has said it all."""
+
+
+class EventFile:
+    """Reads what was added since the last time."""
+
+    def __init__(self, path: Path, offset: int = 0) -> None:
+        """Prepare to read from a place on where an event begins."""
+        self.path = path
+        self._offset = offset
+
+    def new(self) -> list[Event]:
+        """Return the events that were completed since the last call, not too many at a time."""
+        try:
+            with self.path.open("rb") as file:  # anew each time: so a network file system shows what there is
+                file.seek(self._offset)
+                data = file.read(_PIECE)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise TonnageError(f"{self.path}: the event log cannot be read: {error.strerror or error}") from None
+        end = data.rfind(_END)
+        if end < 0:
+            return []
+        whole = data[: end + len(_END)]
+        self._offset += len(whole)
+        found = events(Log.of(whole.decode(errors="replace"), self.path))
+        return [event for event in found if isinstance(event, Event)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +82,7 @@ class Over:
 
 @dataclass(frozen=True, slots=True)
 class HeldUp:
-    """A job that did not run does not go on before somebody releases it."""
+    """A job that did not run does not go on until it is released."""
 
     sent: Sent
     code: int | None
@@ -125,7 +157,7 @@ class Attempts:
             self._waiting.add(event.job)
 
     def rest(self) -> Iterator[Over]:
-        """Yield what has not ended when DAGMan has: nobody will tell."""
+        """Yield the attempts that have not ended when DAGMan has: the log will not tell."""
         for name, job in self._jobs.items():
             if job.running is not None:
                 lost = Attempt(task=job.sent.task, outcome=Outcome.LOST)
@@ -148,7 +180,7 @@ class Attempts:
     def _submit(self, event: Event) -> None:
         sent = self._sent.get(self._queue.node(event.job) or "")
         if sent is None:
-            return  # nobody of ours
+            return  # not one of our nodes
         before = self._submitted[sent.node]
         retry = sum(cluster > self.dagman for cluster in before)
         before.append(event.job[0])

@@ -17,9 +17,8 @@ from tonnage.errors import TonnageError
 from tonnage.jobs import Outcome
 from tonnage.run.attempt_recorder import AttemptRecorder
 from tonnage.run.backends.backend import RunContext
-from tonnage.run.backends.htcondor.attempts import Began, HeldUp, News, Over, Removed
-from tonnage.run.backends.htcondor.dag_plan import Plan, to_submit
-from tonnage.run.backends.htcondor.nodes import read_nodes, write_nodes
+from tonnage.run.backends.htcondor.dag_plan import Plan, read_nodes, to_submit, write_nodes
+from tonnage.run.backends.htcondor.event_log import Began, HeldUp, News, Over, Removed
 from tonnage.run.backends.htcondor.submitted import Submitted, is_left
 from tonnage.run.batch_jobs import BatchJob, BatchJobs, batch_jobs
 from tonnage.run.events import Ended, Start, State

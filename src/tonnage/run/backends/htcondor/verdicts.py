@@ -8,7 +8,7 @@ from tonnage.errors import TonnageError
 from tonnage.jobs import Amounts, Attempt, Outcome, Resource
 from tonnage.logs.log import Hints, Log
 from tonnage.logs.summaries import read
-from tonnage.run.backends.htcondor.attempts import Over
+from tonnage.run.backends.htcondor.event_log import Over
 from tonnage.run.events import Ended
 from tonnage.run.outcomes import died_of
 
