@@ -13,21 +13,22 @@ elsewhere. Answers that the pilot may not have heard are left as results in FOLD
 import json
 import os
 import select
+import signal
 import sys
 import time
 from collections import deque
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from tonnage.errors import TonnageError
 from tonnage.run.minders import Answer, Minders, Order, Seen
 from tonnage.run.orphans import end_orphans
-from tonnage.run.pilot.shutdown import Ending
 from tonnage.watch.order import TERMINATED, leave_result
 
-__all__ = ["AGENTS", "agent_folder", "main"]
+__all__ = ["AGENTS", "Ending", "agent_folder", "main"]
 
 AGENTS = "agents"
 _TICK = 1.0
@@ -36,13 +37,34 @@ _TO_KILL = 5.0
 _PIECE = 1 << 16
 
 
+class Ending:
+    """Notes the signal that tells this process to end; `descriptor` becomes readable then, so that a poll wakes up."""
+
+    def __init__(self) -> None:
+        """Listen to signals, for good."""
+        self.signal: int | None = None
+        self.descriptor, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._hear)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+
+    def told(self) -> bool:
+        """Whether this process was told to end; `descriptor` is readable again only after the next signal."""
+        with suppress(BlockingIOError):
+            os.read(self.descriptor, 4096)
+        return self.signal is not None
+
+    def _hear(self, number: int, _frame: FrameType | None) -> None:
+        self.signal = number
+
+
 def agent_folder(folder: Path, name: str) -> Path:
     """Return where the agent of a node keeps its files, below the folder of the batch job."""
     return folder / AGENTS / name
 
 
 def main(arguments: list[str]) -> None:
-    """Be an agent until told to end."""
+    """Run an agent until it is told to end."""
     folder, name, token, patience = arguments
     own = agent_folder(Path(folder), name)
     ending = Ending()
