@@ -11,8 +11,7 @@ from tonnage.run.files import Files
 from tonnage.run.folders import RunFolder
 from tonnage.run.journal import Journal
 from tonnage.run.journal_rows import Row
-from tonnage.run.minders import Answer, forget_results, left_results
-from tonnage.run.orphans import end_orphans
+from tonnage.run.minders import Answer, end_orphans, forget_results, left_results
 from tonnage.run.outcomes import classify, judge
 from tonnage.size.learner import climbed
 from tonnage.workflow import Task, Workflow

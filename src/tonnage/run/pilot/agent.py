@@ -24,8 +24,7 @@ from types import FrameType
 from typing import Any
 
 from tonnage.errors import TonnageError
-from tonnage.run.minders import Answer, Minders, Order, Seen
-from tonnage.run.orphans import end_orphans
+from tonnage.run.minders import Answer, Minders, Order, Seen, end_orphans
 from tonnage.watch.order import TERMINATED, leave_result
 
 __all__ = ["AGENTS", "Ending", "agent_folder", "main"]

@@ -12,9 +12,8 @@ from tonnage.run.engine import Engine
 from tonnage.run.events import Ended, Settled, Start
 from tonnage.run.files import Files
 from tonnage.run.folders import RunFolder
-from tonnage.run.minders import Answer, Order, Seen
+from tonnage.run.minders import Answer, Order, Seen, end_orphans
 from tonnage.run.orders import Orders
-from tonnage.run.orphans import end_orphans
 from tonnage.run.outcomes import judge
 from tonnage.run.stop_signals import StopSignals, heard
 from tonnage.watch.order import MACHINE_LOST
