@@ -17,8 +17,7 @@ from tonnage.archive.remote import archive_session
 from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import Resource
 from tonnage.run.archiving import peaks_of_tasks, remember, wanted_for
-from tonnage.run.backends.backend import Driver, RunContext
-from tonnage.run.backends.local_driver import Watcher
+from tonnage.run.backends.backend import Driver, RunContext, Watcher
 from tonnage.run.events import Ended, Settled, State
 from tonnage.run.files import Files
 from tonnage.run.folders import RUNS, Lock, RunFolder, choosing, new_run, runs_of

@@ -21,7 +21,7 @@ from tonnage.archive.remote import archive_session
 from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import SHARED, Resource
 from tonnage.run.archiving import remember
-from tonnage.run.backends.local_driver import Local
+from tonnage.run.backends.local import Local
 from tonnage.run.engine import Engine
 from tonnage.run.events import Ended, Rules, Settled, Start, State
 from tonnage.run.executor.futures import TaskFuture

@@ -15,7 +15,7 @@ from pathlib import Path
 from tonnage.batch.slurm.host_lists import expanded
 from tonnage.errors import TonnageError
 from tonnage.jobs import SHARED, Outcome
-from tonnage.run.backends.local_driver import Local
+from tonnage.run.backends.local import Local
 from tonnage.run.engine import Engine
 from tonnage.run.events import Carried, Ended, Settled, Start, State
 from tonnage.run.files import Files

@@ -15,15 +15,13 @@ from tonnage.batch.htcondor.dag import DAG, write_dag
 from tonnage.batch.scheduler import RejectedError, UnreachableError
 from tonnage.errors import TonnageError
 from tonnage.jobs import Outcome
-from tonnage.run.attempt_recorder import AttemptRecorder
-from tonnage.run.backends.backend import RunContext
+from tonnage.run.backends.backend import AttemptRecorder, RunContext, StopSignals, heard
 from tonnage.run.backends.htcondor.dag_plan import Plan, read_nodes, to_submit, write_nodes
 from tonnage.run.backends.htcondor.event_log import Began, HeldUp, News, Over, Removed
 from tonnage.run.backends.htcondor.submitted import Submitted, is_left
 from tonnage.run.batch_jobs import BatchJob, BatchJobs, batch_jobs
 from tonnage.run.events import Ended, Start, State
 from tonnage.run.state import QUEUED
-from tonnage.run.stop_signals import StopSignals, heard
 
 __all__ = ["DagmanDriver"]
 
