@@ -21,9 +21,8 @@ from typing import Any
 
 from tonnage.atomic import make_private_folder
 from tonnage.jobs import Resource
-from tonnage.watch.fork_server import ENGINE_GONE, NUMBER, SLOTS, Inbox, frame
-from tonnage.watch.order import MONITOR_KILLED, RESULTS
-from tonnage.watch.standard_streams import forget_coerced_locale
+from tonnage.watch.order import ENGINE_GONE, MONITOR_KILLED, NUMBER, RESULTS, SLOTS, Inbox, frame
+from tonnage.watch.system import forget_coerced_locale
 
 __all__ = ["MARK", "Answer", "Minders", "Order", "Seen", "end_orphans", "forget_results", "left_results", "result_of"]
 

@@ -22,9 +22,9 @@ from _signal import (
 from _signal import signal as set_handler
 from time import monotonic, sleep
 
-from tonnage.watch.kill import kill_tree
 from tonnage.watch.signals import KEEPER_DIED, SIGNALS
 from tonnage.watch.system import adopt_orphans, be_readable, die_with_parent, name_process
+from tonnage.watch.tree import kill_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

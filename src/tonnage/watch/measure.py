@@ -5,12 +5,10 @@ from time import monotonic, process_time
 
 from tonnage.watch.disk import Disk, NoDisk
 from tonnage.watch.fork_events import ForkEvents
-from tonnage.watch.job import Job
-from tonnage.watch.limits import Exceeded
+from tonnage.watch.limits import Exceeded, Job
 from tonnage.watch.memory import Memory
-from tonnage.watch.proc import Process, io_bytes, read, swapped
+from tonnage.watch.proc import Process, SelfProc, io_bytes, read, swapped
 from tonnage.watch.sampling import Pace, time_to_reach, usual_cost
-from tonnage.watch.self_proc import SelfProc
 from tonnage.watch.tree import Sample, Tree
 
 __all__ = ["Measurement"]

@@ -16,7 +16,7 @@ from tonnage.watch.guard import Verdict, guard
 from tonnage.watch.minder import CannotStartError, Minder, Outcome
 from tonnage.watch.order import MONITOR_KILLED, RESULTS, TERMINATED, Outputs, answered, job_of, leave_result
 from tonnage.watch.record import parse
-from tonnage.watch.standard_streams import fill_standard_streams, forget_coerced_locale
+from tonnage.watch.system import fill_standard_streams, forget_coerced_locale
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
