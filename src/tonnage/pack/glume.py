@@ -96,7 +96,7 @@ def on_nodes(situation: Situation, settings: Settings, first: int, last: int) ->
 
 
 def too_idle(use: int, runs: IntArray, settings: Settings) -> NDArray[np.bool_]:
-    """Return on which of 1, 2, ... nodes tasks that use so many node-seconds would leave too much idle.
+    """Return on which of 1, 2, ... nodes tasks that use this many node-seconds would leave too much idle.
 
     Tasks that share nodes may do so even on one; it is taken all the same, since there is nothing less.
     """

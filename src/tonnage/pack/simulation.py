@@ -33,7 +33,7 @@ _WEEK = 7 * 86_400
 _WEEKS = 3
 """One future for each of the last weeks: fewer leave the choice to chance, and each costs a forecast of everything."""
 _ALIKE = 30
-"""So many jobs that asked for about as long say how early one ends."""
+"""This many jobs that asked for about as long say how early one ends."""
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ def forecast(
 ) -> int | None:
     """Return how long the rest of a workflow takes if a packer goes on from here; None if longer than `at_most`.
 
-    Without a `future`, everybody in the queue gets what was promised, and nobody else comes.
+    Without a `future`, every job in the queue gets what was promised, and no other arrives.
     """
     work = situation.left.work
     held = situation.pending + situation.running
@@ -248,7 +248,7 @@ class _Crossing:
         number = event.job
         carried = self._open.get(number)
         if carried is None:
-            return self._ready is None or event.kind != "started"  # somebody else's, but then there may be room
+            return self._ready is None or event.kind != "started"  # another user's, but then there may be room
         if event.kind == "started":
             carried.started = event.time
             if number not in self._alone:

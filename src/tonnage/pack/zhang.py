@@ -8,7 +8,7 @@ from tonnage.pack.glume import Allocation, best_leeway, best_nodes, on_nodes, su
 __all__ = ["zhang", "zhang_improved", "zhang_printed"]
 
 _SHORT = 600
-"""A leeway of so many seconds is not halved any more."""
+"""A leeway of this many seconds or fewer is not halved any more."""
 
 
 def zhang(situation: Situation, settings: Settings) -> Packed:

@@ -24,10 +24,10 @@ Profile: TypeAlias = NDArray[np.float64]
 _Ints: TypeAlias = NDArray[np.int64]
 
 _MOST_POINTS = 3e9
-"""All priorities together are looked for at so many points; with thousands of kinds, not at every bend of each."""
+"""All priorities together are looked for at this many points; with thousands of kinds, not at every bend of each."""
 _MOST_BENDS = 512
 _POINTS = 20
-"""So many points take as long as a component of other kernels."""
+"""This many points take as long as a component of other kernels."""
 _MOST_KINDS = 2048
 """Of more different profiles, those that are nearly alike are taken for equal: all pairs of kinds are compared."""
 
@@ -114,7 +114,7 @@ def _choose(  # noqa: PLR0912, PLR0915 (a kernel is one function)
     heap = np.empty(size, np.int64)
     here, place_here, present = np.empty(kinds, np.int64), np.full(kinds, -1, np.int64), 0
     # The least priority of each kind over one that is here, and over which; and the second least, so that a kind that
-    # comes and goes need not be looked for anew each time. -2: there may be one, but nobody has looked.
+    # comes and goes need not be looked for anew each time. -2: there may be one, but it was not looked for.
     least, why = np.empty(kinds), np.empty(kinds, np.int64)
     second, why_second = np.empty(kinds), np.empty(kinds, np.int64)
 

@@ -163,7 +163,7 @@ class _Keeper:
         return ours
 
     def ended(self) -> list[int] | None:
-        """Return the minders of which nothing is left; None where the keeper itself is gone."""
+        """Return the minders that have ended with all their processes; None where the keeper itself is gone."""
         numbers: list[int] = []
         while True:
             try:

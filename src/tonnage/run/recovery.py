@@ -81,7 +81,7 @@ def recover(
     journal.undo(undone)
     journal.commit()
     if not outstanding.attempts and act:
-        forget_results(folder.path)  # nobody shall take them for those of another attempt
+        forget_results(folder.path)  # they must not be taken for those of another attempt
     done -= undone
     carried = {
         place: Carried(row.number, None) if place in undone else _carried(row)
@@ -103,7 +103,7 @@ def _settle(
     workflow: Workflow,
     judge: Callable[[Answer, Task, Files], Ended],
 ) -> set[int]:
-    """Write down how attempts ended whose end nobody has seen; return the tasks that turn out to be done."""
+    """Write down how attempts ended whose end is not in the journal; return the tasks that turn out to be done."""
     words = left_results(folder.path)
     places = {task.name: (place, task) for place, task in enumerate((*workflow.tasks, *finals(workflow)))}
     done = set()

@@ -73,7 +73,7 @@ def main(arguments: "list[str]") -> None:
     forget_coerced_locale()
     for descriptor in (control, *held):
         os.set_inheritable(int(descriptor), False)
-    os.chdir("/")  # not to stay in a folder that somebody wants to remove
+    os.chdir("/")  # not to stay in a folder that a user wants to remove
     os.setsid()  # Ctrl-C is for the engine, which knows what to do about its tasks
     _Keeper(socket(fileno=int(control)), folder).keep()
 
@@ -164,7 +164,7 @@ class _Keeper:
             if pid not in self._minders:
                 continue
             if os.WIFSTOPPED(status):
-                os.kill(pid, SIGCONT)  # somebody stopped it, and limits would not be kept
+                os.kill(pid, SIGCONT)  # it was stopped, and limits would not be kept
             else:
                 ended.append(self._minders.pop(pid))
         if self._strays():
@@ -187,7 +187,7 @@ class _Keeper:
         try:
             self._control.send(NUMBER.pack(number))
         except OSError:
-            pass  # nobody listens any more
+            pass  # the engine is gone
 
 
 class _PoolMinder(Minder, Observer):
@@ -220,7 +220,7 @@ class _PoolMinder(Minder, Observer):
             try:
                 leave_result(self._folder, self._unconfirmed)
             except (TonnageError, OSError):
-                pass  # the folder is gone, or full: nobody is left to be told
+                pass  # the folder is gone, or full: nothing is left to be told
         self._outputs.remove()
 
     def _next_order(self) -> "dict[str, Any] | None":

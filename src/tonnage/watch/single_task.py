@@ -108,7 +108,7 @@ class _ErrandMinder(Minder):
     """A minder that kills its command when the batch job is to end."""
 
     def __init__(self, mask: "set[int]", guard: int) -> None:
-        super().__init__(mask)  # the guard need not stop when the command stops: nobody sees it
+        super().__init__(mask)  # the guard need not stop when the command stops: no user sees it
         self._guard = guard
         self._told = False
 

@@ -55,7 +55,8 @@ def name_process(name: str) -> None:
 def open_fork_records(cpu: int, watermark: int) -> int:
     """Open the kernel's records of forks and exits, on one CPU, of this process and all its future descendants.
 
-    When so many bytes of them have gathered, the kernel tells. User rights are enough up to perf_event_paranoid 2.
+    The kernel sends a signal when `watermark` bytes of them have gathered. User rights are enough up to
+    perf_event_paranoid 2.
     """
     flags = _INHERIT | _EXCLUDE_KERNEL | _EXCLUDE_HV | _TASK | _WATERMARK
     attributes = b"".join(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Sample", "Tree", "ask_tree_to_end", "kill_tree", "signal_tree"]
 
 # What a program with more rights than its user starts is not in the records of births, so that the tree is walked in
-# any case after so many seconds, or this many times what the last walk took.
+# any case after this many seconds, or this many times what the last walk took.
 _WALK_ANYWAY = 0.1
 _PRICE = 200
 _GIVE_UP = 10.0  # seconds without progress: a process of another user, or stuck in the kernel
@@ -86,7 +86,7 @@ class Tree:
 
     @property
     def lost(self) -> bool:
-        """Whether processes ended for which nobody waited, so that what they used is known in part only."""
+        """Whether processes ended that no parent waited for, so that what they used is known in part only."""
         return self._lost_cpu > 0
 
     def _cpu_of_ended(self, spent: struct_rusage) -> float:
@@ -102,7 +102,7 @@ class Tree:
     def _spent(self, processes: "list[Process]") -> "tuple[float, int]":
         """Add up CPU seconds and page faults: of those that live, of those that were waited for.
 
-        Nobody waits for the children of a process that ignores SIGCHLD, and the kernel then forgets what they used.
+        The children of a process that ignores SIGCHLD are not waited for, and the kernel then forgets what they used.
         Their last known time is kept: a sum that fell, and that a second look confirms, shows how much was lost.
         """
         spent = getrusage(RUSAGE_CHILDREN)
@@ -133,7 +133,7 @@ def kill_tree(reap: "Callable[[], bool]", *, spare: "Container[int]" = (), patie
     """Kill every descendant of this process; return how many could not be killed.
 
     `reap` waits for children that ended and tells whether any are left. Children to `spare` live on, with all that is
-    below them. After so many seconds of `patience` without progress, what is left is given up.
+    below them. After `patience` seconds without progress, what is left is given up.
     """
     left, since, pause = -1, monotonic(), 0.0005
     with_priority = _raise_priority()

@@ -98,7 +98,7 @@ class Cluster:
         self._max_running, self._max_submitted = max_running, max_submitted
         self._log = _NO_LOG if workload is None else _log(workload, requests, nodes)
         self._starts = starts
-        """Where the starts of the log's jobs are noted, if anybody wants them."""
+        """Where the starts of the log's jobs are noted, if they are wanted."""
         begin = int(self._log[backfill.SUBMIT, 0]) if self._log.size else 0
         self._state = np.zeros(backfill.STATE, np.int64)
         self._state[[backfill.NOW, backfill.NEXT_START, backfill.NEXT_END]] = begin, backfill.FOREVER, backfill.FOREVER
@@ -121,7 +121,7 @@ class Cluster:
         max_running: int | None = None,
         max_submitted: int | None = None,
     ) -> "Cluster":
-        """Return a cluster in which everybody in a snapshot keeps what was promised, and only `arrivals` come later."""
+        """Return a cluster in which every job of a snapshot keeps what was promised, and only `arrivals` come later."""
         cluster = cls(
             snapshot.nodes,
             arrivals,

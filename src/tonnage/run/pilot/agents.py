@@ -95,7 +95,7 @@ class Agents:
     def __init__(
         self, folder: Path, nodes: Sequence[str], token: str, *, launcher: Launcher = srun, patience: float = 60.0
     ) -> None:
-        """Start the agents; a node that does not answer for so many seconds of `patience` is lost."""
+        """Start the agents; a node that does not answer for `patience` seconds is lost."""
         self._folder = folder.absolute()
         self._patience = patience
         self._epoll = select.epoll()
@@ -177,7 +177,7 @@ class Agents:
                 return found
 
     def end(self, seconds: float) -> None:
-        """Have everything that runs killed; the answers follow within so many seconds."""
+        """Have everything that runs killed; the answers follow within that time."""
         if self._end_by is None:
             self._end_by = time.monotonic() + seconds
             for node in self._nodes:

@@ -68,7 +68,7 @@ class _Awaiting:
     """Tasks of other batch jobs that some of ours wait for: their ends are in the ledgers of those jobs."""
 
     def __init__(self, folder: Path, awaited: Mapping[int, Sequence[tuple[int, str]]]) -> None:
-        """Look into the folders beside our own; `awaited` is for which tasks of which batch jobs ours wait."""
+        """Look into the folders beside our own; `awaited` are the batch jobs and tasks that each of ours waits for."""
         self._waiting: dict[int, dict[str, list[int]]] = {}
         for task, others in awaited.items():
             for batch, name in others:
@@ -158,7 +158,7 @@ class Pilot:
     """Runs the tasks of a job spec, until there is nothing more to do or it is told to end."""
 
     def __init__(self, folder: Path, nodes: Sequence[str], ending: Ending, *, launcher: Launcher = srun) -> None:
-        """Read the job spec and what an earlier life has achieved; nodes of which nothing is known are left alone."""
+        """Read the job spec and what an earlier start has achieved; unknown nodes are left alone."""
         self._folder = folder.absolute()
         self._job_spec = job_spec = JobSpec.read(self._folder)
         self._nodes = [name for name in nodes if name in job_spec.nodes]
@@ -249,7 +249,7 @@ class Pilot:
     # What there was before
 
     def _settle(self, past: _Past) -> None:
-        """Write down how attempts of an earlier life ended; agents may have left results that nobody heard."""
+        """Write down how attempts of an earlier start ended; agents may have left results that were not heard."""
         results = undelivered(self._folder) if past.open else {}
         for attempt, began in list(past.open.items()):
             place = self._workflow.index[began.task]

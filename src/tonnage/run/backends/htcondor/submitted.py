@@ -56,12 +56,12 @@ class Submitted:
 
     @property
     def halt_file(self) -> Path:
-        """The file at sight of which DAGMan submits nothing more."""
+        """While this file exists, DAGMan submits nothing more."""
         return self.folder / f"{DAG}.halt"
 
     @property
     def was_tried(self) -> bool:
-        """Whether somebody has begun to submit it."""
+        """Whether an engine has begun to submit it."""
         return self._before() is not None
 
     def about_to_submit(self) -> None:
