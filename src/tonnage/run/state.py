@@ -15,7 +15,7 @@ from tonnage.run.journal import Reader
 from tonnage.run.journal_rows import Row
 from tonnage.run.machines import Machine
 
-__all__ = ["QUEUED", "InFlight", "RunState", "Summary", "facts_of", "in_flight", "state_of", "summarise"]
+__all__ = ["QUEUED", "InFlight", "RunState", "Summary", "facts_of", "in_flight", "machine_of", "state_of", "summarise"]
 
 QUEUED = "queued"
 """The fact of a run on a pool that says how many jobs wait there."""

@@ -29,7 +29,6 @@ __all__ = [
     "RESULTS",
     "SLOTS",
     "TERMINATED",
-    "UNPLACED",
     "Inbox",
     "Outputs",
     "answered",
@@ -41,7 +40,7 @@ __all__ = [
 # Why a command was stopped.
 CANCELLED, ENGINE_GONE, MONITOR_KILLED = "cancelled", "engine gone", "monitor killed"
 MACHINE_LOST, TERMINATED = "machine lost", "terminated"
-RESULTS, SLOTS, UNPLACED = "results", "slots", "unplaced"  # folders below the engine's; slots: output not placed yet
+RESULTS, SLOTS, _UNPLACED = "results", "slots", "unplaced"  # folders below the engine's; slots: output not placed yet
 NUMBER = Struct("=I")  # the length of a message, or the number of a minder
 
 _APPENDED = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
@@ -109,7 +108,7 @@ def answered(
         answer["error"] = error
     if outcome.exceeded:
         answer["exceeded"] = {name: [one.limit, one.value] for name, one in outcome.exceeded.items()}
-    outputs.place(order, os.path.join(folder, UNPLACED), answer)
+    outputs.place(order, os.path.join(folder, _UNPLACED), answer)
     return answer
 
 

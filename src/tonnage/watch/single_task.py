@@ -81,7 +81,7 @@ def _carry_out(order: "dict[str, Any]", run: str) -> int:
 
 def _mind(order: "dict[str, Any]", run: str, outputs: Outputs, mask: "set[int]", keeper: int) -> Verdict:
     """Mind the command, in a process of its own."""
-    minder = _ErrandMinder(mask, keeper)
+    minder = _TaskMinder(mask, keeper)
     outcome, problem = Outcome(time()), None
     try:
         outcome = minder.mind(job_of(order, os.environ, outputs))
@@ -104,7 +104,7 @@ def _answer(order: "dict[str, Any]", outcome: Outcome, problem: "str | None", ru
     outputs.remove()
 
 
-class _ErrandMinder(Minder):
+class _TaskMinder(Minder):
     """A minder that kills its command when the batch job is to end."""
 
     def __init__(self, mask: "set[int]", guard: int) -> None:
