@@ -12,8 +12,7 @@ from tonnage.archive import Archive, Search, find
 from tonnage.cli.tables import print_table
 from tonnage.jobs import Amounts, Outcome, Resource
 from tonnage.run.folders import runs_of
-from tonnage.run.state import state_of
-from tonnage.run.summary import Summary
+from tonnage.run.state import Summary, state_of
 from tonnage.units import format_seconds
 from tonnage.workflow import read, write
 

@@ -21,7 +21,7 @@ from tonnage.run.events import Ended, Settled, Start, State
 from tonnage.run.journal_rows import Row
 from tonnage.run.machines import SHARED, Machine
 from tonnage.run.progress import Progress
-from tonnage.run.summary import summarise
+from tonnage.run.state import summarise
 from tonnage.workflow import Task
 
 MEMORY = Resource.MEMORY

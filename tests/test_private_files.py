@@ -19,7 +19,7 @@ from tonnage.archive.remote.upload import Parcel
 from tonnage.archive.token import make_token
 from tonnage.batch.htcondor.dag import Dag, Order, write_dag
 from tonnage.cli import main as tonnage
-from tonnage.run.backends.htcondor.nodes import write_nodes
+from tonnage.run.backends.htcondor.dag_plan import write_nodes
 from tonnage.run.backends.htcondor.post_script import main as post
 from tonnage.run.executor.executor import Executor
 from tonnage.workflow import Task

@@ -11,8 +11,8 @@ from tonnage.batch import Cluster, Snapshot
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts
 from tonnage.pack import PACKERS, Settings, Situation, Work, simulate
-from tonnage.pack.allocations import best_nodes, on_nodes
 from tonnage.pack.decisions import requested
+from tonnage.pack.glume import best_nodes, on_nodes
 from tonnage.pack.remaining import actual_times
 from tonnage.pack.simple import split_level
 from tonnage.workflow import Task, Workflow

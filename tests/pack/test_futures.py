@@ -5,8 +5,7 @@ import pytest
 
 from tonnage.batch import Cluster, Snapshot, Workload
 from tonnage.pack import PACKERS, Settings, Situation, Work, simulate
-from tonnage.pack.futures import futures
-from tonnage.pack.simulation import forecast
+from tonnage.pack.simulation import forecast, futures
 from tonnage.workflow.families import FAMILIES
 
 NODES = 32

@@ -17,8 +17,7 @@ from tonnage.rank import METHODS, rank
 from tonnage.rank.decomposition import decompose
 from tonnage.rank.eligible import curve, is_possible, mean_eligible
 from tonnage.rank.orders import critical_path, descendants, fifo, gain
-from tonnage.rank.prio import explain, prio
-from tonnage.rank.priorities import priority
+from tonnage.rank.prio import explain, prio, priority
 from tonnage.workflow import Graph, Task, Workflow
 from tonnage.workflow.families import FAMILIES
 

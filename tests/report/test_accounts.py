@@ -18,8 +18,7 @@ from tonnage.report.columns import columns_of, outcomes_of
 from tonnage.report.source import gather_run
 from tonnage.run.folders import RunFolder
 from tonnage.run.journal import Reader
-from tonnage.run.state import machine_of
-from tonnage.run.summary import summarise
+from tonnage.run.state import machine_of, summarise
 
 MEMORY = Resource.MEMORY
 

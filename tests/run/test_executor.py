@@ -23,8 +23,7 @@ from tests.run.gates import taking
 from tests.waiting import until
 from tonnage.errors import InputError
 from tonnage.jobs import NOTHING_KNOWN, Outcome, Resource
-from tonnage.run.executor.calls import category_of
-from tonnage.run.executor.executor import Executor
+from tonnage.run.executor.executor import Executor, category_of
 from tonnage.run.folders import RunFolder, runs_of
 from tonnage.run.journal import Reader
 from tonnage.run.state import state_of

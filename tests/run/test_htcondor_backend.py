@@ -10,9 +10,8 @@ from tests.htcondor import eventlog
 from tests.htcondor.eventlog import Amount, Usage
 from tonnage.batch.htcondor.dag import Dag, Order, write_dag
 from tonnage.jobs import Amounts, Attempt, Decision, Outcome, Resource
-from tonnage.run.backends.htcondor.attempts import Attempts, Began, HeldUp, News, Over, Removed
-from tonnage.run.backends.htcondor.event_log import EventFile
-from tonnage.run.backends.htcondor.nodes import Sent, write_nodes
+from tonnage.run.backends.htcondor.dag_plan import Sent, write_nodes
+from tonnage.run.backends.htcondor.event_log import Attempts, Began, EventFile, HeldUp, News, Over, Removed
 from tonnage.run.backends.htcondor.post_script import main as post
 from tonnage.run.backends.htcondor.submitted import is_left
 from tonnage.run.backends.htcondor.verdicts import ended

@@ -12,7 +12,7 @@ from tests.watch.conftest import MB
 # waited is how long it was ready to run and did not, or the machine was held up by its host: it can be late by as much.
 PROGRAM = """
 import json, os, sys, threading
-from tonnage.watch.job import Job
+from tonnage.watch.limits import Job
 from tonnage.watch.minder import CannotStartError, Minder
 def waited():
     with open("/proc/self/schedstat") as own, open("/proc/stat") as machine:

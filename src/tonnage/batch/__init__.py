@@ -6,8 +6,7 @@ from tonnage.lazy import exports
 
 if TYPE_CHECKING:
     from tonnage.batch.choices import POLICIES, REQUESTS
-    from tonnage.batch.simulator.cluster import Cluster, Event, Present, RefusedError
-    from tonnage.batch.simulator.replay import replay
+    from tonnage.batch.simulator.cluster import Cluster, Event, Present, RefusedError, replay
     from tonnage.batch.simulator.workload import Workload
     from tonnage.batch.snapshot import Snapshot
 else:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tonnage.run.folders import RunFolder
     from tonnage.run.session import Result, RunSession
     from tonnage.run.setup import Explained
-    from tonnage.run.summary import Summary
+    from tonnage.run.state import Summary
 
 __all__ = ["run"]
 

@@ -7,9 +7,8 @@ from statistics import mean, stdev
 
 from tonnage.batch import Workload
 from tonnage.errors import TonnageError
-from tonnage.pack.allocations import best_leeway, best_nodes, submission
 from tonnage.pack.decisions import Packed, Settings, Situation, Submission
-from tonnage.pack.glume import glume
+from tonnage.pack.glume import best_leeway, best_nodes, glume, submission
 from tonnage.pack.remaining import NEVER
 from tonnage.pack.simple import one_job, per_task, split_level
 from tonnage.pack.simulation import Packer, forecast
@@ -35,9 +34,9 @@ _RIVALS: dict[str, Packer] = {
     "per-task": per_task,
 }
 _WORTH = 0.05
-"""By so much a rival must be sooner on average: what counts as a difference in glume's paper."""
+"""How much sooner a rival must be on average: what counts as a difference in glume's paper."""
 _TOO_LATE = 1.5
-"""Whoever takes so many times as long as glume in one future is not tried in the others."""
+"""A rival that takes this many times as long as glume in one future is not tried in the others."""
 
 
 def auto(situation: Situation, settings: Settings) -> Packed:

@@ -18,7 +18,7 @@ FloatArray: TypeAlias = NDArray[np.float64]
 _MINUTE = 60
 _MORE_TIME = 1.5
 _MOST_TIME = 100
-"""So many times the estimate are asked for at most."""
+"""The most to ask for, as a multiple of the estimate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Settings:
     """How careful packers are."""
 
     fudge: float = 1.1
-    """A batch job asks for so many times as long as its tasks are estimated to take."""
+    """The time that a batch job asks for, as a multiple of what its tasks are estimated to take."""
     tolerance: int = 600
     """How exactly the leeway is looked for, in seconds."""
     min_utilisation: float = 0.0
@@ -85,7 +85,7 @@ class Submission:
     seconds: int
     """What it asks for: the run time with a margin, and the leeway."""
     wait: int | None
-    """When it is estimated to start, in seconds from now; None where nobody asked the queue."""
+    """When it is estimated to start, in seconds from now; None where the queue was not asked."""
     run: int
     leeway: int = 0
     """Extra time, so that it may start before what its tasks wait for is done."""

@@ -122,7 +122,7 @@ def shared_schedule(  # noqa: PLR0912 (a kernel is one function)
             task = could[0]
             could_size = _pop(could, could_size, key)
             node = -1
-            # Whoever needs no less than one that did not fit does not fit either.
+            # A task that needs no less than one that did not fit does not fit either.
             if cores[task] < least_cores or memory[task] < least_memory:
                 for one in range(nodes):
                     if free_cores[one] >= cores[task] and free_memory[one] >= memory[task]:

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from tonnage.pack.allocations import best_allocation, submission, too_idle
 from tonnage.pack.decisions import Packed, Settings, Situation, Submission, requested
+from tonnage.pack.glume import best_allocation, submission, too_idle
 from tonnage.pack.remaining import NEVER
 from tonnage.units import format_seconds
 

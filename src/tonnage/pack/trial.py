@@ -26,7 +26,7 @@ class Trial:
     outcome: Outcome
 
     def estimated_wait(self, number: int) -> int | None:
-        """Return what the wait of a batch job was estimated to be; None where nobody asked."""
+        """Return what the wait of a batch job was estimated to be; None where the queue was not asked."""
         return (self.first[number] if number < len(self.first) else self.outcome.carried[number].job).wait
 
 

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from tonnage.pack.allocations import Allocation, best_leeway, best_nodes, on_nodes, submission, wait_with
 from tonnage.pack.decisions import Packed, Settings, Situation
+from tonnage.pack.glume import Allocation, best_leeway, best_nodes, on_nodes, submission, wait_with
 
 __all__ = ["zhang", "zhang_improved", "zhang_printed"]
 
 _SHORT = 600
-"""A leeway of so many seconds is not halved any more."""
+"""A leeway of this many seconds or fewer is not halved any more."""
 
 
 def zhang(situation: Situation, settings: Settings) -> Packed:

@@ -29,7 +29,7 @@ FloatArray: TypeAlias = NDArray[np.float64]
 _WORKERS = (0.25, 1.0, 4.0)
 """Mean sizes of batches, as parts of the tasks that the workflow can run at once on average."""
 _TASKS = 10_000_000
-"""So many tasks are run in all to choose: of a small workflow many runs, of a large one few, but at least two."""
+"""How many tasks are run in all to choose: of a small workflow many runs, of a large one few, but at least two."""
 _RUNS = (2, 200)
 _NEARLY = 0.99
 _CHOOSING, _TESTING = 1, 2

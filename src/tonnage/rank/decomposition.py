@@ -29,7 +29,7 @@ class Decomposition:
     runs_in: _Ints
     """The component in which each task runs; -1 for the workflow's own sinks, which run at the end."""
     sink_of: _Ints
-    """The component of which each task is a sink; -1 where it is none: from the start, or inside of a component."""
+    """The component that each task is a sink of; -1 where it is none: from the start, or inside of a component."""
     bipartite: NDArray[np.bool_]
     """Whether each component is a block of sources and their children."""
 
@@ -120,7 +120,7 @@ def _detach(  # noqa: PLR0912, PLR0915 (a kernel is one function)
                             path[depth] = other
                             deeper = True
                             break
-                        # Whoever is on the path above has its least number from its own ways.
+                        # A task on the path above has its least number from its own ways.
                         low[task] = min(low[task], low[other])
                     at[task] += 1
                 if deeper:

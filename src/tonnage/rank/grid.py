@@ -61,7 +61,7 @@ class Measures:
 def simulate(
     graph: Graph, order: Order | None, grid: Grid, *, runs: int, seed: int, weights: FloatArray | None = None
 ) -> Measures:
-    """Run a workflow so many times; without an order, tasks go first in, first out as they become eligible.
+    """Run a workflow `runs` times; without an order, tasks go first in, first out as they become eligible.
 
     Tasks take nearly one unit of time each, or nearly so many as `weights` says.
     """

@@ -1,19 +1,249 @@
-"""PRIO (Malewicz et al.): the order that keeps most tasks eligible, by components of the workflow."""
+"""PRIO (Malewicz et al.): the order that keeps most tasks eligible, by components of the workflow.
 
+`decomposition` takes the workflow apart (steps 1 and 2), `blocks` orders the tasks inside each component (step 3). Here
+it is decided which component goes first (steps 4 to 6): the one that loses least against any other that could.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tonnage.jit import compiled
 from tonnage.rank.blocks import Scheduled, schedule
 from tonnage.rank.decomposition import Decomposition, decompose
 from tonnage.rank.eligible import Order
-from tonnage.rank.priorities import Chosen, Profile, bends, choose
 from tonnage.workflow import Graph
 
-__all__ = ["Explanation", "explain", "prio"]
+__all__ = ["Explanation", "explain", "prio", "priority"]
 
+Profile: TypeAlias = NDArray[np.float64]
+"""How many tasks of a component are eligible after 0, 1, ... of those that run in it."""
+_Ints: TypeAlias = NDArray[np.int64]
+
+_MOST_POINTS = 3e9
+"""All priorities together are looked for at this many points; with thousands of kinds, not at every bend of each."""
+_MOST_BENDS = 512
+_POINTS = 20
+"""This many points take as long as a component of other kernels."""
 _MOST_KINDS = 2048
 """Of more different profiles, those that are nearly alike are taken for equal: all pairs of kinds are compared."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chosen:
+    """The components in the order in which they run."""
+
+    components: _Ints
+    least: NDArray[np.float64]
+    """In this order: the least priority that each had over another that could have run, 1 where there was none."""
+    over: NDArray[np.float64]
+    """The priority of each kind over each other; NaN where it was not needed."""
+
+
+def _choose_components(superdag: Graph, kind: Sequence[int], profiles: Sequence[Profile]) -> Chosen:
+    """Return an order of the components: always the one next that has the highest least priority.
+
+    Components of one kind have the same profile, so only kinds are compared; of equal ones, the first goes first.
+    """
+    kinds, size = len(profiles), superdag.size
+    most = int(min(_MOST_BENDS, max(2, np.sqrt(_MOST_POINTS / 3) / max(kinds, 1))))
+    found = [_bends(profile, most) for profile in profiles]
+    chosen = Chosen(np.empty(size, np.int64), np.empty(size), np.full((kinds, kinds), np.nan))
+    rows = (superdag.child_start, superdag.child, superdag.indegree.copy(), np.asarray(kind, np.int64))
+    kernel = compiled(_choose, size + sum(map(len, found)) ** 2 // _POINTS)
+    if size:
+        kernel(*rows, *_listed(profiles), *_listed(found), chosen.components, chosen.least, chosen.over)
+    return chosen
+
+
+def priority(first: Profile, second: Profile) -> float:
+    """Return the part of the most eligible tasks that is always there if the first goes before the second.
+
+    It is the least of E1(x + y) / (E1(x) + E2(y)) over all x and y, where E1 goes on with E2 at its end. Both sides are
+    linear between bends, so the least is where two of the lines cross: x at a bend, y at a bend, x + y at a bend.
+    """
+    return float(_choose_components(Graph.from_edges(2, (), ()), (0, 1), (first, second)).over[0, 1])
+
+
+def _bends(profile: Profile, most: int = _MOST_BENDS) -> _Ints:
+    """Return where a profile changes its slope, and its ends; of very many, the highest and lowest in each stretch.
+
+    With fewer bends, a priority can come out too high.
+    """
+    slopes = np.diff(profile)
+    inner = np.flatnonzero(slopes[1:] != slopes[:-1]) + 1
+    found = np.concatenate(([0], inner, [len(profile) - 1]))
+    if len(found) <= most:
+        return found
+    kept = [0, len(profile) - 1]
+    for part in np.array_split(found, max(1, most // 2 - 1)):
+        kept += [int(part[np.argmin(profile[part])]), int(part[np.argmax(profile[part])])]
+    return np.unique(kept)
+
+
+def _listed(arrays: Sequence[NDArray[Any]]) -> tuple[_Ints, NDArray[Any]]:
+    """Return where each array starts in one that holds them all, and that one."""
+    start = np.zeros(len(arrays) + 1, np.int64)
+    np.cumsum([len(array) for array in arrays], out=start[1:])
+    return start, np.concatenate(arrays)
+
+
+def _choose(  # noqa: PLR0912, PLR0915 (a kernel is one function)
+    child_start: _Ints,
+    child: NDArray[np.int32],
+    waiting: _Ints,
+    kind: _Ints,
+    profile_start: _Ints,
+    eligible: NDArray[np.float64],
+    bend_start: _Ints,
+    bend: _Ints,
+    order: _Ints,
+    least_of: NDArray[np.float64],
+    over: NDArray[np.float64],
+) -> None:
+    kinds, size = len(profile_start) - 1, len(kind)
+    # The components of each kind that could run are a heap, the earliest first; all heaps share one array.
+    heap_start, in_heap = np.zeros(kinds + 1, np.int64), np.zeros(kinds, np.int64)
+    for component in range(size):
+        heap_start[kind[component] + 1] += 1
+    for one in range(kinds):
+        heap_start[one + 1] += heap_start[one]
+    heap = np.empty(size, np.int64)
+    here, place_here, present = np.empty(kinds, np.int64), np.full(kinds, -1, np.int64), 0
+    # The least priority of each kind over one that is here, and over which; and the second least, so that a kind that
+    # comes and goes need not be looked for anew each time. -2: there may be one, but it was not looked for.
+    least, why = np.empty(kinds), np.empty(kinds, np.int64)
+    second, why_second = np.empty(kinds), np.empty(kinds, np.int64)
+
+    def ratio(first: int, second: int, x: int, y: int) -> float:
+        """Return what is eligible if the first goes on for x + y steps, as a part of both after x and y steps."""
+        begin, other = profile_start[first], profile_start[second]
+        together: float = eligible[begin + x] + eligible[other + y]
+        done = min(profile_start[first + 1] - begin - 1, x + y)
+        kept: float = eligible[begin + done] + eligible[other + x + y - done]
+        return kept / together if together > 0 else 1.0
+
+    def compare(first: int, second: int) -> None:
+        if not np.isnan(over[first, second]):
+            return
+        longest = profile_start[first + 1] - profile_start[first] - 1
+        other = profile_start[second + 1] - profile_start[second] - 1
+        found = 1.0
+        for one in range(bend_start[first], bend_start[first + 1]):
+            x = bend[one]
+            for two in range(bend_start[second], bend_start[second + 1]):
+                y = bend[two]
+                found = min(found, ratio(first, second, x, y))
+                if 0 <= longest + y - x <= other:
+                    found = min(found, ratio(first, second, x, longest + y - x))
+                if 0 <= x - y <= longest:
+                    found = min(found, ratio(first, second, x - y, y))
+            for two in range(bend_start[first], bend_start[first + 1]):
+                if 0 <= bend[two] - x <= other:
+                    found = min(found, ratio(first, second, x, bend[two] - x))
+        for one in range(bend_start[second], bend_start[second + 1]):
+            for two in range(bend_start[second], bend_start[second + 1]):
+                x = longest + bend[two] - bend[one]
+                if 0 <= x <= longest:
+                    found = min(found, ratio(first, second, x, bend[one]))
+        over[first, second] = found
+
+    def add(one: int, other: int) -> None:
+        """Take note that another kind is here."""
+        value = over[one, other]
+        if value < least[one]:
+            second[one], why_second[one] = least[one], why[one]
+            least[one], why[one] = value, other
+        elif value < second[one] and why_second[one] != -2:
+            second[one], why_second[one] = value, other
+
+    def look_again(one: int, present: int) -> None:
+        """Find the least priority of a kind over those that are here: itself only where there are several of it."""
+        least[one], why[one] = 1.0, -1
+        second[one], why_second[one] = 1.0, -1
+        for place in range(present):
+            other = here[place]
+            if other == one:
+                if in_heap[one] == 1:
+                    continue
+                compare(one, one)
+            add(one, other)
+
+    done, added = 0, 0
+    ready = np.empty(size, np.int64)
+    for component in range(size):
+        if waiting[component] == 0:
+            ready[added] = component
+            added += 1
+    taken = 0
+    while done < size:
+        while taken < added:
+            component = ready[taken]
+            taken += 1
+            one = kind[component]
+            begin, place = heap_start[one], in_heap[one]
+            while place > 0 and heap[begin + (place - 1) // 2] > component:
+                heap[begin + place] = heap[begin + (place - 1) // 2]
+                place = (place - 1) // 2
+            heap[begin + place] = component
+            in_heap[one] += 1
+            if in_heap[one] > 2:
+                continue
+            if in_heap[one] == 1:
+                for place in range(present):
+                    other = here[place]
+                    compare(one, other)
+                    compare(other, one)
+                    add(other, one)
+                here[present], place_here[one] = one, present
+                present += 1
+            look_again(one, present)
+        best = here[0]
+        for place in range(1, present):
+            one = here[place]
+            earlier = heap[heap_start[one]] < heap[heap_start[best]]
+            if least[one] > least[best] or (least[one] == least[best] and earlier):
+                best = one
+        begin = heap_start[best]
+        component = heap[begin]
+        order[done], least_of[done] = component, least[best]
+        done += 1
+        in_heap[best] -= 1
+        last = heap[begin + in_heap[best]]
+        place = 0
+        while 2 * place + 1 < in_heap[best]:
+            below = 2 * place + 1
+            if below + 1 < in_heap[best] and heap[begin + below + 1] < heap[begin + below]:
+                below += 1
+            if heap[begin + below] >= last:
+                break
+            heap[begin + place] = heap[begin + below]
+            place = below
+        heap[begin + place] = last
+        if in_heap[best] == 0:
+            present -= 1
+            place = place_here[best]
+            here[place] = here[present]
+            place_here[here[place]] = place
+            for place in range(present):
+                one = here[place]
+                if why[one] == best and why_second[one] == -2:
+                    look_again(one, present)
+                elif why[one] == best:
+                    least[one], why[one] = second[one], why_second[one]
+                    second[one], why_second[one] = 1.0, -2
+                elif why_second[one] == best:
+                    second[one], why_second[one] = 1.0, -2
+        elif in_heap[best] == 1:
+            look_again(best, present)
+        for edge in range(child_start[component], child_start[component + 1]):
+            waiting[child[edge]] -= 1
+            if waiting[child[edge]] == 0:
+                ready[added] = child[edge]
+                added += 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +271,7 @@ def explain(graph: Graph) -> Explanation:
     parts = decompose(graph)
     inside = schedule(parts)
     kind, profiles = _profiles(inside)
-    chosen = choose(parts.superdag(), kind, profiles)
+    chosen = _choose_components(parts.superdag(), kind, profiles)
     pieces = [inside.tasks[inside.start[one] : inside.start[one + 1]] for one in chosen.components.tolist()]
     sinks = np.flatnonzero(parts.runs_in == -1)
     order = np.concatenate([*pieces, sinks]).astype(np.int64)
@@ -84,7 +314,7 @@ def _fewer(kind: list[int], profiles: list[Profile]) -> tuple[list[int], list[Pr
 
 def _outline(profile: Profile, steps: int) -> bytes:
     """Return what profiles have in common that are nearly alike: length and course, so many steps a power of two."""
-    some = profile[bends(profile, steps + 2)] if steps else profile[:0]
+    some = profile[_bends(profile, steps + 2)] if steps else profile[:0]
     values = np.concatenate(([len(profile)], some))
     scale = 2.0 ** np.floor(np.log2(np.maximum(values, 1)))
     return np.round(values / scale * steps).astype(np.int64).tobytes() + scale.tobytes()

@@ -66,7 +66,7 @@ def sized_by_density(archive: Archive, workflow: Workflow, home: Path) -> Workfl
 def remember(
     archive_session: ArchiveSession, journal: Journal, folder: RunFolder, workflow: Workflow, fields: Mapping[str, str]
 ) -> Report:
-    """Store a run's attempts that have ended, but for those of which the journal knows that this archive has them."""
+    """Store a run's attempts that have ended, except for those that this archive has according to the journal."""
     archive = archive_session.archive
     stored = f"stored in {archive}"
     settled = journal.settled()

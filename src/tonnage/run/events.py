@@ -31,7 +31,7 @@ class Rules:
     retries: int = 0
     """How often a task that failed by itself is tried again."""
     kills: int = 5
-    """How often a task is tried again that was killed from outside, nobody knows by whom."""
+    """How often a task is retried that was killed from outside, by an unknown process."""
     fail_fast: bool = False
     """Whether nothing more starts after the first task that failed for good."""
     grow_all: bool = False
@@ -67,9 +67,9 @@ class Ended:
     hopeless: bool = False
     """Whether another attempt would fail alike: there is no such program."""
     held: bool = False
-    """Whether a batch system keeps it until somebody releases it."""
+    """Whether a batch system keeps it until it is released."""
     killed: bool = False
-    """Whether somebody killed it, and nobody knows who."""
+    """Whether it was killed by an unknown process."""
     started: float | None = None
     ended: float | None = None
     exit_status: int | None = None

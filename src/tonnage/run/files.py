@@ -125,7 +125,7 @@ class Files:
         return str(inside)
 
     def measured(self, attempt: int) -> str | None:
-        """Return the folder whose growth is an attempt's use of disk: only where nobody else writes into it."""
+        """Return the folder whose growth is an attempt's use of disk: only where no other process writes into it."""
         return str(self._run.sandboxes / str(attempt)) if self._sandbox else None
 
     def missing_output(self, task: Task, attempt: int, started: float) -> str | None:
@@ -215,7 +215,7 @@ def _place(task: Task, name: str) -> str:
 
 
 def _written(path: Path, since: float) -> bool:
-    """Whether somebody has written a file since then; its own times may be copies of another file's, this is not."""
+    """Whether a file was written since then; its own times may be copies of another file's, this is not."""
     try:
         return path.lstat().st_ctime >= since - _SLACK
     except OSError:

@@ -24,7 +24,7 @@ _BEGUN = re.compile(r"-(\d{8}-\d{6})(?:-(\d+))?$")
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who executes a run, as its lock says; both are empty for the moment in which somebody takes it."""
+    """The process that executes a run, as its lock says; both are empty while the lock is being taken."""
 
     process: int = 0
     host: str = ""
@@ -96,7 +96,7 @@ class RunFolder:
                 raise TonnageError(f"{folder}: the folder of the run cannot be made: {error.strerror}") from None
 
     def process(self) -> int | None:
-        """Return the process that executes the run; None where nobody does."""
+        """Return the process that executes the run; None where there is none."""
         holder = self.holder()
         return None if holder is None else holder.process
 
@@ -107,7 +107,7 @@ class RunFolder:
             raise _busy(self, holder)
 
     def holder(self) -> Holder | None:
-        """Return who executes the run; None where nobody does."""
+        """Return the process and host that execute the run; None where none does."""
         try:
             with (self.path / "lock").open() as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -119,9 +119,9 @@ class RunFolder:
 
 
 class Lock:
-    """Held by whoever executes a run, and by the processes that mind its tasks.
+    """Held by the engine of a run, and by the processes that mind its tasks.
 
-    So who gets it knows that nobody is left who could still write for the run.
+    So a process that gets it knows that no other is left that could still write for the run.
     """
 
     def __init__(self, folder: RunFolder) -> None:
@@ -145,7 +145,7 @@ class Lock:
         os.pwrite(self.descriptor, f"{os.getpid()} {socket.gethostname()}\n".encode(), 0)
 
     def release(self) -> None:
-        """Let somebody else have it."""
+        """Let another process have it."""
         os.close(self.descriptor)
 
 

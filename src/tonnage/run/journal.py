@@ -1,4 +1,4 @@
-"""The journal of a run: what was decided, started and ended, written before anybody acts on it.
+"""The journal of a run: what was decided, started and ended, written before it is acted on.
 
 One SQLite file. `tasks.done` is the attempt that made a task done, and nothing else makes it so. An attempt whose
 `ended` is NULL was running when the journal was last written.
@@ -97,7 +97,7 @@ class Before:
 
 
 class Reader:
-    """Reads a journal, also while somebody writes it."""
+    """Reads a journal, also while it is being written."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -123,7 +123,7 @@ class Reader:
         return dict(self._connection.execute("SELECT key, value FROM run"))
 
     def running(self) -> dict[int, Row]:
-        """Return the attempts whose end nobody has written down, by their numbers."""
+        """Return the attempts whose end is not written down, by their numbers."""
         return {row.attempt: row for _, row in self._select(f"{ROWS} WHERE a.ended IS NULL ORDER BY a.id")}
 
     def rows(self, after: int = 0) -> Iterator[Row]:
@@ -408,7 +408,7 @@ class Journal(Reader):
 
     def settled(self) -> int:
         """Return the number up to which the end of every attempt is known."""
-        # A batch job that carries many tasks may have started attempts of which nobody has heard yet.
+        # A batch job that carries many tasks may have started attempts that are not known yet.
         chosen = (
             "SELECT min(id) - 1 FROM (SELECT id FROM attempts WHERE ended IS NULL "
             "UNION ALL SELECT first_attempt FROM batch_jobs WHERE ended IS NULL)"
@@ -428,7 +428,7 @@ class Journal(Reader):
 
 
 def _read_only(path: Path) -> sqlite3.Connection:
-    """Open a journal that nobody here may change, perhaps in a folder where SQLite cannot make its files."""
+    """Open a journal for reading only, perhaps in a folder where SQLite cannot make its files."""
     name = f"file:{quote(os.fsencode(path))}?mode=ro"
     alone = not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
     return sqlite3.connect(f"{name}&immutable=1" if alone else name, uri=True, isolation_level=None)

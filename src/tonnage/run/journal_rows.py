@@ -82,7 +82,7 @@ _OUTCOMES = {str(one): one for one in Outcome}
 
 
 class Decisions(dict[int, Decision]):
-    """The decisions by their numbers; looked up, because somebody may add some while we read."""
+    """The decisions by their numbers; looked up, because more may be added while we read."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         super().__init__()

@@ -111,7 +111,7 @@ class Space(Protocol):
 
 
 class QueueRoom:
-    """Room in a batch queue, which finds the machines itself: for so many attempts, of any size that a machine has."""
+    """Room in a batch queue, which finds the machines itself: a number of attempts, of any size that a machine has."""
 
     def __init__(self, machines: Sequence[Machine], most: int) -> None:
         self.machines = tuple(dict.fromkeys(machines))
@@ -271,7 +271,7 @@ def _fits(need: Need, room: Need) -> bool:
 
 
 def _lacking(need: Need, room: Need) -> float:
-    """Return how much is missing of the resource of which most is missing, as a part of what is needed."""
+    """Return the largest shortage among the resources, as a part of what is needed."""
     return max((one - free) / one if one else 0.0 for one, free in zip(need, room, strict=True))
 
 

@@ -1,31 +1,38 @@
 """The engine's side of a pool of minders: orders go out, answers come in, and what is killed is noticed.
 
 All sockets are looked after by the one thread that calls `Minders.wait`. The processes on the other side are described
-in `tonnage.watch.fork_server`.
+in `tonnage.watch.fork_server`. Where both an engine and a minder were killed, `end_orphans` finds the processes of
+their attempts by a mark in the environment.
 """
 
 import json
+import os
 import select
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tonnage.atomic import make_private_folder
 from tonnage.jobs import Resource
-from tonnage.watch.fork_server import ENGINE_GONE, NUMBER, SLOTS, Inbox, frame
-from tonnage.watch.order import MONITOR_KILLED, RESULTS
-from tonnage.watch.standard_streams import forget_coerced_locale
+from tonnage.watch.order import ENGINE_GONE, MONITOR_KILLED, NUMBER, RESULTS, SLOTS, Inbox, frame
+from tonnage.watch.system import forget_coerced_locale
 
-__all__ = ["Answer", "Minders", "Order", "Seen", "forget_results", "left_results", "result_of"]
+__all__ = ["MARK", "Answer", "Minders", "Order", "Seen", "end_orphans", "forget_results", "left_results", "result_of"]
 
 _PIECE = 1 << 16
 _UNTIL_ALL_IS_KILLED = 30.0
+MARK = "TONNAGE_ATTEMPT"
+"""The variable that every process of an attempt has: the run's token and the attempt's number."""
+
+_UNTIL_ORPHANS_END = 5.0
+_PAUSE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +53,7 @@ class Order:
     measured: str | None = None
     """The folder whose disk use is measured."""
     machine: int = 0
-    """Where it is to run, for those who have several."""
+    """Where it is to run, if there are several machines."""
 
     def message(self) -> dict[str, Any]:
         """Return the order as minders and single tasks get it, which `tonnage.watch.order` describes."""
@@ -93,16 +100,16 @@ class Answer:
     host: str | None = None
     """The machine on which it ran, where that is not this one."""
     restarts: int = 0
-    """How often a cluster had started it again, by itself."""
+    """How often a cluster had restarted it on its own."""
 
     @classmethod
     def of(cls, message: Mapping[str, Any]) -> "Answer":
-        """Return an answer from what a minder, an single task or an agent says."""
+        """Return an answer from what a minder, a single task or an agent says."""
         lost = message["stopped_because"] in (ENGINE_GONE, MONITOR_KILLED) or message.get("lost", False)
         return cls(**{**message, "lost": lost})
 
     def message(self) -> dict[str, Any]:
-        """Return the answer in plain values, of which `of` makes it again."""
+        """Return the answer in plain values, from which `of` restores it."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -156,7 +163,7 @@ class _Keeper:
         return ours
 
     def ended(self) -> list[int] | None:
-        """Return the minders of which nothing is left; None where the keeper itself is gone."""
+        """Return the minders that have ended with all their processes; None where the keeper itself is gone."""
         numbers: list[int] = []
         while True:
             try:
@@ -400,3 +407,32 @@ def _wait_for_end(connection: socket.socket) -> None:
             pass
     except OSError:
         pass
+
+
+def end_orphans(token: str, attempt: int | None = None) -> int:
+    """Kill every process that carries a run's token, or belongs to one attempt; return how many there were."""
+    mark = f"{MARK}={token}:".encode() + (b"" if attempt is None else b"%d\0" % attempt)
+    found: set[int] = set()
+    deadline = time.monotonic() + _UNTIL_ORPHANS_END
+    while living := list(_marked(mark)):  # one may have forked while we looked
+        found.update(living)
+        for pid in living:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                continue  # it ended, or has become another user's
+        if time.monotonic() > deadline:
+            break
+        time.sleep(_PAUSE)
+    return len(found)
+
+
+def _marked(mark: bytes) -> Iterator[int]:
+    own = os.getpid()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (folder / "environ").read_bytes()
+        except OSError:
+            continue  # another user's, or gone
+        if int(folder.name) != own and (environment.startswith(mark) or b"\0" + mark in environment):
+            yield int(folder.name)

@@ -11,8 +11,7 @@ from tonnage.jobs import SHARED, Decision, Resource
 from tonnage.run.events import Start
 from tonnage.run.files import Files
 from tonnage.run.folders import RunFolder
-from tonnage.run.minders import Order
-from tonnage.run.orphans import MARK
+from tonnage.run.minders import MARK, Order
 from tonnage.workflow import Task
 from tonnage.workflow.shell import plain_words
 

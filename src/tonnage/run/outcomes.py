@@ -65,7 +65,7 @@ def classify(answer: Answer, task: Task, files: Files) -> Ended:
 
 
 def _as_it_ended(done: Ended, task: Task, files: Files) -> Ended:
-    """Judge an attempt that nobody stopped."""
+    """Judge an attempt that ended by itself."""
     if done.signal is not None:
         return died_of(done, done.signal)
     if done.exit_status:

@@ -65,7 +65,7 @@ def _tasks(count: int, several: str = "read", one: str = "reads") -> str:
 
 
 def _without_program(workflow: Workflow, files: Files, left: Sequence[int]) -> Iterator[tuple[Task, str]]:
-    """Yield the tasks whose program cannot be run and is not made by a task; what a shell starts, nobody knows."""
+    """Yield the tasks whose program cannot be run and is not made by a task; what a shell starts is unknown."""
     made = made_by(workflow)
 
     @cache

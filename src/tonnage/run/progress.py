@@ -115,7 +115,7 @@ class Progress:
         return self.accounts[resource].waste_fraction
 
     def seconds_left(self, now: float) -> float | None:
-        """Return how long the rest will take, if it goes on as it went; None where nobody can say yet."""
+        """Return how long the rest will take, if it goes on as it went; None where that cannot be said yet."""
         finished = self.done - self.before
         if not finished or not self.busy:
             return None

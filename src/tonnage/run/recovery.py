@@ -11,8 +11,7 @@ from tonnage.run.files import Files
 from tonnage.run.folders import RunFolder
 from tonnage.run.journal import Journal
 from tonnage.run.journal_rows import Row
-from tonnage.run.minders import Answer, forget_results, left_results
-from tonnage.run.orphans import end_orphans
+from tonnage.run.minders import Answer, end_orphans, forget_results, left_results
 from tonnage.run.outcomes import classify, judge
 from tonnage.size.learner import climbed
 from tonnage.workflow import Task, Workflow
@@ -82,7 +81,7 @@ def recover(
     journal.undo(undone)
     journal.commit()
     if not outstanding.attempts and act:
-        forget_results(folder.path)  # nobody shall take them for those of another attempt
+        forget_results(folder.path)  # they must not be taken for those of another attempt
     done -= undone
     carried = {
         place: Carried(row.number, None) if place in undone else _carried(row)
@@ -104,7 +103,7 @@ def _settle(
     workflow: Workflow,
     judge: Callable[[Answer, Task, Files], Ended],
 ) -> set[int]:
-    """Write down how attempts ended whose end nobody has seen; return the tasks that turn out to be done."""
+    """Write down how attempts ended whose end is not in the journal; return the tasks that turn out to be done."""
     words = left_results(folder.path)
     places = {task.name: (place, task) for place, task in enumerate((*workflow.tasks, *finals(workflow)))}
     done = set()

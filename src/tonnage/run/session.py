@@ -17,8 +17,7 @@ from tonnage.archive.remote import archive_session
 from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import Resource
 from tonnage.run.archiving import peaks_of_tasks, remember, wanted_for
-from tonnage.run.backends.backend import Driver, RunContext
-from tonnage.run.backends.local_driver import Watcher
+from tonnage.run.backends.backend import Driver, RunContext, Watcher
 from tonnage.run.events import Ended, Settled, State
 from tonnage.run.files import Files
 from tonnage.run.folders import RUNS, Lock, RunFolder, choosing, new_run, runs_of
@@ -27,8 +26,7 @@ from tonnage.run.options import Options
 from tonnage.run.preflight import check_commands, check_gpus, foreseen
 from tonnage.run.recovery import finals, recover
 from tonnage.run.setup import Explained, backend_for, explained, is_piped, path_of, set_up
-from tonnage.run.state import facts_of, state_of
-from tonnage.run.summary import Summary, summarise
+from tonnage.run.state import Summary, facts_of, state_of, summarise
 from tonnage.workflow import Workflow
 
 __all__ = ["Result", "RunSession"]

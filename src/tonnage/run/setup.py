@@ -15,7 +15,8 @@ from tonnage.files import is_stream
 from tonnage.jobs import Decision
 from tonnage.rank import rank
 from tonnage.run.archiving import peaks_of_tasks, sized_by_density, wanted_for
-from tonnage.run.backends.backend import Backend, LocalBackend
+from tonnage.run.backends.backend import Backend
+from tonnage.run.backends.local import LocalBackend
 from tonnage.run.engine import Engine
 from tonnage.run.events import Carried
 from tonnage.run.files import Files

@@ -4,10 +4,6 @@ Three kinds of processes look after each other. The *engine* holds one socket to
 *keeper* is a small process of its own session that forks minders; when one is killed, it inherits the minder's command
 and stops it, and nothing else. A *minder* whose engine or keeper is gone stops its command, and leaves what it would
 have answered as its result in a file. So no command lives on unwatched, whichever of the three is killed.
-
-Orders, answers and news are dictionaries, each sent as its length and the bytes of ``marshal``, which is by far the
-fastest way; `Order`, `Answer` and `Seen` in ``tonnage.run.minders`` are the same with types. A number asks to stop that
-attempt, and None says good-bye.
 """
 
 import fcntl
@@ -26,49 +22,48 @@ from _socket import (
     SOL_SOCKET,
     socket,
 )
-from marshal import dumps, loads
 from struct import Struct
 from time import monotonic, time
 
 from tonnage.errors import TonnageError
-from tonnage.watch.kill import kill_tree
 from tonnage.watch.measure import Measurement
 from tonnage.watch.minder import CannotStartError, Minder, Observer, Outcome
-from tonnage.watch.order import MONITOR_KILLED, Outputs, answered, job_of, leave_result
+from tonnage.watch.order import (
+    CANCELLED,
+    ENGINE_GONE,
+    MONITOR_KILLED,
+    NUMBER,
+    SLOTS,
+    Inbox,
+    Outputs,
+    answered,
+    frame,
+    job_of,
+    leave_result,
+)
 from tonnage.watch.proc import children
 from tonnage.watch.signals import KEEPER_DIED, SIGNALS
-from tonnage.watch.standard_streams import fill_standard_streams, forget_coerced_locale
-from tonnage.watch.system import adopt_orphans, be_readable, die_with_parent, name_process
+from tonnage.watch.system import (
+    adopt_orphans,
+    be_readable,
+    die_with_parent,
+    fill_standard_streams,
+    forget_coerced_locale,
+    name_process,
+)
+from tonnage.watch.tree import kill_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = [
-    "CANCELLED",
-    "ENGINE_GONE",
-    "NUMBER",
-    "SLOTS",
-    "Inbox",
-    "frame",
-    "main",
-]
-
-CANCELLED, ENGINE_GONE = "cancelled", "engine gone"  # why a command was stopped
-SLOTS = "slots"  # the folder of output that is not placed yet, below the engine's
-NUMBER = Struct("=I")  # the length of a message, or the number of a minder
+__all__ = ["main"]
 
 _LOOK = 0.5  # seconds between two looks of the keeper at its parent
 _LOOK_ANYWAY = Struct("@ll").pack(1, 0)  # and of an idle minder: seconds and microseconds
 _SEEN_PAUSE = 0.5
 _PATIENCE = 1.0  # of the keeper with a process that cannot be killed: others wait for it
 _PIECE = 1 << 16
-
-
-def frame(message: "dict[str, Any] | int | None") -> bytes:
-    """Return a message as it is sent."""
-    body = dumps(message)
-    return NUMBER.pack(len(body)) + body
 
 
 def main(arguments: "list[str]") -> None:
@@ -78,7 +73,7 @@ def main(arguments: "list[str]") -> None:
     forget_coerced_locale()
     for descriptor in (control, *held):
         os.set_inheritable(int(descriptor), False)
-    os.chdir("/")  # not to stay in a folder that somebody wants to remove
+    os.chdir("/")  # not to stay in a folder that a user wants to remove
     os.setsid()  # Ctrl-C is for the engine, which knows what to do about its tasks
     _Keeper(socket(fileno=int(control)), folder).keep()
 
@@ -169,7 +164,7 @@ class _Keeper:
             if pid not in self._minders:
                 continue
             if os.WIFSTOPPED(status):
-                os.kill(pid, SIGCONT)  # somebody stopped it, and limits would not be kept
+                os.kill(pid, SIGCONT)  # it was stopped, and limits would not be kept
             else:
                 ended.append(self._minders.pop(pid))
         if self._strays():
@@ -192,27 +187,7 @@ class _Keeper:
         try:
             self._control.send(NUMBER.pack(number))
         except OSError:
-            pass  # nobody listens any more
-
-
-class Inbox:
-    """Puts messages together from the pieces that arrive."""
-
-    def __init__(self) -> None:
-        self._data = b""
-
-    def add(self, piece: bytes) -> "list[Any]":
-        """Take in a piece; return the messages that are complete now."""
-        data = self._data + piece if self._data else piece
-        messages, begin = [], 0
-        while len(data) >= begin + NUMBER.size:
-            end = begin + NUMBER.size + NUMBER.unpack_from(data, begin)[0]
-            if end > len(data):
-                break
-            messages.append(loads(data[begin + NUMBER.size : end]))  # noqa: S302 (from our own processes)
-            begin = end
-        self._data = data[begin:]
-        return messages
+            pass  # the engine is gone
 
 
 class _PoolMinder(Minder, Observer):
@@ -245,7 +220,7 @@ class _PoolMinder(Minder, Observer):
             try:
                 leave_result(self._folder, self._unconfirmed)
             except (TonnageError, OSError):
-                pass  # the folder is gone, or full: nobody is left to be told
+                pass  # the folder is gone, or full: nothing is left to be told
         self._outputs.remove()
 
     def _next_order(self) -> "dict[str, Any] | None":

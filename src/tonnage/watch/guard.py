@@ -1,6 +1,6 @@
 """The guard: the process that the user sees, around the minder that does the work.
 
-Two processes watch over each other, because either may be killed with a signal that nobody can catch. When the minder
+Two processes watch over each other, because either may be killed with a signal that cannot be caught. When the minder
 is killed, the kernel hands the command's processes to the guard, which stops them; when the guard is killed, the minder
 stops them. So a job never lives on unwatched.
 """
@@ -22,9 +22,9 @@ from _signal import (
 from _signal import signal as set_handler
 from time import monotonic, sleep
 
-from tonnage.watch.kill import kill_tree
 from tonnage.watch.signals import KEEPER_DIED, SIGNALS
 from tonnage.watch.system import adopt_orphans, be_readable, die_with_parent, name_process
+from tonnage.watch.tree import kill_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _be_minder(work: "Callable[[set[int], int], Verdict]", mask: "set[int]", kee
         verdict = work(mask, keeper)
         os.write(writer, f"{verdict.number} {verdict.is_signal:d}".encode())
     except BrokenPipeError:
-        pass  # the guard was killed: nobody listens
+        pass  # the guard was killed
     except BaseException:
         from sys import exc_info, excepthook
 
@@ -106,7 +106,7 @@ def _wait_for(minder: int) -> int:
             if pid == minder and not os.WIFSTOPPED(status):
                 return status
             if pid == minder:
-                os.kill(minder, SIGCONT)  # somebody stopped it, and limits would not be kept
+                os.kill(minder, SIGCONT)  # it was stopped, and limits would not be kept
         elif signal.si_pid != minder and not (signal.si_signo in _STOPS and signal.si_code == _FROM_KERNEL):
             begin = monotonic()
             sleep(_TO_THE_GROUP)  # the minder's own copy, if it gets one, must arrive before ours

@@ -1,7 +1,13 @@
-"""Limits: how much of each resource a command may take."""
+"""Limits: how much of each resource a command may take; and `Job`, a command with its limits."""
 
 from tonnage.errors import InputError
 from tonnage.units import format_bytes, format_cores, format_seconds, parse_bytes, parse_cores, parse_seconds
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tonnage.watch.cgroup import Cgroup
 
 __all__ = [
     "BYTE_UNITS",
@@ -11,7 +17,7 @@ __all__ = [
     "RESOURCES",
     "TIME_UNITS",
     "Exceeded",
-    "format_amount",
+    "Job",
     "parse_limit",
     "read_limits",
 ]
@@ -31,7 +37,7 @@ _LARGEST_FILE = 2**20
 
 
 class Exceeded:
-    """A resource of which a command took more than its limit."""
+    """A resource that a command took more of than its limit."""
 
     __slots__ = ("limit", "resource", "value")
 
@@ -41,7 +47,7 @@ class Exceeded:
         self.value = value
 
     def __str__(self) -> str:
-        value, limit = format_amount(self.resource, self.value), format_amount(self.resource, self.limit)
+        value, limit = _format_amount(self.resource, self.value), _format_amount(self.resource, self.limit)
         if value == limit:  # so little above that three digits do not tell
             value = f"a little more than {value}"
         return f"{self.resource}: {value} of at most {limit}"
@@ -53,10 +59,10 @@ def parse_limit(text: str) -> "tuple[str, float]":
     if not equals:
         raise InputError(f'"{text}" is not a limit', hint="expected RESOURCE=AMOUNT, such as memory=300MB")
     resource = _known(name)
-    return resource, _positive(name, parse_amount(name, amount), amount)
+    return resource, _positive(name, _parse_amount(name, amount), amount)
 
 
-def parse_amount(resource: str, text: str) -> float:
+def _parse_amount(resource: str, text: str) -> float:
     """Return an amount of a resource in its base unit: bytes, seconds, cores or processes."""
     if resource in IN_BYTES:
         return parse_bytes(text)
@@ -69,7 +75,7 @@ def parse_amount(resource: str, text: str) -> float:
     return int(text)
 
 
-def format_amount(resource: str, amount: float) -> str:
+def _format_amount(resource: str, amount: float) -> str:
     """Print an amount of a resource for people."""
     if resource in IN_BYTES:
         return format_bytes(amount)
@@ -146,3 +152,54 @@ def _positive(name: str, amount: float, text: str) -> float:
     if not 0 < amount < 2.0**63:  # also false for what is not a number
         raise InputError(f"{name}: a limit must be above 0, not {text}")
     return amount
+
+
+class Job:
+    """One command with its limits: bytes, seconds, cores and numbers."""
+
+    __slots__ = (
+        "cgroup",
+        "command",
+        "cores_window",
+        "environment",
+        "executable",
+        "folder",
+        "grace",
+        "interval",
+        "limits",
+        "measure_only",
+        "own_group",
+        "start_in",
+        "streams",
+    )
+
+    def __init__(
+        self,
+        command: "list[str]",
+        *,
+        executable: "str | None" = None,
+        folder: "str | None" = ".",
+        limits: "dict[str, float] | None" = None,
+        measure_only: bool = False,
+        grace: float = 0.0,
+        interval: float = 1.0,
+        cores_window: float = 20.0,
+        cgroup: "Cgroup | None" = None,
+        start_in: "str | None" = None,
+        environment: "Mapping[str, str] | None" = None,
+        streams: "tuple[int, ...]" = (),
+        own_group: bool = False,
+    ) -> None:
+        self.command = command
+        self.executable = executable or command[0]
+        self.folder = folder  # whose disk use is measured; None: disk is not looked at
+        self.limits = limits or {}
+        self.measure_only = measure_only
+        self.grace = grace
+        self.interval = interval
+        self.cores_window = cores_window
+        self.cgroup = cgroup  # where the kernel enforces the memory limit as well; entering it takes 10 ms
+        self.start_in = start_in  # the working folder; None: ours
+        self.environment = environment  # None: ours
+        self.streams = streams  # descriptors for standard input, output and error; ours where there are none
+        self.own_group = own_group  # whether it leads a process group of its own

@@ -8,11 +8,11 @@ from time import time
 from tonnage.errors import TonnageError
 from tonnage.watch.cgroup import Cgroup
 from tonnage.watch.guard import Verdict, end_as, guard
-from tonnage.watch.job import Job
+from tonnage.watch.limits import Job
 from tonnage.watch.minder import CannotStartError, Minder, Outcome
 from tonnage.watch.options import Request, parse
 from tonnage.watch.reporting import Reporting, say
-from tonnage.watch.standard_streams import fill_standard_streams, forget_coerced_locale
+from tonnage.watch.system import fill_standard_streams, forget_coerced_locale
 
 __all__ = ["find_program", "main"]
 

@@ -5,18 +5,16 @@ from time import monotonic, process_time
 
 from tonnage.watch.disk import Disk, NoDisk
 from tonnage.watch.fork_events import ForkEvents
-from tonnage.watch.job import Job
-from tonnage.watch.limits import Exceeded
+from tonnage.watch.limits import Exceeded, Job
 from tonnage.watch.memory import Memory
-from tonnage.watch.proc import Process, io_bytes, read, swapped
+from tonnage.watch.proc import Process, SelfProc, io_bytes, read, swapped
 from tonnage.watch.sampling import Pace, time_to_reach, usual_cost
-from tonnage.watch.self_proc import SelfProc
 from tonnage.watch.tree import Sample, Tree
 
 __all__ = ["Measurement"]
 
 _CHANGE = 2**20
-_FEW = 2**22  # bytes that nobody sizes a job by
+_FEW = 2**22  # bytes that make no difference to the size of a job
 _SMALL = 2**24  # a tree below this needs no frequent looks: shells that start one short program after another
 _CORES_TOLERANCE = 1.02  # a busy loop on every core measures a little above their number
 _SWAP_PAUSE = 1.0
@@ -50,7 +48,7 @@ class Measurement:
         self._rate = 0.0
         self._peaks: dict[str, tuple[float, float | None]] = {}
         self._swap_next = 0.0 if own.swap_exists else None
-        self._io = own.moved  # nobody was waited for since the last command
+        self._io = own.moved  # no child was waited for since the last command
         if fork_events is not None:
             fork_events.restart()
 
@@ -190,7 +188,7 @@ class Measurement:
         return max(self.memory.peak, self.largest_reaped)
 
     def lower_bounds(self) -> "list[str]":
-        """Return the figures of which more may have been used than was seen."""
+        """Return the figures that are lower bounds: more may have been used than was seen."""
         bounds = []
         if self._memory_may_be_more():
             bounds.append("memory")
@@ -201,7 +199,7 @@ class Measurement:
         return bounds
 
     def upper_bounds(self) -> "list[str]":
-        """Return the figures of which less may have been used than is reported."""
+        """Return the figures that are upper bounds: less may have been used than is reported."""
         return ["disk"] if self.disk.peak and not self.disk.exact else []
 
     def _memory_may_be_more(self) -> bool:

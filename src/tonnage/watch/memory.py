@@ -1,4 +1,4 @@
-"""How much memory a tree of processes takes, whoever else uses the machine.
+"""How much memory a tree of processes takes, whatever else runs on the machine.
 
 The sum of what each process has resident counts shared pages several times; the kernel's proportional share divides
 the pages of a file by all processes that map it, so that a job would look smaller the more copies of it run. Here
@@ -120,7 +120,7 @@ class Memory:
     def _inferred(self, sample: Sample) -> "int | None":
         """Return what the tree has, from the last close look and what was added since; None where that is not sure.
 
-        It is sure while the processes are the same, and what was added is anonymous and new, so nobody shares it.
+        It is sure while the processes are the same, and what was added is anonymous and new, so it is not shared.
         """
         last = self._last
         added = sample.resident - last.resident

@@ -11,13 +11,12 @@ from time import monotonic, time
 
 from tonnage.errors import TonnageError
 from tonnage.watch.fork_events import ForkEvents
-from tonnage.watch.job import Job
-from tonnage.watch.kill import ask_tree_to_end, kill_tree, signal_tree
-from tonnage.watch.limits import Exceeded
+from tonnage.watch.limits import Exceeded, Job
 from tonnage.watch.measure import Measurement
-from tonnage.watch.self_proc import SelfProc
+from tonnage.watch.proc import SelfProc
 from tonnage.watch.signals import OWN_SIGNALS, SIGNALS, Heard, would_have_ended
 from tonnage.watch.system import adopt_orphans, be_readable
+from tonnage.watch.tree import ask_tree_to_end, kill_tree, signal_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ import os
 
 from tonnage.errors import InputError
 from tonnage.units import parse_seconds
-from tonnage.watch.job import Job
-from tonnage.watch.limits import parse_limit, read_limits
+from tonnage.watch.limits import Job, parse_limit, read_limits
 from tonnage.watch.record import FIELD
 
 __all__ = ["OPTIONS", "Request", "parse"]

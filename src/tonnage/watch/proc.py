@@ -6,9 +6,9 @@ A process may end at any moment; every function then returns None or nothing rat
 import os
 
 __all__ = [
-    "Gauge",
     "Mapping",
     "Process",
+    "SelfProc",
     "Share",
     "children",
     "io_bytes",
@@ -48,7 +48,7 @@ def read(path: str) -> "bytes | None":
     return b"".join(pieces)
 
 
-class Gauge:
+class _Gauge:
     """A short file that is read again and again: to open it would take longer than to read it."""
 
     __slots__ = ("_descriptor",)
@@ -226,3 +226,37 @@ def io_bytes(data: "bytes | None") -> "tuple[int, int] | None":
         return None
     words = data.split(None, 4)
     return int(words[1]), int(words[3])
+
+
+class SelfProc:
+    """This process's own files in /proc, held open: they are read before and after each command.
+
+    To be made after the last fork.
+    """
+
+    def __init__(self) -> None:
+        self._memory = _Gauge("/proc/self/statm")
+        self._moved = _Gauge(f"/proc/self/task/{os.getpid()}/io")
+        self._moved_by_all = _Gauge("/proc/self/io")
+        self.swap_exists = (read("/proc/swaps") or b"").count(b"\n") > 1
+        """Whether there is anything to swap to."""
+        self.moved: tuple[int, int] | None = None
+        """What `moved_by_descendants` said last: it says the same until the next child is waited for."""
+        self.moved_by_descendants()
+
+    def resident(self) -> int:
+        """Return the bytes that this process has resident."""
+        words = self._memory.read().split(None, 2)
+        return int(words[1]) * _PAGE if words else 0
+
+    def moved_by_descendants(self) -> "tuple[int, int] | None":
+        """Return the bytes read and written by all processes that this one has waited for.
+
+        The kernel adds a waited child's bytes to its parent's account; what this process moved itself is subtracted.
+        """
+        own = io_bytes(self._moved.read())
+        everything = io_bytes(self._moved_by_all.read())
+        if own is None or everything is None:
+            return None
+        self.moved = everything[0] - own[0], everything[1] - own[1]
+        return self.moved

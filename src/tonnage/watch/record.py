@@ -52,7 +52,7 @@ def summary(command: "list[str]", about: "dict[str, str]", outcome: "Outcome") -
         "start": [_rounded(outcome.start), "s"],
         "end": [_rounded(outcome.end), "s"],
     }
-    facts |= {name: amount(name, outcome.used[name]) for name in UNITS if name in outcome.used}
+    facts |= {name: _amount(name, outcome.used[name]) for name in UNITS if name in outcome.used}
     facts["machine_cpus"] = [os.cpu_count() or 1, "cores"]
     if outcome.memory_method:
         facts["memory_method"] = outcome.memory_method
@@ -65,10 +65,10 @@ def summary(command: "list[str]", about: "dict[str, str]", outcome: "Outcome") -
     if outcome.upper_bounds:
         facts["upper_bounds"] = " ".join(outcome.upper_bounds)
     if outcome.exceeded:
-        exceeded = {CCTOOLS_NAMES.get(name, name): amount(name, one.limit) for name, one in outcome.exceeded.items()}
+        exceeded = {CCTOOLS_NAMES.get(name, name): _amount(name, one.limit) for name, one in outcome.exceeded.items()}
         facts["limits_exceeded"] = exceeded
         for name, one in outcome.exceeded.items():
-            facts[f"{CCTOOLS_NAMES.get(name, name)}_when_exceeded"] = amount(name, one.value)
+            facts[f"{CCTOOLS_NAMES.get(name, name)}_when_exceeded"] = _amount(name, one.value)
     facts["peak_times"] = {name: [_rounded(at), "s"] for name, at in sorted(outcome.peak_times.items())}
     return facts
 
@@ -88,7 +88,7 @@ def _ending(outcome: "Outcome") -> "dict[str, object]":
     return facts
 
 
-def amount(name: str, value: float) -> "list[object]":
+def _amount(name: str, value: float) -> "list[object]":
     """Return an amount with its unit, as cctools writes it."""
     unit, factor = UNITS[CCTOOLS_NAMES.get(name, name)]
     return [_rounded(value / factor), unit]

@@ -115,7 +115,7 @@ def say(message: str) -> None:
     try:
         os.write(2, f"tonnage: {message}\n".encode("utf-8", "backslashreplace"))
     except OSError:
-        pass  # nobody listens
+        pass  # standard error is closed
 
 
 def _spooled(folder: str) -> AtomicFile:

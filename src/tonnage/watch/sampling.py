@@ -49,7 +49,7 @@ def usual_cost(before: float, cost: float) -> float:
 
 
 def time_to_reach(room: float, rate: float, cost: float) -> float:
-    """Return when to look again so that a value with so much room below its limit is not seen late.
+    """Return when to look again so that a value with this much room below its limit is not seen late.
 
     Half of the predicted time, so that the looks close in on the limit; a look's own cost sets the shortest pause.
     """

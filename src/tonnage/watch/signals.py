@@ -28,10 +28,10 @@ __all__ = ["KEEPER_DIED", "OWN_SIGNALS", "SIGNALS", "Heard", "would_have_ended"]
 # All but those that cannot be blocked, and those that report an error of this very process.
 _NEVER = {4, 5, 7, 8, 9, 11, 19}  # ILL, TRAP, BUS, FPE, KILL, SEGV, STOP
 SIGNALS = frozenset(range(1, 65)) - _NEVER - {32, 33}  # 32 and 33 are the C library's own
-KEEPER_DIED = 64  # the last real-time signal: nobody else uses it
+KEEPER_DIED = 64  # the last real-time signal: nothing else uses it
 
 OWN_SIGNALS = frozenset((SIGCHLD, SIGIO, KEEPER_DIED))  # what tells this process something, and no command
-_HARMLESS = {SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH}  # nobody ends by these
+_HARMLESS = {SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH}  # these end no process
 _SETTLED = 0.05
 _NEVER_AGAIN = float("inf")
 _REMEMBERED = 1.0  # the keeper may be late on a busy machine

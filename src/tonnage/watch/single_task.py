@@ -17,7 +17,7 @@ from tonnage.watch.guard import Verdict, guard
 from tonnage.watch.minder import CannotStartError, Minder, Outcome
 from tonnage.watch.order import MONITOR_KILLED, RESULTS, TERMINATED, Outputs, answered, job_of, leave_result
 from tonnage.watch.record import parse
-from tonnage.watch.standard_streams import fill_standard_streams, forget_coerced_locale
+from tonnage.watch.system import fill_standard_streams, forget_coerced_locale
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _carry_out(order: "dict[str, Any]", run: str) -> int:
 
 def _mind(order: "dict[str, Any]", run: str, outputs: Outputs, mask: "set[int]", keeper: int) -> Verdict:
     """Mind the command, in a process of its own."""
-    minder = _ErrandMinder(mask, keeper)
+    minder = _TaskMinder(mask, keeper)
     outcome, problem = Outcome(time()), None
     try:
         outcome = minder.mind(job_of(order, os.environ, outputs))
@@ -106,11 +106,11 @@ def _answer(order: "dict[str, Any]", outcome: Outcome, problem: "str | None", ru
     outputs.remove()
 
 
-class _ErrandMinder(Minder):
+class _TaskMinder(Minder):
     """A minder that kills its command when the batch job is to end."""
 
     def __init__(self, mask: "set[int]", guard: int) -> None:
-        super().__init__(mask)  # the guard need not stop when the command stops: nobody sees it
+        super().__init__(mask)  # the guard need not stop when the command stops: no user sees it
         self._guard = guard
         self._told = False
 

@@ -83,9 +83,9 @@ class Summary:
     machine_cpus: int | None = None
     peak_times: Mapping[str, float] = field(default_factory=dict)
     lower_bounds: tuple[str, ...] = ()
-    """The figures of which more may have been used than was seen."""
+    """The figures that are lower bounds: more may have been used than was seen."""
     upper_bounds: tuple[str, ...] = ()
-    """The figures of which less may have been used."""
+    """The figures that are upper bounds: less may have been used."""
 
     @property
     def ok(self) -> bool:

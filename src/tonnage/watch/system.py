@@ -1,13 +1,23 @@
-"""The few kernel calls that Python's standard library has no function for.
+"""This process: kernel calls that Python's standard library has no function for, and what it inherits at its start.
 
-They go through ``_ctypes``, the part of ``ctypes`` that is written in C: importing all of ``ctypes`` would cost more
-than starting the command does.
+The calls go through ``_ctypes``, the part of ``ctypes`` that is written in C: importing all of ``ctypes`` would cost
+more than starting the command does.
 """
 
 import os
 from sys import byteorder
 
-__all__ = ["adopt_orphans", "be_readable", "die_with_parent", "name_process", "open_fork_records"]
+from tonnage.watch.proc import read
+
+__all__ = [
+    "adopt_orphans",
+    "be_readable",
+    "die_with_parent",
+    "fill_standard_streams",
+    "forget_coerced_locale",
+    "name_process",
+    "open_fork_records",
+]
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
@@ -45,7 +55,8 @@ def name_process(name: str) -> None:
 def open_fork_records(cpu: int, watermark: int) -> int:
     """Open the kernel's records of forks and exits, on one CPU, of this process and all its future descendants.
 
-    When so many bytes of them have gathered, the kernel tells. User rights are enough up to perf_event_paranoid 2.
+    The kernel sends a signal when `watermark` bytes of them have gathered. User rights are enough up to
+    perf_event_paranoid 2.
     """
     flags = _INHERIT | _EXCLUDE_KERNEL | _EXCLUDE_HV | _TASK | _WATERMARK
     attributes = b"".join(
@@ -79,3 +90,17 @@ def _call(function: str, *arguments: "int | bytes") -> int:
     address = _ctypes.dlsym(_ctypes.dlopen(None, os.RTLD_NOW), function)  # type: ignore[arg-type] # None: what is loaded
     result: int = _ctypes.call_function(address, arguments)
     return result
+
+
+def fill_standard_streams() -> None:
+    """Let no file of ours get the number of a standard stream that was closed; the command still finds it closed."""
+    descriptor = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    while descriptor <= 2:
+        descriptor = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    os.close(descriptor)
+
+
+def forget_coerced_locale() -> None:
+    """Take back the variable that Python sets where it finds the C locale: the command should not see it."""
+    if os.environ.get("LC_CTYPE") == "C.UTF-8" and b"LC_CTYPE=" not in (read("/proc/self/environ") or b""):
+        del os.environ["LC_CTYPE"]

@@ -1,18 +1,24 @@
-"""The tree of processes below this one, looked at again and again."""
+"""The tree of processes below this one: looked at again and again, signalled, killed."""
 
 import os
+from _signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
 from resource import RUSAGE_CHILDREN, getrusage, struct_rusage
-from time import monotonic, process_time
+from time import monotonic, process_time, sleep
 
 from tonnage.watch.fork_events import ForkEvents
 from tonnage.watch.proc import Process, children
 
-__all__ = ["Sample", "Tree", "descendants"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container
+
+__all__ = ["Sample", "Tree", "ask_tree_to_end", "kill_tree", "signal_tree"]
 
 # What a program with more rights than its user starts is not in the records of births, so that the tree is walked in
-# any case after so many seconds, or this many times what the last walk took.
+# any case after this many seconds, or this many times what the last walk took.
 _WALK_ANYWAY = 0.1
 _PRICE = 200
+_GIVE_UP = 10.0  # seconds without progress: a process of another user, or stuck in the kernel
 
 
 class Sample:
@@ -59,7 +65,7 @@ class Tree:
         at = monotonic() - self.start
         if self._births_since_walk() or at >= self._walk_anyway:
             begin = process_time()
-            processes = descendants()
+            processes = _descendants()
             self._walk_anyway = at + max(_WALK_ANYWAY, _PRICE * (process_time() - begin))
             self._seen.update((process.pid, process.started) for process in processes)
             if self._fork_events is not None and len(self._seen) > self._fork_events.total:
@@ -80,7 +86,7 @@ class Tree:
 
     @property
     def lost(self) -> bool:
-        """Whether processes ended for which nobody waited, so that what they used is known in part only."""
+        """Whether processes ended that no parent waited for, so that what they used is known in part only."""
         return self._lost_cpu > 0
 
     def _cpu_of_ended(self, spent: struct_rusage) -> float:
@@ -96,7 +102,7 @@ class Tree:
     def _spent(self, processes: "list[Process]") -> "tuple[float, int]":
         """Add up CPU seconds and page faults: of those that live, of those that were waited for.
 
-        Nobody waits for the children of a process that ignores SIGCHLD, and the kernel then forgets what they used.
+        The children of a process that ignores SIGCHLD are not waited for, and the kernel then forgets what they used.
         Their last known time is kept: a sum that fell, and that a second look confirms, shows how much was lost.
         """
         spent = getrusage(RUSAGE_CHILDREN)
@@ -111,7 +117,7 @@ class Tree:
         return self._cpu, sum(process.faults for process in processes) + reaped
 
 
-def descendants() -> "list[Process]":
+def _descendants() -> "list[Process]":
     """Return every process below this one, parents before their children."""
     found = []
     waiting = children(os.getpid())
@@ -121,3 +127,76 @@ def descendants() -> "list[Process]":
             found.append(process)
             waiting.extend(children(pid, process.threads))
     return found
+
+
+def kill_tree(reap: "Callable[[], bool]", *, spare: "Container[int]" = (), patience: float = _GIVE_UP) -> int:
+    """Kill every descendant of this process; return how many could not be killed.
+
+    `reap` waits for children that ended and tells whether any are left. Children to `spare` live on, with all that is
+    below them. After `patience` seconds without progress, what is left is given up.
+    """
+    left, since, pause = -1, monotonic(), 0.0005
+    with_priority = _raise_priority()
+    while True:
+        stopped = _stop_all(spare)
+        for pid in stopped:
+            _signal(pid, SIGKILL)
+        if not reap():
+            break
+        if len(stopped) != left:
+            left, since = len(stopped), monotonic()
+        elif monotonic() - since > patience:
+            break
+        sleep(pause)
+        pause = min(0.02, 2 * pause)
+    if with_priority is not None:
+        os.setpriority(os.PRIO_PROCESS, 0, with_priority)
+    return left if reap() else 0
+
+
+def _raise_priority() -> "int | None":
+    """Get in front of a thousand busy processes, where we may; return the priority to go back to."""
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, -20)
+    except OSError:
+        return None
+    return before
+
+
+def ask_tree_to_end() -> None:
+    """Ask every descendant of this process to end by itself."""
+    signal_tree(SIGTERM)
+    signal_tree(SIGCONT)  # one that is stopped could not hear it
+
+
+def signal_tree(number: int) -> None:
+    """Send a signal to every descendant of this process."""
+    for process in _descendants():
+        _signal(process.pid, number)
+
+
+def _stop_all(spare: "Container[int]") -> "list[int]":
+    """Stop every living process but those to spare; return them.
+
+    Each is told to stop before its children are listed, so that hardly any can be started behind our back: one way
+    through the tree finds nearly all, however fast it grows.
+    """
+    stopped = []
+    waiting = [pid for pid in children(os.getpid()) if pid not in spare]
+    for pid in waiting:  # grows while it is gone through
+        _signal(pid, SIGSTOP)
+        process = Process.of(pid)
+        if process is None:
+            continue
+        if not process.ended:
+            stopped.append(pid)
+        waiting.extend(children(pid, process.threads))
+    return stopped
+
+
+def _signal(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except OSError:
+        pass  # it ended, or belongs to another user

@@ -25,7 +25,7 @@ from tonnage.batch.snapshot import Snapshot
 from tonnage.errors import InputError, TonnageError
 from tonnage.jit import compiled
 
-__all__ = ["Cluster", "Event", "Present", "RefusedError"]
+__all__ = ["Cluster", "Event", "Present", "RefusedError", "replay"]
 
 _EFFORT = 20
 """A job takes about as long as so many tasks of other kernels."""
@@ -98,7 +98,7 @@ class Cluster:
         self._max_running, self._max_submitted = max_running, max_submitted
         self._log = _NO_LOG if workload is None else _log(workload, requests, nodes)
         self._starts = starts
-        """Where the starts of the log's jobs are noted, if anybody wants them."""
+        """Where the starts of the log's jobs are noted, if they are wanted."""
         begin = int(self._log[backfill.SUBMIT, 0]) if self._log.size else 0
         self._state = np.zeros(backfill.STATE, np.int64)
         self._state[[backfill.NOW, backfill.NEXT_START, backfill.NEXT_END]] = begin, backfill.FOREVER, backfill.FOREVER
@@ -121,7 +121,7 @@ class Cluster:
         max_running: int | None = None,
         max_submitted: int | None = None,
     ) -> "Cluster":
-        """Return a cluster in which everybody in a snapshot keeps what was promised, and only `arrivals` come later."""
+        """Return a cluster in which every job of a snapshot keeps what was promised, and only `arrivals` come later."""
         cluster = cls(
             snapshot.nodes,
             arrivals,
@@ -352,3 +352,25 @@ def _wider(plans: NDArray[np.int64], room: int) -> NDArray[np.int64]:
     """Return plans with room for so many more jobs."""
     more = np.full((*plans.shape[:-1], 2 * room), backfill.FOREVER, np.int64)
     return np.concatenate([plans, more], axis=-1)
+
+
+def replay(
+    workload: Workload,
+    *,
+    nodes: int | None = None,
+    requests: str = "accurate",
+    policy: str = "conservative",
+    contiguous: bool = False,
+) -> NDArray[np.int64]:
+    """Return when each job of a log starts on a cluster that has nothing else to do."""
+    starts = np.full(len(workload), -1, np.int64)
+    cluster = Cluster(
+        nodes or workload.machine_nodes,
+        workload,
+        requests=requests,
+        policy=policy,
+        contiguous=contiguous,
+        starts=starts,
+    )
+    cluster.advance()
+    return starts

@@ -62,7 +62,7 @@ class Workload:
 
     @classmethod
     def of(cls, nodes: int, rows: IntArray) -> "Workload":
-        """Return jobs of nobody in particular: rows of submissions, nodes, requests and run times."""
+        """Return jobs without a user: rows of submissions, nodes, requests and run times."""
         submit, sizes, request, run = rows
         return cls(nodes, submit, sizes, run, request, np.full(len(submit), _NOBODY, np.int64))
 
@@ -94,7 +94,7 @@ class Workload:
         return _sorted(jobs, total, left_out, unix_start=int(sizes.get(_START) or 0) or None)
 
     def head(self, jobs: int) -> "Workload":
-        """Return the first so many jobs."""
+        """Return the first `jobs` jobs."""
         first = slice(jobs)
         columns = (self.submit[first], self.nodes[first], self.run[first], self.request[first], self.user[first])
         return Workload(self.machine_nodes, *columns, unix_start=self.unix_start)
@@ -125,7 +125,7 @@ class Workload:
         return int((moment if moment.tzinfo else moment.replace(tzinfo=zone())).timestamp()) - self.unix_start
 
     def requests(self, mode: str) -> IntArray:
-        """Return what jobs ask for in one of REQUESTS; nobody can ask for less than a second."""
+        """Return what jobs ask for in one of REQUESTS; no job can ask for less than a second."""
         if mode not in REQUESTS:
             raise InputError(f'"{mode}" is no kind of requests: {", ".join(REQUESTS)}')
         return np.maximum(self.request if mode == "real" else self.run, 1)

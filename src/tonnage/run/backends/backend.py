@@ -1,25 +1,57 @@
-"""Where a run takes place: what machines there are, and who drives the engine there."""
+"""What a backend is: a place for runs, with its machines, and a driver that lets the engine work there.
 
+Drivers share `StopSignals`, what the user wants while a run goes on, and `AttemptRecorder`, which passes on what
+becomes of attempts that run elsewhere.
+"""
+
+import signal
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
+from types import FrameType
 from typing import Protocol
 
 from tonnage.errors import InputError
 from tonnage.jobs import Resource
-from tonnage.run.backends.local_driver import Local, Watcher
 from tonnage.run.engine import Engine
-from tonnage.run.events import Rules
+from tonnage.run.events import Ended, Rules, Settled, Start
 from tonnage.run.files import Files
 from tonnage.run.folders import Lock, RunFolder
 from tonnage.run.journal import Journal
-from tonnage.run.machines import Machine, Room, Space, this_machine
-from tonnage.run.minders import Minders
+from tonnage.run.machines import Machine, Space
+from tonnage.run.minders import Seen
 from tonnage.size.learner import fits
 from tonnage.workflow import Workflow
 
-__all__ = ["NOTHING_OUTSTANDING", "Backend", "Driver", "LocalBackend", "Outstanding", "RunContext", "refuse_too_large"]
+__all__ = [
+    "NOTHING_OUTSTANDING",
+    "AttemptRecorder",
+    "Backend",
+    "Driver",
+    "Outstanding",
+    "RunContext",
+    "StopSignals",
+    "Watcher",
+    "heard",
+    "refuse_too_large",
+]
+
+
+class Watcher(Protocol):
+    """Is told what happens; made for views and logs."""
+
+    def started(self, start: Start, now: float) -> None:
+        """An attempt has started."""
+
+    def seen(self, seen: Seen) -> None:
+        """A running attempt was looked at."""
+
+    def ended(self, end: Ended, settled: Settled) -> None:
+        """An attempt has ended, or with number 0 a task was given up without one."""
+
+    def tick(self, engine: Engine) -> None:
+        """Some time has passed."""
 
 
 class Driver(Protocol):
@@ -64,7 +96,7 @@ class RunContext:
     run_fraction: float = 1.0
     """For which part of their time limits jobs run, as far as the archive knows."""
     stale: frozenset[str] = frozenset()
-    """Tasks of which what was started before does not count."""
+    """Tasks whose earlier attempts do not count."""
     shared_disk: bool = False
     """Whether the run's folder is on a network file system."""
     say: Callable[[str], None]
@@ -98,7 +130,7 @@ class Backend(Protocol):
         """Return how many batch jobs a run has in the queue of this backend."""
 
     def driving(self, context: RunContext, watcher: Watcher) -> AbstractContextManager[Driver]:
-        """Return who drives an engine here, while the context lasts."""
+        """Return a driver for an engine here, while the context lasts."""
 
     def submissions(self, context: RunContext) -> list[str]:
         """Return what would be submitted at first: scripts, or a command. Nothing is."""
@@ -118,59 +150,57 @@ def refuse_too_large(workflow: Workflow, machine: Machine, where: str, hint: str
             )
 
 
-class LocalBackend:
-    """This machine."""
+@dataclass(slots=True)
+class StopSignals:
+    """What the signals that came ask for."""
 
-    name = "local"
-    coarse: int | None = None
-
-    def __init__(self, home: Path, amounts: Mapping[Resource, float]) -> None:
-        """Look at this machine; `amounts` are what the user says that it has."""
-        self.machine = this_machine(home).with_amounts(amounts)
-
-    def amounts(self) -> dict[Resource, float]:
-        """Return how much of each resource this machine has."""
-        return self.machine.amounts()
-
-    def space(self) -> Space:
-        """Return the room on this machine."""
-        return Room([self.machine])
-
-    def check(self, workflow: Workflow) -> None:
-        """Do nothing: a task that asks for too much is told when its turn comes, and others run."""
-
-    def outstanding(self, journal: Journal, folder: RunFolder, stale: frozenset[str]) -> Outstanding:  # noqa: ARG002 (as World)
-        """Return that nothing is: what an engine has started here ends with it."""
-        return NOTHING_OUTSTANDING
-
-    def still_out(self, folder: RunFolder) -> int:  # noqa: ARG002
-        """Return that nothing is."""
-        return 0
-
-    def submissions(self, context: RunContext) -> list[str]:  # noqa: ARG002
-        """Return nothing: there is no queue."""
-        return []
-
-    @contextmanager
-    def driving(self, context: RunContext, watcher: Watcher) -> Iterator[Driver]:
-        """Mind tasks on this machine."""
-        minders = Minders(context.folder.path, [context.lock.descriptor])
-        try:
-            local = Local(context.engine, context.journal, context.files, context.folder, context.token, minders)
-            yield _Here(local, watcher)
-        finally:
-            minders.close()
+    finish: bool = False
+    """Start nothing more, and let running tasks finish."""
+    kill: bool = False
+    """End running tasks."""
+    signal: int | None = None
+    """The last signal."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Here:
-    local: Local
+@contextmanager
+def heard(signals: StopSignals) -> Iterator[None]:
+    """Note signals while this lasts: the first Ctrl-C lets tasks finish, the second or any other signal ends them."""
+
+    def hear(number: int, _frame: FrameType | None) -> None:
+        signals.kill = signals.finish or number != signal.SIGINT
+        signals.finish = True
+        signals.signal = number
+
+    before = {number: signal.signal(number, hear) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@dataclass(kw_only=True)
+class AttemptRecorder:
+    """Tells the engine, the journal and the watcher what becomes of attempts."""
+
+    engine: Engine
+    journal: Journal
     watcher: Watcher
+    _shown: set[int] = field(default_factory=set)
 
-    def go(self) -> int | None:
-        """Run."""
-        return self.local.go(self.watcher)
+    def show(self, start: Start, since: float) -> bool:
+        """Let the watcher know that an attempt runs; whether that is news."""
+        if start.attempt in self._shown:
+            return False
+        self._shown.add(start.attempt)
+        self.watcher.started(start, since)
+        return True
 
-    def go_last(self) -> int | None:
-        """Run what was added at the end."""
-        return self.local.go(self.watcher)
+    def settle(self, end: Ended) -> Settled:
+        """Take in the end of an attempt."""
+        self.show(self.engine.start_of(end.attempt), end.started or time.time())
+        self._shown.discard(end.attempt)
+        settled = self.engine.ended(end)
+        self.journal.ended(end, settled)
+        self.watcher.ended(end, settled)
+        return settled

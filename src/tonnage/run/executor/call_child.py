@@ -1,4 +1,4 @@
-"""Calls one function in a process of its own: ``python -P call_child.py CALL``, where `calls` has written CALL.
+"""Calls one function in a process of its own: ``python -P call_child.py CALL``, where the executor has written CALL.
 
 The result goes to CALL.result, or what was raised to CALL.error; each appears whole or not at all. This file is run as
 a script, since ``-m`` takes half as long as Python's own start, and it imports as little as it can.

@@ -21,7 +21,7 @@ from tonnage.archive.remote import archive_session
 from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import SHARED, Resource
 from tonnage.run.archiving import remember
-from tonnage.run.backends.local_driver import Local
+from tonnage.run.backends.local import Local
 from tonnage.run.engine import Engine
 from tonnage.run.events import Ended, Rules, Settled, Start, State
 from tonnage.run.executor.futures import TaskFuture
@@ -86,7 +86,7 @@ class DynamicRun:
         self._broken: BaseException | None = None
         self._token = secrets.token_hex(8)
         self._journal.note(self._facts(strategy))
-        # A daemon, since others are waited for before anybody could tell them that the program ends.
+        # A daemon, since Python waits for other threads before they could be told that the program ends.
         self._over = threading.Event()
         _under_way.add(self)
         threading.Thread(target=self._go, name=f"tonnage {self.folder.id}", daemon=True).start()
@@ -112,7 +112,7 @@ class DynamicRun:
             self._wish(partial(self._add, task, future))
 
     def cancelled(self, future: TaskFuture[Any]) -> None:
-        """Take note that nobody wants a task any more."""
+        """Note that a task was cancelled."""
         with self._door:
             self._wish(partial(self._drop, future))
 
@@ -244,7 +244,7 @@ class DynamicRun:
     # The end
 
     def _break(self, error: BaseException) -> None:
-        """Tell everybody who waits that nothing more will come."""
+        """Let all futures know that nothing more will come."""
         _log.error("the run %s has broken down: %s", self.folder.id, error)
         with self._door:
             self._broken, self._closed = error, True

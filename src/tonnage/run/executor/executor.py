@@ -1,24 +1,33 @@
-"""Functions and commands submitted while a program runs: sized, watched and tried again as tasks of a workflow are."""
+"""Functions and commands submitted while a program runs: sized, watched and retried as tasks of a workflow are.
+
+A function call waits in a file, and `call_child` carries it out in a process of its own.
+"""
 
 import os
+import pickle
+import shlex
+import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
+from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
+from tonnage.atomic import private_opener
 from tonnage.errors import InputError
 from tonnage.jobs import NOTHING_KNOWN, SHARED, Amounts, Resource
-from tonnage.run.events import Rules
-from tonnage.run.executor.calls import Call, category_of, pickled
+from tonnage.run.events import Ended, Rules, Settled, State
+from tonnage.run.executor import call_child
 from tonnage.run.executor.dynamic_run import UNNAMED, DynamicRun
-from tonnage.run.executor.futures import Finished, TaskFuture, finished
+from tonnage.run.executor.futures import Finished, TaskFailedError, TaskFuture, failure, finished
 from tonnage.workflow import Task
 from tonnage.workflow.shell import executable
 
-__all__ = ["Category", "Executor"]
+__all__ = ["Category", "Executor", "category_of"]
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -140,7 +149,7 @@ class Executor(futures.Executor):
     def _call(self, category: "Category", data: bytes) -> TaskFuture[_T]:
         """Add the call of a function to the run."""
         name = self._name(category.name)
-        call = Call(self._run.calls / name.rpartition(".")[2])
+        call = _Call(self._run.calls / name.rpartition(".")[2])
         task = Task(
             name=name,
             command=call.command,
@@ -176,7 +185,7 @@ class Category(futures.Executor):
 
     def submit(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> TaskFuture[_T]:
         """Call a function in a process of its own."""
-        return self._executor._call(self, pickled(fn, args, kwargs))
+        return self._executor._call(self, _pickled(fn, args, kwargs))
 
 
 def _request(cores: Amount | None, memory: Amount | None, disk: Amount | None, wall_time: Amount | None) -> Amounts:
@@ -195,3 +204,77 @@ def _amounts(given: Mapping[str, Amount], known: Sequence[Resource]) -> Amounts:
         if not found[name] > 0:
             raise InputError(f"{name} must be more than 0")
     return Amounts.of(**found)  # type: ignore[arg-type]
+
+
+def category_of(function: Callable[..., object]) -> str:
+    """Return the default category of a function: its name."""
+    while isinstance(function, partial):
+        function = function.func
+    name = getattr(function, "__name__", type(function).__name__)
+    return "lambda" if name == "<lambda>" else str(name)
+
+
+def _pickled(function: Callable[..., object], arguments: tuple[object, ...], named: Mapping[str, object]) -> bytes:
+    """Return a call as it travels: first where modules are found, then the function and what it is called with."""
+    import cloudpickle
+
+    try:
+        body: bytes = cloudpickle.dumps((function, arguments, dict(named)))
+    except Exception as error:
+        message = f"{category_of(function)} cannot be sent to another process: {error}"
+        raise InputError(message, hint="a function and its arguments must be picklable") from error
+    return pickle.dumps([str(Path(place).absolute()) for place in sys.path]) + body
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call that waits in a file; only this user can write into its folder, so it may be unpickled."""
+
+    path: Path
+
+    @property
+    def command(self) -> str:
+        """What carries it out."""
+        return shlex.join([sys.executable, "-P", call_child.__file__, str(self.path)])
+
+    @property
+    def result(self) -> Path:
+        """Where its result will be."""
+        return self._beside(call_child.RESULT)
+
+    def write(self, data: bytes) -> None:
+        """Let it wait."""
+        with open(self.path, "wb", opener=private_opener) as file:
+            file.write(data)
+
+    def collect(self, end: Ended, settled: Settled) -> Any:  # noqa: ANN401 (whatever the function returns)
+        """Return what the function returned, or raise what it raised; afterwards the call is gone."""
+        try:
+            if settled.state is State.DONE:
+                return pickle.loads(self.result.read_bytes())  # noqa: S301 (our own file)
+            raise self._raised(end, settled)
+        finally:
+            self.remove()
+
+    def remove(self) -> None:
+        """Remove all of its files."""
+        for path in (self.path, self.result, self._beside(call_child.RAISED)):
+            path.unlink(missing_ok=True)
+
+    def _raised(self, end: Ended, settled: Settled) -> BaseException:
+        """Return what the function raised, with its traceback as a note; or why it was never called."""
+        try:
+            text, data = pickle.loads(self._beside(call_child.RAISED).read_bytes())  # noqa: S301 (our own file)
+        except OSError:
+            return failure(end, settled)
+        try:
+            error = None if data is None else pickle.loads(data)  # noqa: S301 (our own file)
+        except Exception:
+            error = None  # what it needs is only there in the other process
+        if not isinstance(error, BaseException):
+            return TaskFailedError(text.rstrip())
+        error.add_note(f"\nIn the task's own process:\n{text.rstrip()}")
+        return error
+
+    def _beside(self, ending: str) -> Path:
+        return self.path.with_name(self.path.name + ending)

@@ -69,7 +69,7 @@ class TaskFuture(Future[_T]):
         collect: Callable[[Ended, Settled], _T],
         cancelled: "Callable[[TaskFuture[Any]], None]",
     ) -> None:
-        """`collect` returns the result or raises why there is none; `cancelled` is told when nobody wants it."""
+        """`collect` returns the result or raises why there is none; `cancelled` is called when it is cancelled."""
         super().__init__()
         self.name = name
         """What the task is called in the journal, the archive and `tonnage status`."""
@@ -111,7 +111,7 @@ class TaskFuture(Future[_T]):
         self.attempts = (*self.attempts, Tried.of(start, end))
 
     def settle(self, end: Ended, settled: Settled) -> None:
-        """Let everybody have the result, or know why there is none."""
+        """Set the result, or the reason why there is none."""
         try:
             value = self._collect(end, settled)
         except BaseException as error:
@@ -121,7 +121,7 @@ class TaskFuture(Future[_T]):
             self.set_result(value)
 
     def fail(self, error: BaseException) -> None:
-        """Let everybody know why there is no result."""
+        """Set the reason why there is no result."""
         with self._unless_cancelled():
             self.set_exception(error)
 

@@ -6,28 +6,28 @@ writes some to standard output, which srun carries between the nodes:
     to the agent      {"order": ...}  {"stop": attempt}  {"ping": 0, "heard": answers}  {"bye": 0, "heard": answers}
     from the agent    {"answer": ...}  {"seen": ...}  {"pong": 0}  {"bye": 0}
 
-When nobody is left to talk to, everything that runs here is killed; nothing may go on that might be started again
+When the pilot is gone, everything that runs here is killed; nothing may go on that might be started again
 elsewhere. Answers that the pilot may not have heard are left as results in FOLDER/agents/NAME, as minders do.
 """
 
 import json
 import os
 import select
+import signal
 import sys
 import time
 from collections import deque
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from tonnage.errors import TonnageError
-from tonnage.run.minders import Answer, Minders, Order, Seen
-from tonnage.run.orphans import end_orphans
-from tonnage.run.pilot.shutdown import Ending
+from tonnage.run.minders import Answer, Minders, Order, Seen, end_orphans
 from tonnage.watch.order import TERMINATED, leave_result
 
-__all__ = ["AGENTS", "agent_folder", "main"]
+__all__ = ["AGENTS", "Ending", "agent_folder", "main"]
 
 AGENTS = "agents"
 _TICK = 1.0
@@ -36,13 +36,34 @@ _TO_KILL = 5.0
 _PIECE = 1 << 16
 
 
+class Ending:
+    """Notes the signal that tells this process to end; `descriptor` becomes readable then, so that a poll wakes up."""
+
+    def __init__(self) -> None:
+        """Listen to signals, for good."""
+        self.signal: int | None = None
+        self.descriptor, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._hear)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+
+    def told(self) -> bool:
+        """Whether this process was told to end; `descriptor` is readable again only after the next signal."""
+        with suppress(BlockingIOError):
+            os.read(self.descriptor, 4096)
+        return self.signal is not None
+
+    def _hear(self, number: int, _frame: FrameType | None) -> None:
+        self.signal = number
+
+
 def agent_folder(folder: Path, name: str) -> Path:
     """Return where the agent of a node keeps its files, below the folder of the batch job."""
     return folder / AGENTS / name
 
 
 def main(arguments: list[str]) -> None:
-    """Be an agent until told to end."""
+    """Run an agent until it is told to end."""
     folder, name, token, patience = arguments
     own = agent_folder(Path(folder), name)
     ending = Ending()
@@ -84,7 +105,7 @@ class _Agent:
             self._release(time.monotonic() - _MOMENT)
 
     def end(self) -> None:
-        """Kill everything that runs, and tell how it ended, or leave it in a file where nobody listens."""
+        """Kill everything that runs, and tell how it ended, or leave it in a file if the pilot is gone."""
         self._say({"bye": 0})  # at once, so that nothing more is started here
         for attempt in self._running:
             self._minders.stop(attempt)
@@ -107,14 +128,14 @@ class _Agent:
             return
         self._running.discard(one.attempt)
         if one.lost:
-            end_orphans(self._token, one.attempt)  # with both its minder and the keeper killed, nobody else does
+            end_orphans(self._token, one.attempt)  # with both its minder and the keeper killed, no other process does
         if one.status and not one.stopped_because:
             self._held.append((time.monotonic(), one))
         else:
             self._answer(one)
 
     def _release(self, before: float) -> None:
-        """Send answers that were held back for long enough: nobody ended the batch job."""
+        """Send answers that were held back for long enough: the batch job was not ended."""
         while self._held and self._held[0][0] <= before:
             self._answer(self._held.pop(0)[1])
 
@@ -124,7 +145,7 @@ class _Agent:
         self._say({"answer": answer.message()})
 
     def _leave(self, answer: Answer) -> None:
-        with suppress(TonnageError, OSError):  # the folder is gone, or full: nobody is left to be told
+        with suppress(TonnageError, OSError):  # the folder is gone, or full: nothing is left to be told
             leave_result(str(self._folder), answer.message())
 
     def _say(self, message: dict[str, Any]) -> None:
@@ -133,7 +154,7 @@ class _Agent:
             while data:
                 data = data[os.write(1, data) :]
         except OSError:
-            self._bye = True  # nobody listens any more
+            self._bye = True  # the pilot is gone
 
     def _listen(self) -> bool:
         """Take in what the pilot has sent; whether it is still there."""
@@ -167,7 +188,7 @@ class _Agent:
 
 
 def _terminated(answer: Answer) -> Answer:
-    """Return an answer as that of an attempt which ended with its batch job: nobody knows whether it was finished."""
+    """Return an answer as that of an attempt that ended with its batch job: whether it was finished is unknown."""
     return replace(answer, stopped_because=TERMINATED)
 
 

@@ -179,7 +179,7 @@ class Agents:
                 return found
 
     def end(self, seconds: float) -> None:
-        """Have everything that runs killed; the answers follow within so many seconds."""
+        """Have everything that runs killed; the answers follow within that time."""
         if self._end_by is None:
             self._end_by = time.monotonic() + seconds
             for node in self._nodes:

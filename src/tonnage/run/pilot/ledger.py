@@ -1,7 +1,7 @@
-"""The ledger of a packed batch job: what its pilot did, a line for each event, for whoever submitted the job.
+"""The ledger of a packed batch job: what its pilot did, a line for each event, for the engine that submitted the job.
 
 Only the end of a file that one process appends to ever changes, so it can be read on another machine at any time, and
-after whoever wrote it was killed.
+after its writer was killed.
 """
 
 import json
@@ -90,7 +90,7 @@ class Ledger:
             self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             size = os.fstat(self._descriptor).st_size
             if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
-                self._lines.append("")  # whoever wrote the last line was killed: it stays by itself
+                self._lines.append("")  # the writer of the last line was killed: it stays by itself
         except OSError as error:
             raise self._error(error) from None
 
@@ -157,12 +157,12 @@ class Ledger:
 
 
 class LedgerReader:
-    """Reads a ledger, also while somebody writes it or before there is one."""
+    """Reads a ledger, also while it is being written or before there is one."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.skipped = 0
-        """Lines that could not be read: torn when somebody was killed."""
+        """Lines that could not be read: torn when a writer was killed."""
         self._offset = 0
 
     def new(self) -> list[Entry]:

@@ -8,7 +8,7 @@ started on this machine.
 
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from tonnage.batch.scheduler import InsideJob
 from tonnage.errors import TonnageError
 from tonnage.jobs import SHARED, Outcome
 from tonnage.lazy import Deferred
-from tonnage.run.backends.local_driver import Local
+from tonnage.run.backends.local import Local
 from tonnage.run.engine import Engine
 from tonnage.run.events import Carried, Ended, Settled, Start, State
 from tonnage.run.files import Files
@@ -24,11 +24,18 @@ from tonnage.run.folders import RunFolder
 from tonnage.run.machines import Room, largest
 from tonnage.run.minders import Answer, Seen
 from tonnage.run.outcomes import judge
+from tonnage.run.pilot.agent import Ending
 from tonnage.run.pilot.agents import Agents, Here, undelivered
-from tonnage.run.pilot.external_dependencies import Awaiting
 from tonnage.run.pilot.job_spec import LEDGER, JobSpec
-from tonnage.run.pilot.ledger import AttemptEnded, AttemptStarted, Entry, Ledger, LedgerReader, TaskRefused
-from tonnage.run.pilot.shutdown import Ending
+from tonnage.run.pilot.ledger import (
+    AttemptEnded,
+    AttemptStarted,
+    Entry,
+    Ledger,
+    LedgerReader,
+    PilotFinished,
+    TaskRefused,
+)
 from tonnage.run.recovery import carried_after
 from tonnage.size import Plan
 from tonnage.size.learner import Learner
@@ -48,6 +55,53 @@ _TERMINATED = "the batch job was ended"
 _GOOD = (_DONE, _FAILED, _NO_ROOM, _USED_UP)
 
 
+@dataclass(slots=True)
+class _News:
+    """What has become of tasks that are awaited."""
+
+    done: list[int] = field(default_factory=list)
+    """Our tasks, once for each that they wait for and that is done."""
+    failed: list[int] = field(default_factory=list)
+    """Our tasks that wait for one which was given up."""
+
+
+class _Awaiting:
+    """Tasks of other batch jobs that some of ours wait for: their ends are in the ledgers of those jobs."""
+
+    def __init__(self, folder: Path, awaited: Mapping[int, Sequence[tuple[int, str]]]) -> None:
+        """Look into the folders beside our own; `awaited` are the batch jobs and tasks that each of ours waits for."""
+        self._waiting: dict[int, dict[str, list[int]]] = {}
+        for task, others in awaited.items():
+            for batch, name in others:
+                self._waiting.setdefault(batch, {}).setdefault(name, []).append(task)
+        self._readers = {batch: LedgerReader(folder.parent / str(batch) / LEDGER) for batch in self._waiting}
+
+    @property
+    def tasks(self) -> set[int]:
+        """Our tasks that wait for something which can still come."""
+        return {task for names in self._waiting.values() for tasks in names.values() for task in tasks}
+
+    def look(self) -> _News:
+        """Return what has happened since the last call."""
+        news = _News()
+        for batch, names in list(self._waiting.items()):
+            for entry in self._readers[batch].new():
+                self._take(entry, names, news)
+            if not names:
+                del self._waiting[batch]
+        return news
+
+    def _take(self, entry: Entry, names: dict[str, list[int]], news: _News) -> None:
+        if isinstance(entry, PilotFinished):
+            names.clear()  # the engine that submitted us knows what becomes of the rest
+        if isinstance(entry, AttemptEnded | TaskRefused):
+            state = entry.settled.state
+            if state is State.DONE:
+                news.done += names.pop(entry.task, [])
+            elif state is State.FAILED:
+                news.failed += names.pop(entry.task, [])
+
+
 def main(arguments: list[str]) -> int:
     """Carry what a batch job carries; return the exit status."""
     folder = Path(arguments[0])
@@ -61,13 +115,13 @@ def main(arguments: list[str]) -> int:
 
 @dataclass
 class _Past:
-    """What an earlier life of the same batch job has achieved, as its ledger has it."""
+    """What an earlier start of the same batch job has achieved, as its ledger has it."""
 
     done: set[str] = field(default_factory=set)
     failed: set[str] = field(default_factory=set)
     carried: dict[str, Carried] = field(default_factory=dict)
     open: dict[int, AttemptStarted] = field(default_factory=dict)
-    """Attempts whose end nobody has written down."""
+    """Attempts whose end is not in the ledger."""
     last_attempt: int = 0
 
     @classmethod
@@ -101,7 +155,7 @@ class Pilot:
     """Runs the tasks of a job spec, until there is nothing more to do or it is told to end."""
 
     def __init__(self, folder: Path, job: InsideJob, ending: Ending) -> None:
-        """Read the job spec and what an earlier life has achieved; nodes of which nothing is known are left alone."""
+        """Read the job spec and what an earlier start has achieved; unknown nodes are left alone."""
         self._folder = folder.absolute()
         self._job_spec = job_spec = JobSpec.read(self._folder)
         nodes = job.nodes()
@@ -119,7 +173,7 @@ class Pilot:
         self._settle(past)
         self._engine = self._new_engine(past)
         self._cancel(self._workflow.index[name] for name in past.failed)
-        self._awaiting = Awaiting(self._folder, job_spec.awaited)
+        self._awaiting = _Awaiting(self._folder, job_spec.awaited)
         self._next_look, self._hope = 0.0, False
 
     def carry(self) -> int:
@@ -193,7 +247,7 @@ class Pilot:
     # What there was before
 
     def _settle(self, past: _Past) -> None:
-        """Write down how attempts of an earlier life ended; agents may have left results that nobody heard."""
+        """Write down how attempts of an earlier start ended; agents may have left results that were not heard."""
         results = undelivered(self._folder) if past.open else {}
         for attempt, began in list(past.open.items()):
             place = self._workflow.index[began.task]
@@ -228,7 +282,7 @@ class Pilot:
 
 
 class _Log:
-    """Says what happens, for who reads the output of the batch job."""
+    """Prints what happens into the output of the batch job."""
 
     def __init__(self, job_spec: JobSpec) -> None:
         self._tasks = job_spec.tasks

@@ -11,7 +11,7 @@ from tonnage.batch.scheduler import Node, RejectedError, Request, Scheduler
 from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import SHARED, Outcome, Resource
 from tonnage.pack.remaining import unknown_run_times
-from tonnage.run.backends.backend import Driver, Outstanding, RunContext, refuse_too_large
+from tonnage.run.backends.backend import Driver, Outstanding, RunContext, Watcher, refuse_too_large
 from tonnage.run.backends.batch.arrays import MONITOR, Arrays
 from tonnage.run.backends.batch.driver import BatchDriver
 from tonnage.run.backends.batch.in_queue import in_queue, open_jobs
@@ -20,7 +20,6 @@ from tonnage.run.backends.batch.pack_contents import Loading
 from tonnage.run.backends.batch.packing import Packing
 from tonnage.run.backends.batch.packs import Packs
 from tonnage.run.backends.batch.submitter import Submitter
-from tonnage.run.backends.local_driver import Watcher
 from tonnage.run.batch_jobs import BatchJobs
 from tonnage.run.events import Ended, Settled, Start, State
 from tonnage.run.folders import RunFolder

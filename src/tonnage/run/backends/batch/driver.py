@@ -14,12 +14,12 @@ from typing import Protocol
 
 from tonnage.batch.scheduler import JobStatus, QueueEntry, UnreachableError, Verdict
 from tonnage.jobs import Outcome
+from tonnage.run.backends.backend import StopSignals, heard
 from tonnage.run.backends.batch.arrays import Arrays
 from tonnage.run.backends.batch.packs import Packs
 from tonnage.run.backends.batch.submitter import RETRY, Submitter
 from tonnage.run.batch_jobs import BatchJob
 from tonnage.run.events import Ended, Start
-from tonnage.run.stop_signals import StopSignals, heard
 
 __all__ = ["BatchDriver"]
 

@@ -9,7 +9,7 @@ from typing import Protocol
 from tonnage.atomic import make_private_folder
 from tonnage.batch.scheduler import Limits, RejectedError, Request, Scheduler, UnreachableError
 from tonnage.files import write_atomically
-from tonnage.run.attempt_recorder import AttemptRecorder
+from tonnage.run.backends.backend import AttemptRecorder
 from tonnage.run.batch_jobs import BatchJob, BatchJobs
 from tonnage.run.files import Files
 from tonnage.run.folders import Lock, RunFolder

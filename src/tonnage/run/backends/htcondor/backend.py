@@ -12,13 +12,10 @@ from tonnage.batch.scheduler import Node
 from tonnage.errors import InputError
 from tonnage.files import stem
 from tonnage.jobs import SHARED, Outcome, Resource
-from tonnage.run.attempt_recorder import AttemptRecorder
-from tonnage.run.backends.backend import Driver, Outstanding, RunContext, refuse_too_large
+from tonnage.run.backends.backend import AttemptRecorder, Driver, Outstanding, RunContext, Watcher, refuse_too_large
 from tonnage.run.backends.batch.in_queue import in_queue, open_jobs
-from tonnage.run.backends.htcondor.dag_plan import Plan, to_submit
+from tonnage.run.backends.htcondor.dag_plan import Plan, read_nodes, to_submit
 from tonnage.run.backends.htcondor.driver import DagmanDriver
-from tonnage.run.backends.htcondor.nodes import read_nodes
-from tonnage.run.backends.local_driver import Watcher
 from tonnage.run.batch_jobs import BatchJobs
 from tonnage.run.events import Ended, Settled, Start, State
 from tonnage.run.folders import RUNS, RunFolder

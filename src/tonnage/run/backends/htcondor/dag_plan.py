@@ -1,16 +1,29 @@
-"""What is put into a DAG: tasks that are left, what each is given, and which goes first."""
+"""What is put into a DAG: the tasks that are left, what each is given, and which goes first.
 
-from collections.abc import Sequence
+Which task each node of a submitted DAG is, and what it was given, is kept in a file beside the DAG.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
-from tonnage.batch.htcondor.dag import Dag, Order
+from tonnage.batch.htcondor.dag import Dag, Node, Order
+from tonnage.errors import TonnageError
+from tonnage.files import write_atomically
+from tonnage.jobs import Decision
 from tonnage.run.engine import Engine
 from tonnage.run.events import Rules, State
 from tonnage.run.options import PoolOptions
+from tonnage.run.serialisation import decision_of, plain_decision
 from tonnage.workflow import Workflow
 
-__all__ = ["Plan", "to_submit"]
+__all__ = ["Plan", "Sent", "read_nodes", "to_submit", "write_nodes"]
+
+_Terms: TypeAlias = Mapping[str, object]
+"""What holds for all jobs of a DAG."""
+_FILE = "nodes.jsonl"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +63,7 @@ class Plan:
         return Order(self.engine.tasks[task], decisions, last - self.places[task] if task < last else 0)
 
     def _children(self, tasks: Sequence[int]) -> list[list[int]]:
-        """Return who waits for whom, by the places of tasks in the DAG."""
+        """Return the children of each task, by their places in the DAG."""
         place_of = {task: place for place, task in enumerate(tasks)}
         graph, ours = self.workflow.graph, len(self.workflow)
         return [
@@ -63,3 +76,57 @@ def to_submit(engine: Engine, tasks: Sequence[int]) -> list[int]:
     """Return those of some tasks that DAGMan is to run: not done, not sent, and not behind one that has failed."""
     hopeless, states = set(engine.unreachable()), engine.states
     return [task for task in tasks if states[task] in (State.WAITING, State.READY) and task not in hopeless]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A task that DAGMan starts."""
+
+    node: str
+    task: str
+    number: int
+    """The number in the names of its files."""
+    before: int
+    """How often it was tried before."""
+    decisions: tuple[Decision, ...]
+
+
+def write_nodes(folder: Path, nodes: Sequence[Node], before: Sequence[int], terms: _Terms) -> None:
+    """Write the nodes of a DAG: first the terms of all of them, then each decision once, then a line for each node."""
+    numbers: dict[int, int] = {}
+    lines = [json.dumps({"terms": terms})]
+    listed = []
+    for node, tried in zip(nodes, before, strict=True):
+        for one in node.order.decisions:
+            if id(one) not in numbers:
+                numbers[id(one)] = len(numbers)
+                lines.append(json.dumps({"decision": plain_decision(one)}))
+        given = [numbers[id(one)] for one in node.order.decisions]
+        listed.append(json.dumps([node.name, node.order.task.name, node.number, tried, given]))
+    write_atomically(folder / _FILE, "".join(f"{line}\n" for line in [*lines, *listed]))
+
+
+def read_nodes(folder: Path) -> tuple[dict[str, Sent], _Terms]:
+    """Return the nodes of a DAG by their names, and the terms of all of them; nothing where it has none.
+
+    Raises TonnageError where the file is damaged.
+    """
+    decisions: list[Decision] = []
+    found: dict[str, Sent] = {}
+    terms: _Terms = {}
+    try:
+        with (folder / _FILE).open(encoding="utf-8") as file:
+            for line in file:
+                value = json.loads(line)
+                if isinstance(value, list):
+                    node, task, number, tried, given = value
+                    found[node] = Sent(node, task, number, tried, tuple(decisions[one] for one in given))
+                elif "decision" in value:
+                    decisions.append(decision_of(value["decision"]))
+                else:
+                    terms = value["terms"]
+    except FileNotFoundError:
+        return {}, {}
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        raise TonnageError(f"{folder / _FILE}: cannot be read: {error}") from None
+    return found, terms

@@ -1,7 +1,7 @@
 """The engine on a pool: DAGMan starts the tasks, and the event log of their jobs tells of beginnings and ends.
 
 Files are looked at many times a minute, which costs the pool nothing. The schedd is asked one question now and then,
-however many jobs there are, for the case that DAGMan has gone and nobody wrote it down.
+however many jobs there are, in case DAGMan has gone without a trace.
 """
 
 import signal
@@ -15,16 +15,13 @@ from tonnage.batch.htcondor.dag import DAG, write_dag
 from tonnage.batch.scheduler import RejectedError, UnreachableError
 from tonnage.errors import TonnageError
 from tonnage.jobs import Outcome
-from tonnage.run.attempt_recorder import AttemptRecorder
-from tonnage.run.backends.backend import RunContext
-from tonnage.run.backends.htcondor.attempts import Began, HeldUp, News, Over, Removed
-from tonnage.run.backends.htcondor.dag_plan import Plan, to_submit
-from tonnage.run.backends.htcondor.nodes import read_nodes, write_nodes
+from tonnage.run.backends.backend import AttemptRecorder, RunContext, StopSignals, heard
+from tonnage.run.backends.htcondor.dag_plan import Plan, read_nodes, to_submit, write_nodes
+from tonnage.run.backends.htcondor.event_log import Began, HeldUp, News, Over, Removed
 from tonnage.run.backends.htcondor.submitted import Submitted, is_left
 from tonnage.run.batch_jobs import BatchJob, BatchJobs, batch_jobs
 from tonnage.run.events import Ended, Start, State
 from tonnage.run.state import QUEUED
-from tonnage.run.stop_signals import StopSignals, heard
 
 __all__ = ["DagmanDriver"]
 
@@ -51,7 +48,7 @@ class DagmanDriver:
         self._hear_pause, self._look_pause = _HEAR[0], _LOOK[0]
         self._look_at = self._retry_at = 0.0
         self._goes_on = False
-        """Whether DAGMan ended while nobody was here, so that what is left is to be submitted again."""
+        """Whether DAGMan ended while no engine was here, so that what is left is to be submitted again."""
         self._told_to = ""
         """What DAGMan was told: to halt, or to go."""
         self._said: set[str] = set()
@@ -95,7 +92,7 @@ class DagmanDriver:
         return self._signals.signal
 
     def _begin_again(self, tasks: Sequence[int]) -> None:
-        """Submit what a DAGMan has left that ended while nobody was here."""
+        """Submit what a DAGMan has left that ended while no engine was here."""
         if self._now is None and self._goes_on:
             self._goes_on = False
             self._begin(tasks)
@@ -182,7 +179,7 @@ class DagmanDriver:
 
     def _hand_over(self, now: Submitted) -> str:
         now.about_to_submit()
-        # Whatever submits holds the run's lock: nobody takes over before it is known what HTCondor has.
+        # Whatever submits holds the run's lock: no engine takes over before it is known what HTCondor has.
         return self._options.system.submit(
             now.dag,
             now.job.name,
@@ -256,7 +253,7 @@ class DagmanDriver:
                 self._say_once(f"{sent.task} was removed: {reason}")
 
     def _unless_unattended(self, end: Ended) -> Ended:
-        """Return an end; whoever stops a run and then begins it again wants all of it."""
+        """Return an end; a user who stops a run and then resumes it wants all of it."""
         if not self._goes_on or end.outcome is not Outcome.CANCELLED:
             return end
         return replace(end, outcome=Outcome.LOST, note="its job was removed while nobody was here")
@@ -273,7 +270,7 @@ class DagmanDriver:
     # Ends
 
     def _close(self, now: Submitted, note: str) -> None:
-        """Take back what DAGMan has not done: whoever runs the same command goes on with it."""
+        """Take back what DAGMan has not done: the same command resumes it."""
         for news in now.attempts.rest():
             self._take(now, news)
         for task, state in enumerate(self._engine.states):
@@ -293,11 +290,11 @@ class DagmanDriver:
         if now is None or not (self._signals.finish or self._engine.closed):
             return False
         if self._signals.signal == signal.SIGHUP:
-            return True  # whoever closes his terminal wants jobs to go on
+            return True  # a user who closes the terminal wants jobs to go on
         if now.native is None:
             if not now.was_tried:
                 self._close(now, "it was not submitted")
-            return True  # where HTCondor did not answer, who runs the same command finds out what it has taken
+            return True  # where HTCondor did not answer, the same command finds out later what it has taken
         if self._signals.kill:
             self._remove(now)
         elif not self._told_to:

@@ -50,7 +50,7 @@ def main(words: list[str]) -> int:
 
 
 def _removed_for(folder: Path, cluster: int) -> Resource | None:
-    """Return of what a job took so much that the pool held or evicted it, before it was removed."""
+    """Return the resource for which the pool held or evicted a job before it was removed."""
     queue = Queue(UTC)
     last = [entry for event in _last_events(folder / EVENTS, cluster) for entry in queue.take(event)]
     return next((one.exhausted for one in reversed(last) if isinstance(one, Attempt)), None)

@@ -9,9 +9,8 @@ from tonnage.batch.htcondor.dag import DAG, EVENTS, Dag
 from tonnage.files import write_atomically
 from tonnage.jobs import Decision
 from tonnage.logs.user_times import zone
-from tonnage.run.backends.htcondor.attempts import Attempts, News, Over
-from tonnage.run.backends.htcondor.event_log import EventFile
-from tonnage.run.backends.htcondor.nodes import read_nodes
+from tonnage.run.backends.htcondor.dag_plan import read_nodes
+from tonnage.run.backends.htcondor.event_log import Attempts, EventFile, News, Over
 from tonnage.run.backends.htcondor.verdicts import ended, summary_in
 from tonnage.run.batch_jobs import BatchJob
 from tonnage.run.events import Ended
@@ -57,12 +56,12 @@ class Submitted:
 
     @property
     def halt_file(self) -> Path:
-        """The file at sight of which DAGMan submits nothing more."""
+        """While this file exists, DAGMan submits nothing more."""
         return self.folder / f"{DAG}.halt"
 
     @property
     def was_tried(self) -> bool:
-        """Whether somebody has begun to submit it."""
+        """Whether an engine has begun to submit it."""
         return self._before() is not None
 
     def about_to_submit(self) -> None:

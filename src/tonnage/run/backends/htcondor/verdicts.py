@@ -8,7 +8,7 @@ from tonnage.errors import TonnageError
 from tonnage.jobs import Amounts, Attempt, Outcome, Resource
 from tonnage.logs.log import Hints, Log
 from tonnage.logs.summaries import read
-from tonnage.run.backends.htcondor.attempts import Over
+from tonnage.run.backends.htcondor.event_log import Over
 from tonnage.run.events import Ended
 from tonnage.run.outcomes import died_of
 
@@ -18,7 +18,7 @@ _NOT_FOUND = 127
 
 
 def summary_in(path: Path) -> Attempt | None:
-    """Return what the monitor wrote down; None where nobody measured."""
+    """Return what the monitor wrote down; None where there is nothing."""
     try:
         if not path.stat().st_size:
             return None
@@ -85,7 +85,7 @@ def _why_failed(pool: Attempt, monitor: Attempt | None) -> str:
 
 
 def _without_exit(over: Over) -> tuple[Outcome, None]:
-    """Judge an attempt that the pool ended: a hold that somebody may release is as good as a machine that was lost."""
+    """Judge an attempt that the pool ended: a hold that can be released counts as a machine that was lost."""
     if over.held is not None:
         return (Outcome.FAILED if over.held in GIVEN_UP_FOR else Outcome.LOST), None
     return over.pool.outcome or Outcome.LOST, None

@@ -1,51 +1,85 @@
-"""The engine on this machine: tasks are processes, minded by a pool of warm minders."""
+"""Runs on this machine: tasks are processes, minded by a pool of warm minders.
+
+`Local` drives an engine with anything that starts attempts and anything that writes events. A pilot uses it on the
+nodes of a batch job, with agents and a ledger.
+"""
 
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Protocol
 
 from tonnage.errors import TonnageError
-from tonnage.jobs import Outcome
-from tonnage.run.backends.protocols import AttemptStarter, EventWriter
+from tonnage.jobs import Outcome, Resource
+from tonnage.run.backends.backend import (
+    NOTHING_OUTSTANDING,
+    Driver,
+    Outstanding,
+    RunContext,
+    StopSignals,
+    Watcher,
+    heard,
+)
 from tonnage.run.engine import Engine
 from tonnage.run.events import Ended, Settled, Start
 from tonnage.run.files import Files
 from tonnage.run.folders import RunFolder
-from tonnage.run.minders import Answer, Order, Seen
+from tonnage.run.journal import Journal
+from tonnage.run.machines import Room, Space, this_machine
+from tonnage.run.minders import Answer, Minders, Order, Seen, end_orphans
 from tonnage.run.orders import Orders
-from tonnage.run.orphans import end_orphans
 from tonnage.run.outcomes import judge
-from tonnage.run.stop_signals import StopSignals, heard
 from tonnage.watch.order import MACHINE_LOST
+from tonnage.workflow import Workflow
 
-__all__ = ["Local", "Watcher"]
+__all__ = ["Local", "LocalBackend"]
 
 _TICK = 0.5  # seconds after which watchers hear from us, whatever happens
-_MOST_LOST = 50  # attempts in a row: nobody kills that many, so that it would go on for ever
+_MOST_LOST = 50  # attempts in a row: something is broken, and retries would go on for ever
 
 
-class Watcher(Protocol):
-    """Is told what happens; made for views and logs."""
+class _AttemptStarter(Protocol):
+    """Run commands: minders on this machine, or agents on several."""
 
-    def started(self, start: Start, now: float) -> None:
-        """An attempt has started."""
+    def start(self, orders: Iterable[Order]) -> None:
+        """Carry out orders; what `wait` has returned before is safe by now."""
 
-    def seen(self, seen: Seen) -> None:
-        """A running attempt was looked at."""
+    def stop(self, attempt: int) -> None:
+        """Kill all processes of an attempt that runs; its answer follows."""
+
+    def wait(self, seconds: float | None = None) -> list[Answer | Seen]:
+        """Return all that has arrived, as soon as there is something, or after some time."""
+
+
+class _EventWriter(Protocol):
+    """Where everything is written before it is acted on: a journal, or the ledger of a batch job."""
+
+    def started(self, starts: Sequence[Start], now: float) -> None:
+        """Note attempts that are about to start."""
 
     def ended(self, end: Ended, settled: Settled) -> None:
-        """An attempt has ended, or with number 0 a task was given up without one."""
+        """Note the end of an attempt, and what becomes of its task."""
 
-    def tick(self, engine: Engine) -> None:
-        """Some time has passed."""
+    def refused(self, settled: Settled) -> None:
+        """Note a task that was given up without an attempt."""
+
+    def commit(self) -> None:
+        """Make certain what was noted since the last time."""
 
 
 class Local:
     """Drives an engine until it has finished or is told to stop."""
 
     def __init__(
-        self, engine: Engine, journal: EventWriter, files: Files, folder: RunFolder, token: str, minders: AttemptStarter
+        self,
+        engine: Engine,
+        journal: _EventWriter,
+        files: Files,
+        folder: RunFolder,
+        token: str,
+        minders: _AttemptStarter,
     ) -> None:
         self._engine = engine
         self._journal = journal
@@ -95,7 +129,9 @@ class Local:
         if answer.stopped_because != MACHINE_LOST:  # with which all that ran there is lost
             self._lost = self._lost + 1 if answer.lost else 0
         if answer.lost:
-            end_orphans(self._token, answer.attempt)  # with both its minder and the keeper killed, nobody else does
+            end_orphans(
+                self._token, answer.attempt
+            )  # with both its minder and the keeper killed, no other process does
         if answer.started is None:
             answer = replace(answer, started=since)  # what is older is not its work
         end = judge(answer, task, self._files)
@@ -152,3 +188,61 @@ class Local:
             self._signals.kill = False
             for attempt in list(self._engine.running):
                 self._minders.stop(attempt)
+
+
+class LocalBackend:
+    """This machine."""
+
+    name = "local"
+    coarse: int | None = None
+
+    def __init__(self, home: Path, amounts: Mapping[Resource, float]) -> None:
+        """Look at this machine; `amounts` are what the user says that it has."""
+        self.machine = this_machine(home).with_amounts(amounts)
+
+    def amounts(self) -> dict[Resource, float]:
+        """Return how much of each resource this machine has."""
+        return self.machine.amounts()
+
+    def space(self) -> Space:
+        """Return the room on this machine."""
+        return Room([self.machine])
+
+    def check(self, workflow: Workflow) -> None:
+        """Do nothing: a task that asks for too much is told when its turn comes, and others run."""
+
+    def outstanding(self, journal: Journal, folder: RunFolder, stale: frozenset[str]) -> Outstanding:  # noqa: ARG002 (as Backend)
+        """Return that nothing is: what an engine has started here ends with it."""
+        return NOTHING_OUTSTANDING
+
+    def still_out(self, folder: RunFolder) -> int:  # noqa: ARG002
+        """Return that nothing is."""
+        return 0
+
+    def submissions(self, context: RunContext) -> list[str]:  # noqa: ARG002
+        """Return nothing: there is no queue."""
+        return []
+
+    @contextmanager
+    def driving(self, context: RunContext, watcher: Watcher) -> Iterator[Driver]:
+        """Mind tasks on this machine."""
+        minders = Minders(context.folder.path, [context.lock.descriptor])
+        try:
+            local = Local(context.engine, context.journal, context.files, context.folder, context.token, minders)
+            yield _Here(local, watcher)
+        finally:
+            minders.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Here:
+    local: Local
+    watcher: Watcher
+
+    def go(self) -> int | None:
+        """Run."""
+        return self.local.go(self.watcher)
+
+    def go_last(self) -> int | None:
+        """Run what was added at the end."""
+        return self.local.go(self.watcher)
