@@ -7,7 +7,7 @@ import numpy as np
 
 from tonnage.accounting import NOTHING_HELD, Account, shares
 from tonnage.jobs import SHARED, Outcome, Resource
-from tonnage.report.columns import OUTCOMES, Columns
+from tonnage.report.attempt_table import OUTCOMES, Columns
 from tonnage.report.figures.basics import FloatArray
 
 __all__ = ["Sums", "accounts_of", "covered"]

@@ -7,8 +7,7 @@ from tonnage.errors import InputError
 from tonnage.jobs import Decision, History, Resource
 from tonnage.report.accounts import Sums, accounts_of, covered
 from tonnage.report.advice import Advice, Saving, advise, savings
-from tonnage.report.attempt_table import AttemptTable
-from tonnage.report.columns import outcomes_of
+from tonnage.report.attempt_table import AttemptTable, outcomes_of
 from tonnage.report.critical_path import Chain, critical_chain
 from tonnage.report.figures.basics import Palette
 from tonnage.report.retries import Climb, Reason, climbs, reasons

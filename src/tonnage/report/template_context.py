@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from tonnage.jobs import GIVEN, SHARED, Resource
-from tonnage.report.columns import outcomes_of
+from tonnage.report.attempt_table import outcomes_of
 from tonnage.report.figures.basics import Figure
 from tonnage.report.model import Report
 from tonnage.report.pictures import (

@@ -20,8 +20,7 @@ from tonnage.accounting import Account
 from tonnage.archive import Archive, Search, find
 from tonnage.jobs import SHARED, Attempt, Resource
 from tonnage.report.accounts import Sums, accounts_of, covered
-from tonnage.report.attempt_table import Gathering
-from tonnage.report.columns import Columns, columns_of, outcomes_of
+from tonnage.report.attempt_table import Columns, Gathering, columns_of, outcomes_of
 from tonnage.report.figures import Figure, Palette
 from tonnage.report.figures.over_time import committed_and_used, running_by_category
 from tonnage.run.folders import RunFolder, runs_of
