@@ -10,9 +10,8 @@ from tonnage.jobs import SHARED, Attempt, Decision, Resource
 from tonnage.report.attempt_table import Made, seconds_of
 from tonnage.report.critical_path import path_figure
 from tonnage.report.figures.basics import Figure, Palette, plain
-from tonnage.report.figures.counts import counts_by_category
 from tonnage.report.figures.graphs import MOST_TASKS, category_graph, task_graph
-from tonnage.report.figures.histograms import histogram
+from tonnage.report.figures.histograms import counts_by_category, histogram
 from tonnage.report.figures.over_time import Bar, committed_and_used, lanes, running_by_category
 from tonnage.report.figures.scatters import peak_against_input, peaks_scatter
 from tonnage.report.model import Report, next_time

@@ -1,11 +1,13 @@
-"""Histograms of peaks, with what jobs are tried with drawn in (Tovar et al., Figures 1 and 5)."""
+"""Bars: histograms of peaks with the ladder drawn in (Tovar et al., Figures 1 and 5), and counts of attempts by category."""
+
+from collections.abc import Mapping
 
 import numpy as np
 
 from tonnage.jobs import Decision, Resource
-from tonnage.report.figures.basics import Figure, FloatArray, listed, scale
+from tonnage.report.figures.basics import Figure, FloatArray, Palette, listed, scale
 
-__all__ = ["bins", "histogram", "histogram_of_counts"]
+__all__ = ["bins", "counts_by_category", "histogram", "histogram_of_counts"]
 
 _MOST_BINS = 60
 _FEWEST_BINS = 10
@@ -184,4 +186,38 @@ def _note(x: float, text: str, colour: str, level: int, *, late: bool) -> Figure
         "yanchor": "bottom",
         "yshift": 15 * (level % _LEVELS),
         "font": {"color": colour, "size": 12},
+    }
+
+
+def counts_by_category(
+    title: str, counts: Mapping[str, Mapping[str, int]], colours: Mapping[str, str], palette: Palette
+) -> Figure | None:
+    """Return stacked bars: how many of what there are in each category."""
+    if not counts:
+        return None
+    names = [palette.legend(name) for name in counts]
+    kinds = list(dict.fromkeys(kind for own in counts.values() for kind in own))
+    return {
+        "title": title,
+        "data": [
+            {
+                "type": "bar",
+                "orientation": "h",
+                "name": kind,
+                "y": names,
+                "x": [own.get(kind, 0) for own in counts.values()],
+                "marker": {"color": colours.get(kind, "--series-other")},
+                "hovertemplate": "%{y}: %{x:,}",
+            }
+            for kind in kinds
+        ],
+        "layout": {
+            "height": 110 + 26 * len(names),
+            "barmode": "stack",
+            "bargap": 0.4,
+            "margin": {"l": 60, "r": 18, "t": 40, "b": 42},
+            "xaxis": {"title": {"text": "attempts"}, "rangemode": "tozero", "tickformat": ",d"},
+            "yaxis": {"type": "category", "autorange": "reversed"},
+            "showlegend": True,
+        },
     }
