@@ -23,23 +23,23 @@ class Step:
     task: str
     category: str
     seconds: float
-    """How long its attempts took together."""
+    """The time of all its attempts."""
     started: float | None
     ended: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """The chain of tasks that took longest: no number of machines would have finished sooner."""
+    """The chain of tasks that took longest: with any number of machines, a run takes at least this long."""
 
     seconds: float
     steps: tuple[Step, ...]
     missing: int
-    """Tasks of the workflow that never ran, which count as nothing."""
+    """Tasks of the workflow that never ran; they count as 0 seconds."""
 
     @property
     def by_category(self) -> list[tuple[str, float]]:
-        """How much of it each category took, the most first."""
+        """How much of it each category took, the largest first."""
         found: Counter[str] = Counter()
         for step in self.steps:
             found[step.category] += step.seconds  # type: ignore[assignment]
@@ -47,7 +47,7 @@ class Chain:
 
 
 def critical_chain(workflow: Workflow, times: Times) -> Chain | None:
-    """Return the chain of tasks that took longest, by what they really took; None where nothing ran."""
+    """Return the chain of tasks that took longest, by their actual times; None if nothing ran."""
     ran = times.busy > 0
     if not ran.any():
         return None
@@ -67,7 +67,7 @@ def critical_chain(workflow: Workflow, times: Times) -> Chain | None:
 
 
 def path_figure(steps: Sequence[Step], palette: Palette, most: int = 30) -> Figure | None:
-    """Return the tasks of a path as bars below each other; of very many the longest."""
+    """Return the tasks of a path as bars below each other; if there are more than `most`, the longest of them."""
     if len(steps) > most:
         limit = sorted((step.seconds for step in steps), reverse=True)[most - 1]
         steps = [step for step in steps if step.seconds >= limit][:most]

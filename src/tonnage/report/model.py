@@ -37,7 +37,7 @@ class Report:
     palette: Palette
 
     def decision(self, category: str, resource: Resource) -> Decision | None:
-        """Return why jobs got what they got, or where nobody decided it, what is recommended."""
+        """Return the decision behind what jobs got, or where there was none, what is recommended."""
         made = self.material.made.get((category, resource))
         sized = self.sized.get((category, resource))
         return made.decision if made is not None else sized.decision if sized is not None else None
@@ -126,7 +126,7 @@ def report_on(subject: ReportSource, material: AttemptTable, plan: Plan) -> Repo
 
 
 def _weight(sums: Sums) -> tuple[float, float]:
-    """Return how little a category matters: by the memory that it took, else by its time."""
+    """Return a key that sorts categories by the memory they took, else by their time, the largest first."""
     memory = sums.accounts[Resource.MEMORY]
     return -max(memory.given, memory.used), -sums.seconds
 
