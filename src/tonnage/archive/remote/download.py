@@ -3,12 +3,11 @@
 from collections.abc import Iterator, Sequence
 
 from tonnage.archive.codec import attempt_of, parsed, text_of
-from tonnage.archive.filters import written
 from tonnage.archive.history import Wanted
 from tonnage.archive.reading import find
 from tonnage.archive.remote.http import RefusedError, call, read
 from tonnage.archive.remote.server import Server
-from tonnage.archive.search import EVERYTHING, Search
+from tonnage.archive.search import EVERYTHING, Search, written
 from tonnage.archive.store import Archive
 from tonnage.archive.url import is_remote
 from tonnage.errors import InputError, TonnageError
