@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from tonnage.archive.codec import attempt_of, parsed, text_of
 from tonnage.archive.history import Wanted
 from tonnage.archive.reading import find
-from tonnage.archive.remote.http import RefusedError, call, read
-from tonnage.archive.remote.server import Server
+from tonnage.archive.remote.server import RefusedError, Server, call, read
 from tonnage.archive.search import EVERYTHING, Search, written
 from tonnage.archive.store import Archive
 from tonnage.archive.url import is_remote

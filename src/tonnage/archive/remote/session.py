@@ -15,9 +15,8 @@ from tonnage.archive.history import Wanted
 from tonnage.archive.identity import Identities
 from tonnage.archive.importing import import_source
 from tonnage.archive.remote.download import past_of
-from tonnage.archive.remote.http import AwayError
 from tonnage.archive.remote.outbox import BusyError, Outbox, Sent
-from tonnage.archive.remote.server import Server
+from tonnage.archive.remote.server import AwayError, Server
 from tonnage.archive.remote.upload import MOST
 from tonnage.archive.store import Archive
 from tonnage.archive.url import is_remote

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tonnage.archive.codec import text_of
-from tonnage.archive.remote.http import AwayError, RefusedError, ask
-from tonnage.archive.remote.server import Server
+from tonnage.archive.remote.server import AwayError, RefusedError, Server, ask
 
 __all__ = ["MOST", "Parcel", "Patience", "Posted", "parcels", "post"]
 
