@@ -129,7 +129,7 @@ class Archive:
                 raise InputError("holds no archive", path=self, hint="tonnage archive import JOBS.csv makes one")
             self._create()
         elif found != VERSION:
-            from tonnage.archive.migrate import upgrade
+            from tonnage.archive.maintenance import upgrade
 
             upgrade(self.engine)
 
