@@ -35,8 +35,8 @@ def count_forgettable(archive: Archive, search: Search, *, before: float | None 
 def forget(archive: Archive, search: Search, *, before: float | None = None, keep: int | None = None) -> int:
     """Remove attempts that ended before a moment, or all but the newest few of each category; return how many.
 
-    Where nobody knows when an attempt ended, the moment of its import counts. Runs, tasks and sources that no attempt
-    is left of go, too.
+    If it is unknown when an attempt ended, the time of its import counts. Runs, tasks and sources without any attempt
+    left go, too.
     """
     with write(archive.engine) as connection:
         chosen = _forgettable(archive, search, before, keep)
@@ -67,7 +67,7 @@ def _forgettable(archive: Archive, search: Search, before: float | None, keep: i
 
 
 def set_labels(archive: Archive, labels: Mapping[bytes, str]) -> int:
-    """Give attempts, each named by its identity, the label of what they were found to be; return how many."""
+    """Set the labels of attempts, given by their identities; return how many."""
     chosen = update(attempts).where(attempts.c.identity == bindparam("which")).values(label=bindparam("found"))
     with write(archive.engine) as connection:
         rows = [{"which": identity, "found": label} for identity, label in labels.items()]
@@ -77,7 +77,7 @@ def set_labels(archive: Archive, labels: Mapping[bytes, str]) -> int:
 
 
 def check(archive: Archive) -> list[str]:
-    """Look at every row, and in a file at every page; return what is wrong, nothing where all is well."""
+    """Check every row, and in a file every page; return what is wrong."""
     with connect(archive.engine) as connection:
         problems = list(_damage(connection)) if archive.on_sqlite else []
         return [*problems, *_oddities(connection)]
@@ -122,7 +122,7 @@ def bring_up_to_date(url: str | None = None) -> str:
 
 
 def upgrade(engine: Engine, *, server_too: bool = False) -> None:
-    """Bring an archive up to date, a SQLite file after a backup; on a server, somebody must ask for it.
+    """Bring an archive up to date, a SQLite file after a backup; PostgreSQL only if `server_too`.
 
     Others wait meanwhile, and find nothing left to do.
     """
@@ -144,7 +144,7 @@ def upgrade(engine: Engine, *, server_too: bool = False) -> None:
 
 
 def migrate(connection: Connection) -> None:
-    """Take the steps that are missing, within the transaction of this connection."""
+    """Apply the missing steps, within the transaction of this connection."""
     from alembic import command
     from alembic.config import Config
 
@@ -159,7 +159,7 @@ def migrate(connection: Connection) -> None:
 
 
 def _back_up(file: Path, version: str) -> None:
-    """Copy the archive beside itself, complete; a copy that is there already stays."""
+    """Copy the archive beside itself; an existing copy stays."""
     copy = file.with_name(f"{file.name}.backup-{version}")
     number = 1
     while copy.exists():

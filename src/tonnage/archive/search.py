@@ -29,7 +29,7 @@ class Search:
     """Filters that an attempt must all meet; None means any.
 
     Names of workflows, users, categories, labels, tasks and executables may be patterns with ``*`` and ``?``; an empty
-    one is that of attempts of which it is not known.
+    one matches attempts for which it is unknown.
     """
 
     workflow: str | None = None
@@ -115,7 +115,7 @@ class Search:
             return or_(column.is_(None), column == "")
         if not self.patterns or not _GLOB.search(name):
             return column == short(name)
-        # Of names there are few, and an index has them all: so a pattern is looked up there, not in every row.
+        # There are few names, and an index has them all: so a pattern is matched there, not on every row.
         return column.in_(select(column).where(_matches(column, str(clean(name)), dialect)).distinct())
 
 
@@ -136,7 +136,7 @@ def _has(table: Table, key: str, value: str) -> ColumnElement[bool]:
 
 
 def _matches(column: ColumnElement[str], pattern: str, dialect: str) -> ColumnElement[bool]:
-    """Match with regard to capital letters, on both databases alike."""
+    """Match case-sensitively, on both databases alike."""
     if not _GLOB.search(pattern):
         place = func.instr if dialect == "sqlite" else func.strpos
         return place(column, pattern) > 0
@@ -157,7 +157,7 @@ def search_of(
     field: Sequence[str] = (),
     **names: str | None,
 ) -> Search:
-    """Return the search that texts describe; `names` are those of its filters that are texts themselves."""
+    """Return the search that texts describe; `names` are the filters that are texts themselves."""
     return Search(
         outcome=Outcome(outcome) if outcome else None,
         exhausted=Resource(exhausted) if exhausted else None,
@@ -171,7 +171,7 @@ def search_of(
 
 
 def written(search: Search) -> Iterator[tuple[str, str]]:
-    """Yield names and texts of which `search_of` makes the same search again."""
+    """Yield names and texts from which `search_of` makes the same search."""
     for name in (one.name for one in fields_of(search) if one.name != "patterns"):  # a user's names are patterns
         value = getattr(search, name)
         if name == "where":

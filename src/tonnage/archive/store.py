@@ -26,7 +26,7 @@ _CHANGES = text(
     " WHERE relid = 'attempts'::regclass"
 )
 _Row = tuple[object, ...]
-_FEW = 500  # rows for which PostgreSQL takes longer to make a table than to insert them
+_FEW = 500  # rows; for fewer, PostgreSQL takes longer to create a table than to insert them
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Archive:
 
     @classmethod
     def open(cls, url: str | None = None, *, create: bool = False) -> "Archive":
-        """Open the archive that a URL or a file names, by default the user's own; with `create`, make it if need be."""
+        """Open the archive at a URL or in a file, by default the user's own; with `create`, make it if necessary."""
         archive = cls(make_engine(archive_url(url)))
         try:
             archive._make_ready(create)
@@ -101,7 +101,7 @@ class Archive:
             return int(connection.execute(select(func.count()).select_from(schema.attempts)).scalar_one())
 
     def state(self) -> tuple[object, ...]:
-        """Return what is another thing as soon as something else is stored; it costs next to nothing.
+        """Return a value that changes whenever the archive does; it costs next to nothing.
 
         Of what is removed or changed on PostgreSQL, it tells a second later.
         """
@@ -136,7 +136,7 @@ class Archive:
     def _create(self) -> None:
         with write(self.engine) as connection:
             if version_in(connection) is not None:
-                return  # another process was quicker
+                return  # another process was faster
             METADATA.create_all(connection)
             connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
             connection.execute(text("INSERT INTO alembic_version VALUES (:version)"), {"version": VERSION})
@@ -178,7 +178,7 @@ def _make_file(file: Path) -> None:
         make_private_folder(file.parent)
     except OSError as error:
         raise InputError(f"the folder cannot be made: {error.strerror}", path=file.parent) from None
-    with suppress(OSError):  # SQLite says best why it cannot be made
+    with suppress(OSError):  # SQLite has the better message
         make_private_file(file)
 
 
@@ -202,7 +202,7 @@ def _insert(connection: Connection, batch: Batch) -> int:
 
 
 def _known(connection: Connection, identities: Sequence[object]) -> set[object]:
-    """Return those of some identities that are in the archive."""
+    """Return which of these identities are in the archive."""
     found: set[object] = set()
     column = schema.attempts.c.identity
     for start in range(0, len(identities), _AT_ONCE):
@@ -238,7 +238,7 @@ class _Bulk(Protocol):
 
 
 def _bulk(connection: Connection) -> _Bulk:
-    """Return what inserts into the database of this connection."""
+    """Return the bulk inserter for this connection's database."""
     driver: Any = connection.connection.driver_connection
     return _SQLite(driver) if connection.dialect.name == "sqlite" else _Postgres(driver)
 
@@ -249,7 +249,7 @@ def _names(columns: Sequence[str]) -> str:
 
 
 def _on_conflict(table: Table) -> str:
-    """Return what becomes of a row that is there already: columns that are no part of its key are replaced."""
+    """Return the clause for rows that already exist: columns that are not part of the key are replaced."""
     keys = _names([column.name for column in table.primary_key])
     changing = [f'"{column.name}" = excluded."{column.name}"' for column in table.columns if not column.primary_key]
     return f"ON CONFLICT ({keys}) DO " + (f"UPDATE SET {', '.join(changing)}" if changing else "NOTHING")
@@ -272,7 +272,7 @@ class _SQLite:
 
 
 class _Postgres:
-    """COPY knows no conflicts, so rows are copied into a table of this transaction first; a few are not worth that."""
+    """COPY cannot handle conflicts, so rows go into a temporary table first, unless they are few."""
 
     def __init__(self, driver: Any) -> None:  # noqa: ANN401 (a psycopg.Connection)
         self._cursor = driver.cursor()

@@ -1,4 +1,4 @@
-"""Attempts from a server, as they come: what a run wants to know, or all that meet some conditions."""
+"""Downloads of attempts from a server, as a stream: the history for a run, or the results of a search."""
 
 from collections.abc import Iterator, Sequence
 
@@ -18,7 +18,7 @@ _LONGEST_LINE = 64 * 2**20
 
 
 def past_of(server: Server, wanted: Wanted, *, seconds: float) -> Iterator[Attempt]:
-    """Yield what a server knows of what a run wants to know."""
+    """Yield the attempts that a run can learn from."""
     with call(server, "POST", "/api/past", text_of(wanted.body()).encode(), seconds=seconds) as response:
         yield from _attempts(server, read(server, response))
 

@@ -29,7 +29,7 @@ from tonnage.errors import InputError, TonnageError
 __all__ = ["AwayError", "DeniedError", "RefusedError", "Server", "ask", "call", "read"]
 
 _CONNECTING = 5.0  # seconds
-_SILENCE = 30.0  # seconds without a byte until nobody is there any more
+_SILENCE = 30.0  # seconds without a byte until the server is taken to be away
 _LONGEST_ANSWER = 2**20
 _SHOWN = 300
 
@@ -55,7 +55,7 @@ class Server:
 
     @property
     def is_here(self) -> bool:
-        """Whether it is on this machine, so that nobody listens on the way."""
+        """Whether it is on this machine, so that the token does not travel over a network."""
         try:
             return ip_address(self.host).is_loopback
         except ValueError:
@@ -63,12 +63,12 @@ class Server:
 
     @property
     def folder(self) -> Path:
-        """Where this user keeps what is known of it, and what waits for it."""
+        """The folder for the mirror of its archive, and for what waits to be sent to it."""
         readable = re.sub(r"[^a-z0-9.-]", "_", self.url.partition("://")[2].lower())[:40]
         return data_folder() / "remote" / f"{readable}-{blake2b(self.url.encode(), digest_size=6).hexdigest()}"
 
     def token(self) -> str | None:
-        """Return the token that lets this user write: that of $TONNAGE_TOKEN, or of a file; None where there is none.
+        """Return the token that lets this user write, from $TONNAGE_TOKEN or a file; None if there is none.
 
         The user's own token file, with which a server on this machine begins, is nothing to show to other machines.
         """
@@ -78,7 +78,7 @@ class Server:
         return find_token(own) if own.exists() else None
 
     def make_folder(self) -> Path:
-        """Return its folder here, which nobody else may look into; made if need be."""
+        """Return its folder here, private to this user; created if necessary."""
         try:
             make_private_folder(self.folder)
             with open(self.folder / "url", "w", encoding="utf-8", opener=private_opener) as file:
@@ -89,25 +89,25 @@ class Server:
 
 
 class AwayError(TonnageError):
-    """Nobody answered as they should; later somebody may."""
+    """The server did not answer properly; it may later."""
 
     wait: float | None = None
-    """In how many seconds the server wants to be asked again."""
+    """How many seconds the server asks to wait before a retry."""
 
 
 class DeniedError(TonnageError):
-    """The server does not do this for us, now or later, until somebody changes something."""
+    """The server denies this, now and later, until its settings or the token change."""
 
 
 class RefusedError(TonnageError):
     """The server will never take what it was sent."""
 
     places: dict[int, str] | None = None
-    """Which attempts it will not take, by their places, and why; None where it does not say."""
+    """Which attempts it will not take, by their places, and why; None if it does not say."""
 
 
 def ask(server: Server, path: str, body: object, *, seconds: float = 60.0) -> Any:  # noqa: ANN401 (any JSON)
-    """Post something, and return the JSON that is answered."""
+    """Post a value as JSON, and return the JSON answer."""
     with call(server, "POST", path, text_of(body).encode(), seconds=seconds) as response:
         answer = b"".join(read(server, response, most=_LONGEST_ANSWER))
     try:
@@ -126,10 +126,10 @@ def call(
     query: Sequence[tuple[str, str]] = (),
     seconds: float = 600.0,
 ) -> Iterator[http.client.HTTPResponse]:
-    """Call a server, and give what it answers, of which the head is there; it has so many seconds for everything."""
+    """Call a server and yield its response, whose head has arrived; everything together may take `seconds`."""
     target = urlsplit(server.url).path + path + (f"?{urlencode(query)}" if query else "")
     connection, target = _connection(server, target)
-    alarm = threading.Timer(seconds, _hang_up, [connection])  # who sends a byte now and then is never silent
+    alarm = threading.Timer(seconds, _hang_up, [connection])  # a server that sends a byte now and then never times out
     alarm.daemon = True
     alarm.start()
     try:
@@ -145,7 +145,7 @@ def call(
 
 
 def read(server: Server, response: http.client.HTTPResponse, *, most: int | None = None) -> Iterator[bytes]:
-    """Yield what is answered, piece by piece; raises AwayError where it breaks off."""
+    """Yield a response's body, piece by piece; raises AwayError if it breaks off."""
     length = 0
     while True:
         with _in_words(server):
@@ -156,12 +156,12 @@ def read(server: Server, response: http.client.HTTPResponse, *, most: int | None
         if most is not None and length > most:
             raise _nonsense(server)
         yield piece
-    if response.length:  # what was announced and did not come: read1 does not say so
+    if response.length:  # announced but not sent: read1 does not report it
         raise _away(server, "its answer broke off")
 
 
 class _Patient:
-    """Connects quickly or not at all, waits longer for an answer, and reads one that comes too soon."""
+    """Connects quickly or not at all, waits longer for an answer, and reads one that comes early."""
 
     sock: Any
 
@@ -170,7 +170,7 @@ class _Patient:
         self.sock.settimeout(_SILENCE)
 
     def send(self, data: Any) -> None:  # noqa: ANN401 (as http.client has it)
-        # A server that takes no more of a body may have said why before it closed the door.
+        # A server that takes no more of a body may have said why before it closed the connection.
         with suppress(BrokenPipeError, ConnectionResetError):
             super().send(data)  # type: ignore[misc]
 
@@ -184,7 +184,7 @@ class _Secure(_Patient, http.client.HTTPSConnection):
 
 
 def _connection(server: Server, target: str) -> tuple[http.client.HTTPConnection, str]:
-    """Return a connection, if need be over a proxy, and what to ask for there."""
+    """Return a connection, over a proxy if necessary, and the target to request."""
     parts = urlsplit(server.url)
     secure = parts.scheme == "https"
     make = _Secure if secure else _Plain
@@ -241,7 +241,7 @@ def _in_words(server: Server) -> Iterator[None]:
         raise _away(server, "nobody is there" if refused else "the connection broke off") from None
     except OSError as error:
         raise _away(server, str(error.strerror or error)[:_SHOWN]) from None
-    except (http.client.HTTPException, ValueError) as error:  # no HTTP, or none that can be understood
+    except (http.client.HTTPException, ValueError) as error:  # not valid HTTP
         raise _away(server, f"what it answers is not HTTP ({type(error).__name__})") from None
 
 
@@ -254,7 +254,7 @@ def _nonsense(server: Server) -> AwayError:
 
 
 def _refusal(server: Server, response: http.client.HTTPResponse) -> TonnageError:
-    """Return what it means that a server did not do as asked."""
+    """Return the error for a response that is not a success."""
     status, facts = response.status, _said(server, response)
     known = "error" in facts
     said = (
@@ -280,7 +280,7 @@ def _refusal(server: Server, response: http.client.HTTPResponse) -> TonnageError
 
 
 def _said(server: Server, response: http.client.HTTPResponse) -> dict[str, object]:
-    """Return what a server says about what went wrong, where it says it as ours do."""
+    """Return the error message in a response, if it is in the format of our servers."""
     with suppress(TonnageError):
         facts = parsed(b"".join(read(server, response, most=_LONGEST_ANSWER)))
         if isinstance(facts, dict):
@@ -289,7 +289,7 @@ def _said(server: Server, response: http.client.HTTPResponse) -> dict[str, objec
 
 
 def _plain(text: object) -> str:
-    """Return a text of somebody else's for a message: on one line, and not too long."""
+    """Return a server's text for a message: on one line, and not too long."""
     return " ".join("".join(letter if letter.isprintable() else " " for letter in str(text)).split())[:_SHOWN]
 
 
