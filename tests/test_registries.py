@@ -22,7 +22,7 @@ from tonnage.lazy import Deferred
 from tonnage.logs import formats as logs
 from tonnage.pack import PACKERS
 from tonnage.rank import METHODS
-from tonnage.serve.sizes import FILES
+from tonnage.serve.routes.sizes import FILES
 from tonnage.size import STRATEGIES
 from tonnage.size.export import EXPORTERS as TOOLS
 from tonnage.size.strategies import FROM_PEAKS, OFFLINE, WITH_OBJECTIVE

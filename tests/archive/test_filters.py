@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.archive import Search
-from tonnage.archive.filters import search_of, written
+from tonnage.archive.search import search_of, written
 from tonnage.errors import InputError
 from tonnage.jobs import AMOUNTS, Outcome, Resource
 from tonnage.logs.conditions import OPERATORS, Condition

@@ -105,7 +105,7 @@ def test_an_import_that_is_killed_again_and_again_loses_and_doubles_nothing(
 def test_a_long_import_that_is_killed_again_and_again_loses_and_doubles_nothing(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("archive.test_robust.SMALL", {})
+    monkeypatch.setattr("tests.archive.test_robust.SMALL", {})
     log, other = made(tmp_path, 24_000), f"sqlite:///{tmp_path}/clean.db"
     kill_again_and_again(log, url)
     assert imported(log, other).status == 0

@@ -24,12 +24,12 @@ from tonnage.archive import (
     find,
     forget,
     import_source,
+    maintenance,
     record,
 )
-from tonnage.archive import migrate as migrations
 from tonnage.archive import store as store_module
 from tonnage.archive.engine import connect, make_engine, write
-from tonnage.archive.migrate import bring_up_to_date, migrate
+from tonnage.archive.maintenance import bring_up_to_date, migrate
 from tonnage.archive.schema import METADATA, VERSION
 from tonnage.archive.url import archive_url
 from tonnage.errors import InputError, TonnageError
@@ -172,8 +172,8 @@ def test_the_migrations_lead_to_the_tables_of_today(url: str, tmp_path: Path, re
 def open_as_a_later_version(file: str, steps: str) -> None:
     """In a process of its own: be of a version that needs one more step."""
     with pytest.MonkeyPatch.context() as later:
-        later.setattr(migrations, "_STEPS", Path(steps))
-        for module in (migrations, store_module):
+        later.setattr(maintenance, "_STEPS", Path(steps))
+        for module in (maintenance, store_module):
             later.setattr(module, "VERSION", "9000")
         with Archive.open(file) as archive:
             assert archive.version() == "9000"
@@ -187,7 +187,7 @@ def test_an_older_file_is_upgraded_once_after_a_backup_by_whoever_opens_it_first
     with Archive.open(str(file), create=True) as archive:
         import_source(archive, Source("x", "x", "csv", iter(jobs(30))))
     folder = tmp_path / "migrations"
-    shutil.copytree(Path(migrations.__file__).parent / "migrations", folder)
+    shutil.copytree(Path(maintenance.__file__).parent / "migrations", folder)
     (folder / "versions" / "9000_more.py").write_text(
         f'import sqlalchemy as sa\nfrom alembic import op\nrevision = "9000"\ndown_revision = "{VERSION}"\n\n\n'
         'def upgrade():\n    with op.batch_alter_table("attempts", recreate="always") as table:\n'

@@ -13,8 +13,7 @@ from tests.report.jobs import attempts
 from tests.report.journals import GB, Try, many, write_run
 from tonnage.jobs import NOTHING_KNOWN, SHARED, Attempt, Outcome, Resource
 from tonnage.report.accounts import accounts_of, covered
-from tonnage.report.attempt_table import Gathering, wasted_of
-from tonnage.report.columns import columns_of, outcomes_of
+from tonnage.report.attempt_table import Gathering, columns_of, outcomes_of, wasted_of
 from tonnage.report.source import gather_run
 from tonnage.run.folders import RunFolder
 from tonnage.run.journal import Reader

@@ -19,7 +19,7 @@ from tests.warm import Warm
 from tonnage.archive import Archive
 from tonnage.serve.access import COOKIE, cookie_value
 from tonnage.serve.app import make_app
-from tonnage.serve.header_timeout import Punctual
+from tonnage.serve.limits import Punctual
 from tonnage.serve.server import listen, make_server
 from tonnage.serve.settings import Settings
 

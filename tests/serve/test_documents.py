@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.serve.server import TOKEN, Server
-from tonnage.serve.outlines import example, outline
+from tonnage.serve.routes.docs import example, outline
 
 
 def test_every_call_is_described_with_an_example_that_works(filled: Server) -> None:

@@ -20,10 +20,11 @@ from tests.serve.test_uploads import ended, send
 from tonnage.archive import Archive
 from tonnage.errors import InputError
 from tonnage.logs.log import Hints
-from tonnage.serve import problems, uploading
-from tonnage.serve.header_timeout import Punctual
+from tonnage.serve import responses
+from tonnage.serve.limits import Punctual
+from tonnage.serve.routes import uploads
+from tonnage.serve.routes.uploads import Upload, take_in
 from tonnage.serve.settings import Limits
-from tonnage.serve.uploading import Upload, take_in
 
 KIB, GIB = 2**10, 2**30
 RECORD = {"native_id": "hostile:1", "category": "align", "memory": 1}
@@ -136,7 +137,7 @@ def test_heads_that_contradict_themselves_are_refused(
     served: Server, head: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where two readers of one request could disagree about where it ends, somebody else's could be hidden in it."""
-    monkeypatch.setattr(problems, "_DRAINING", 0.1)
+    monkeypatch.setattr(responses, "_DRAINING", 0.1)
     start = f"POST /api/attempts HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
     start += "Content-Type: application/json\r\n"
     assert status(served, start.encode() + head + b"\r\n" + POSTED.encode()) in ("400", "413", "501")
@@ -203,7 +204,7 @@ def test_who_connects_and_does_not_say_what_for_is_sent_away(tmp_path: Path) -> 
 def test_who_may_not_write_cannot_keep_a_connection_with_a_body_that_never_comes(
     served: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(problems, "_DRAINING", 0.1)
+    monkeypatch.setattr(responses, "_DRAINING", 0.1)
     with connected(served) as client:
         client.sendall(b"POST /api/attempts HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n")
         assert b" 401 " in client.recv(1000).partition(b"\r\n")[0]
@@ -243,7 +244,7 @@ def bomb(gigabytes: int, line: bytes) -> bytes:
 def test_a_file_that_unpacks_to_far_more_than_a_log_would_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(uploading, "_UNSUSPICIOUS", 2**20)
+    monkeypatch.setattr(uploads, "_UNSUSPICIOUS", 2**20)
     (tmp_path / "log").write_bytes(bomb(1, b"a,1\n"))
     sent = Upload(file=str(tmp_path / "log"), name="jobs.csv.gz", hints=Hints())
     with pytest.raises(InputError, match=r"^jobs\.csv\.gz: unpacks to more than "):

@@ -12,9 +12,9 @@ from tests.serve.sample_archive import HOSTILE, fill, jobs
 from tests.serve.server import TOKEN, Server
 from tests.warm import Warm
 from tonnage.archive import Archive, Search, find
-from tonnage.archive.filters import search_of
 from tonnage.archive.remote import Server as Remote
 from tonnage.archive.remote import find_there
+from tonnage.archive.search import search_of
 from tonnage.jobs import Outcome
 
 QUERIES: list[tuple[dict[str, str], int]] = [

@@ -133,7 +133,7 @@ def explained(engine: Engine) -> Iterator[None]:
     except (OverflowError, UnicodeError) as error:
         raise InputError(f"a value is none that a database can hold: {error}") from error
     except Exception as error:
-        # The bulk inserts of bulk.py speak to the driver itself.
+        # The bulk inserts of store.py call the driver directly.
         if isinstance(error, _driver(engine).Error):
             raise _in_words(error, engine) from error
         raise

@@ -1,18 +1,28 @@
-"""Keeping the archive small and sound: forgetting old attempts, and looking for damage."""
+"""Maintenance of the archive: forgetting old attempts, labels, looking for damage, and upgrades to a newer version.
 
+The steps of an upgrade are in migrations/versions, one file each.
+"""
+
+import sqlite3
 from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
 
-from sqlalchemy import Connection, Select, bindparam, delete, func, or_, select, text, update
+from sqlalchemy import Connection, Engine, Select, bindparam, delete, func, or_, select, text, update
 
-from tonnage.archive.engine import connect, write
-from tonnage.archive.schema import attempts, runs, sources, tasks
+from tonnage.archive.engine import connect, make_engine, write
+from tonnage.archive.schema import VERSION, attempts, runs, sources, tasks
 from tonnage.archive.search import Search
-from tonnage.archive.store import Archive
+from tonnage.archive.store import Archive, stored_version, version_in
+from tonnage.archive.url import archive_url, shown
+from tonnage.atomic import make_private_file
+from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import AMOUNTS, Outcome, Resource
 
-__all__ = ["check", "count_forgettable", "forget", "set_labels"]
+__all__ = ["bring_up_to_date", "check", "count_forgettable", "forget", "migrate", "set_labels", "upgrade"]
 
 _AT_ONCE = 10_000
+_STEPS = Path(__file__).parent / "migrations"
 
 
 def count_forgettable(archive: Archive, search: Search, *, before: float | None = None, keep: int | None = None) -> int:
@@ -25,8 +35,8 @@ def count_forgettable(archive: Archive, search: Search, *, before: float | None 
 def forget(archive: Archive, search: Search, *, before: float | None = None, keep: int | None = None) -> int:
     """Remove attempts that ended before a moment, or all but the newest few of each category; return how many.
 
-    Where nobody knows when an attempt ended, the moment of its import counts. Runs, tasks and sources that no attempt
-    is left of go, too.
+    If it is unknown when an attempt ended, the time of its import counts. Runs, tasks and sources without any attempt
+    left go, too.
     """
     with write(archive.engine) as connection:
         chosen = _forgettable(archive, search, before, keep)
@@ -57,7 +67,7 @@ def _forgettable(archive: Archive, search: Search, before: float | None, keep: i
 
 
 def set_labels(archive: Archive, labels: Mapping[bytes, str]) -> int:
-    """Give attempts, each named by its identity, the label of what they were found to be; return how many."""
+    """Set the labels of attempts, given by their identities; return how many."""
     chosen = update(attempts).where(attempts.c.identity == bindparam("which")).values(label=bindparam("found"))
     with write(archive.engine) as connection:
         rows = [{"which": identity, "found": label} for identity, label in labels.items()]
@@ -67,7 +77,7 @@ def set_labels(archive: Archive, labels: Mapping[bytes, str]) -> int:
 
 
 def check(archive: Archive) -> list[str]:
-    """Look at every row, and in a file at every page; return what is wrong, nothing where all is well."""
+    """Check every row, and in a file every page; return what is wrong."""
     with connect(archive.engine) as connection:
         problems = list(_damage(connection)) if archive.on_sqlite else []
         return [*problems, *_oddities(connection)]
@@ -95,3 +105,73 @@ def _oddities(connection: Connection) -> Iterator[str]:
         if count:
             first = connection.execute(select(func.min(column.id)).where(condition)).scalar()
             yield f"attempts with {what}: {count:,}, the first with the id {first}"
+
+
+def bring_up_to_date(url: str | None = None) -> str:
+    """Make or upgrade an archive, and say what was done."""
+    engine = make_engine(archive_url(url))
+    try:
+        found = stored_version(engine)
+        if found not in (None, VERSION):
+            upgrade(engine, server_too=True)
+            return f"{shown(engine.url)}: upgraded from version {found} to {VERSION}"
+    finally:
+        engine.dispose()
+    Archive.open(url, create=True).close()
+    return f"{shown(engine.url)}: {'is' if found else 'made with'} version {VERSION}"
+
+
+def upgrade(engine: Engine, *, server_too: bool = False) -> None:
+    """Bring an archive up to date, a SQLite file after a backup; PostgreSQL only if `server_too`.
+
+    Others wait meanwhile, and find nothing left to do.
+    """
+    place = shown(engine.url)
+    with write(engine, migrating=True) as connection:
+        found = version_in(connection)
+        if found is None or found == VERSION:
+            return
+        if found > VERSION:
+            message = f"is an archive of version {found}; this Tonnage knows {VERSION} at most"
+            raise InputError(message, path=place, hint="a newer Tonnage made it: update this one")
+        if engine.dialect.name == "sqlite":
+            _back_up(Path(str(engine.url.database)), found)
+        elif not server_too:
+            hint = "tonnage archive migrate upgrades it"
+            raise InputError(f"is an archive of version {found}", path=place, hint=hint)
+        migrate(connection)
+    engine.dispose()  # what was set for the upgrade must not stay
+
+
+def migrate(connection: Connection) -> None:
+    """Apply the missing steps, within the transaction of this connection."""
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(_STEPS))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+    if connection.dialect.name == "sqlite":
+        dangling = connection.exec_driver_sql("PRAGMA foreign_key_check").first()
+        if dangling:
+            raise TonnageError(f"the upgrade would lose rows that {dangling[0]} refers to: nothing was changed")
+
+
+def _back_up(file: Path, version: str) -> None:
+    """Copy the archive beside itself; an existing copy stays."""
+    copy = file.with_name(f"{file.name}.backup-{version}")
+    number = 1
+    while copy.exists():
+        number += 1
+        copy = file.with_name(f"{file.name}.backup-{version}-{number}")
+    temporary = copy.with_name(f".{copy.name}.part")
+    try:
+        temporary.unlink(missing_ok=True)  # of an upgrade that was killed
+        make_private_file(temporary)
+        with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(temporary)) as target:
+            source.backup(target)
+        temporary.rename(copy)
+    except (OSError, sqlite3.Error) as error:
+        temporary.unlink(missing_ok=True)
+        raise TonnageError(f"{file}: cannot be backed up before its upgrade: {error}") from None

@@ -1,4 +1,4 @@
-"""Questions that may not take for ever: a server's clients share one archive."""
+"""A time limit for queries, since the clients of a server share one archive."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ _STEPS = 20_000  # of SQLite's machine: some tenths of a millisecond
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Let no question to a shared database, asked in this block, take longer than that."""
+    """Limit the time of queries on a shared database in this block."""
     token = _DEADLINE.set(monotonic() + seconds)
     try:
         yield
@@ -28,10 +28,10 @@ def within(seconds: float) -> Iterator[None]:
 def shared(engine: Engine) -> None:
     """Prepare an engine that many clients share.
 
-    `within` interrupts what is asked over it from now on, and each of its connections keeps little in memory: there are
-    many, and the operating system keeps the file for all of them.
+    `within` applies to its queries from now on, and each of its connections caches little: there are many, and the
+    operating system caches the file for all of them.
     """
-    engine.dispose()  # connections that are open already would not know of it
+    engine.dispose()  # connections that are already open would not be limited
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _watch_sqlite)
     else:

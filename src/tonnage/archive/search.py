@@ -1,8 +1,13 @@
-"""Which attempts are meant: a user's filters, as conditions of the database. No SQL is made from a user's text."""
+"""Which attempts are meant: filters as conditions of the database, and as users write them in options, forms and URLs.
+
+No SQL is made from a user's text.
+"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from dataclasses import fields as fields_of
+from datetime import UTC, datetime
 
 from sqlalchemy import ColumnElement, Table, func, or_, select
 
@@ -11,8 +16,10 @@ from tonnage.archive.identity import number_of
 from tonnage.archive.schema import attempts, fields, files, sources, tasks
 from tonnage.jobs import Outcome, Resource
 from tonnage.logs.conditions import OPERATORS, Condition
+from tonnage.logs.user_times import moment
+from tonnage.option_values import pairs
 
-__all__ = ["EVERYTHING", "Search"]
+__all__ = ["EVERYTHING", "Search", "search_of", "written"]
 
 _GLOB = re.compile(r"[*?]")
 
@@ -22,7 +29,7 @@ class Search:
     """Filters that an attempt must all meet; None means any.
 
     Names of workflows, users, categories, labels, tasks and executables may be patterns with ``*`` and ``?``; an empty
-    one is that of attempts of which it is not known.
+    one matches attempts for which it is unknown.
     """
 
     workflow: str | None = None
@@ -108,7 +115,7 @@ class Search:
             return or_(column.is_(None), column == "")
         if not self.patterns or not _GLOB.search(name):
             return column == short(name)
-        # Of names there are few, and an index has them all: so a pattern is looked up there, not in every row.
+        # There are few names, and an index has them all: so a pattern is matched there, not on every row.
         return column.in_(select(column).where(_matches(column, str(clean(name)), dialect)).distinct())
 
 
@@ -129,7 +136,7 @@ def _has(table: Table, key: str, value: str) -> ColumnElement[bool]:
 
 
 def _matches(column: ColumnElement[str], pattern: str, dialect: str) -> ColumnElement[bool]:
-    """Match with regard to capital letters, on both databases alike."""
+    """Match case-sensitively, on both databases alike."""
     if not _GLOB.search(pattern):
         place = func.instr if dialect == "sqlite" else func.strpos
         return place(column, pattern) > 0
@@ -137,3 +144,43 @@ def _matches(column: ColumnElement[str], pattern: str, dialect: str) -> ColumnEl
         return column.op("GLOB")(pattern.replace("[", "[[]"))
     escaped = re.sub(r"([\\%_])", r"\\\1", pattern)
     return column.like(escaped.replace("*", "%").replace("?", "_"), escape="\\")
+
+
+def search_of(
+    *,
+    outcome: str | None = None,
+    exhausted: str | None = None,
+    exit_status: int | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    where: Sequence[str] = (),
+    field: Sequence[str] = (),
+    **names: str | None,
+) -> Search:
+    """Return the search that texts describe; `names` are the filters that are texts themselves."""
+    return Search(
+        outcome=Outcome(outcome) if outcome else None,
+        exhausted=Resource(exhausted) if exhausted else None,
+        exit_status=exit_status,
+        since=None if since is None else moment(since),
+        until=None if until is None else moment(until),
+        where=tuple(Condition.parse(text) for text in where),
+        fields=pairs(field, "field"),
+        **names,  # type: ignore[arg-type] # its only other kind of value is `patterns`, which is no filter
+    )
+
+
+def written(search: Search) -> Iterator[tuple[str, str]]:
+    """Yield names and texts from which `search_of` makes the same search."""
+    for name in (one.name for one in fields_of(search) if one.name != "patterns"):  # a user's names are patterns
+        value = getattr(search, name)
+        if name == "where":
+            yield from (("where", str(condition)) for condition in value)
+        elif name == "fields":
+            yield from (("field", f"{key}={text}") for key, text in value.items())
+        elif value is not None:
+            yield name, _date(value) if name in ("since", "until") else str(value)
+
+
+def _date(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()

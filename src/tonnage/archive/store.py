@@ -1,17 +1,17 @@
-"""The store: opened, filled, and read."""
+"""The store: opening it, inserting attempts in bulk, and its versions."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Any, Protocol
 
 from sqlalchemy import Connection, Engine, Table, func, inspect, select, text
 
 from tonnage.archive import schema
 from tonnage.archive.attempt_rows import Batch, clean
-from tonnage.archive.bulk import bulk
 from tonnage.archive.engine import connect, make_engine, on_network, write
 from tonnage.archive.schema import METADATA, VERSION
 from tonnage.archive.url import archive_url, shown
@@ -25,6 +25,8 @@ _CHANGES = text(
     "SELECT coalesce(sum(n_tup_del), 0), coalesce(sum(n_tup_upd), 0) FROM pg_stat_user_tables"
     " WHERE relid = 'attempts'::regclass"
 )
+_Row = tuple[object, ...]
+_FEW = 500  # rows; for fewer, PostgreSQL takes longer to create a table than to insert them
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Archive:
 
     @classmethod
     def open(cls, url: str | None = None, *, create: bool = False) -> "Archive":
-        """Open the archive that a URL or a file names, by default the user's own; with `create`, make it if need be."""
+        """Open the archive at a URL or in a file, by default the user's own; with `create`, make it if necessary."""
         archive = cls(make_engine(archive_url(url)))
         try:
             archive._make_ready(create)
@@ -99,7 +101,7 @@ class Archive:
             return int(connection.execute(select(func.count()).select_from(schema.attempts)).scalar_one())
 
     def state(self) -> tuple[object, ...]:
-        """Return what is another thing as soon as something else is stored; it costs next to nothing.
+        """Return a value that changes whenever the archive does; it costs next to nothing.
 
         Of what is removed or changed on PostgreSQL, it tells a second later.
         """
@@ -127,14 +129,14 @@ class Archive:
                 raise InputError("holds no archive", path=self, hint="tonnage archive import JOBS.csv makes one")
             self._create()
         elif found != VERSION:
-            from tonnage.archive.migrate import upgrade
+            from tonnage.archive.maintenance import upgrade
 
             upgrade(self.engine)
 
     def _create(self) -> None:
         with write(self.engine) as connection:
             if version_in(connection) is not None:
-                return  # another process was quicker
+                return  # another process was faster
             METADATA.create_all(connection)
             connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
             connection.execute(text("INSERT INTO alembic_version VALUES (:version)"), {"version": VERSION})
@@ -176,7 +178,7 @@ def _make_file(file: Path) -> None:
         make_private_folder(file.parent)
     except OSError as error:
         raise InputError(f"the folder cannot be made: {error.strerror}", path=file.parent) from None
-    with suppress(OSError):  # SQLite says best why it cannot be made
+    with suppress(OSError):  # SQLite has the better message
         make_private_file(file)
 
 
@@ -186,7 +188,7 @@ def _columns(table: Table) -> list[str]:
 
 def _insert(connection: Connection, batch: Batch) -> int:
     """Insert the rows of a batch; return how many attempts were new."""
-    target = bulk(connection)
+    target = _bulk(connection)
     if batch.runs:
         target.insert(schema.runs, _columns(schema.runs), list(batch.runs.values()))
     if batch.tasks:
@@ -200,7 +202,7 @@ def _insert(connection: Connection, batch: Batch) -> int:
 
 
 def _known(connection: Connection, identities: Sequence[object]) -> set[object]:
-    """Return those of some identities that are in the archive."""
+    """Return which of these identities are in the archive."""
     found: set[object] = set()
     column = schema.attempts.c.identity
     for start in range(0, len(identities), _AT_ONCE):
@@ -223,3 +225,93 @@ def _note_sources(connection: Connection, wanted: Mapping[int, Sequence[str | No
         named = dict(zip(_columns(table), row, strict=True))
         change = table.update().where(table.c.id == number) if number in known else table.insert()
         connection.execute(change.values(named))
+
+
+class _Bulk(Protocol):
+    """Inserts into an open transaction."""
+
+    def insert(self, table: Table, columns: Sequence[str], rows: Sequence[_Row]) -> int:
+        """Insert rows, leaving out those whose key or identity is already there; return how many were new."""
+
+    def insert_for_attempts(self, table: Table, rows: Sequence[tuple[bytes, str, str]]) -> None:
+        """Insert fields or files of attempts, which are given by their identities; a new value replaces an old one."""
+
+
+def _bulk(connection: Connection) -> _Bulk:
+    """Return the bulk inserter for this connection's database."""
+    driver: Any = connection.connection.driver_connection
+    return _SQLite(driver) if connection.dialect.name == "sqlite" else _Postgres(driver)
+
+
+def _names(columns: Sequence[str]) -> str:
+    """Quote the names of columns; they are those of schema.py, never a user's."""
+    return ", ".join(f'"{name}"' for name in columns)
+
+
+def _on_conflict(table: Table) -> str:
+    """Return the clause for rows that already exist: columns that are not part of the key are replaced."""
+    keys = _names([column.name for column in table.primary_key])
+    changing = [f'"{column.name}" = excluded."{column.name}"' for column in table.columns if not column.primary_key]
+    return f"ON CONFLICT ({keys}) DO " + (f"UPDATE SET {', '.join(changing)}" if changing else "NOTHING")
+
+
+class _SQLite:
+    def __init__(self, driver: Any) -> None:  # noqa: ANN401 (a sqlite3.Connection)
+        self._driver = driver
+
+    def insert(self, table: Table, columns: Sequence[str], rows: Sequence[_Row]) -> int:
+        marks = ", ".join("?" * len(columns))
+        statement = f"INSERT INTO {table.name} ({_names(columns)}) VALUES ({marks}) ON CONFLICT DO NOTHING"  # noqa: S608
+        return int(self._driver.executemany(statement, rows).rowcount)
+
+    def insert_for_attempts(self, table: Table, rows: Sequence[tuple[bytes, str, str]]) -> None:
+        self._driver.executemany(
+            f"INSERT INTO {table.name} SELECT id, ?2, ?3 FROM attempts WHERE identity = ?1 {_on_conflict(table)}",  # noqa: S608
+            rows,
+        )
+
+
+class _Postgres:
+    """COPY cannot handle conflicts, so rows go into a temporary table first, unless they are few."""
+
+    def __init__(self, driver: Any) -> None:  # noqa: ANN401 (a psycopg.Connection)
+        self._cursor = driver.cursor()
+
+    def insert(self, table: Table, columns: Sequence[str], rows: Sequence[_Row]) -> int:
+        names, staging = _names(columns), f"new_{table.name}"
+        if len(rows) <= _FEW:
+            marks = ", ".join(["%s"] * len(columns))
+            self._cursor.executemany(
+                f"INSERT INTO {table.name} ({names}) VALUES ({marks}) ON CONFLICT DO NOTHING",  # noqa: S608
+                rows,
+            )
+            return int(self._cursor.rowcount)
+        self._cursor.execute(
+            f"CREATE TEMP TABLE {staging} ON COMMIT DROP AS SELECT {names} FROM {table.name} WITH NO DATA"  # noqa: S608
+        )
+        self._copy(f"COPY {staging} ({names}) FROM STDIN", rows)
+        self._cursor.execute(
+            f"INSERT INTO {table.name} ({names}) SELECT {names} FROM {staging} ON CONFLICT DO NOTHING"  # noqa: S608
+        )
+        return int(self._cursor.rowcount)
+
+    def insert_for_attempts(self, table: Table, rows: Sequence[tuple[bytes, str, str]]) -> None:
+        if len(rows) <= _FEW:
+            self._cursor.executemany(
+                f"INSERT INTO {table.name} SELECT id, %s, %s FROM attempts WHERE identity = %s {_on_conflict(table)}",  # noqa: S608
+                [(role, name, identity) for identity, role, name in rows],
+            )
+            return
+        staging = f"new_{table.name}"
+        last = {row[: len(table.primary_key)]: row for row in rows}  # one statement may change a row only once
+        self._cursor.execute(f"CREATE TEMP TABLE {staging} (identity bytea, a text, b text) ON COMMIT DROP")
+        self._copy(f"COPY {staging} FROM STDIN", last.values())
+        self._cursor.execute(
+            f"INSERT INTO {table.name} SELECT id, a, b FROM {staging} JOIN attempts USING (identity)"  # noqa: S608
+            f" {_on_conflict(table)}"
+        )
+
+    def _copy(self, statement: str, rows: Iterable[_Row]) -> None:
+        with self._cursor.copy(statement) as copy:
+            for row in rows:
+                copy.write_row(row)

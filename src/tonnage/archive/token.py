@@ -1,4 +1,4 @@
-"""The token of who writes to an archive on a web server: the server and its clients look for it in one place."""
+"""The token that gives access to an archive on a server; the server and its clients look for it in one place."""
 
 import os
 import secrets
@@ -8,39 +8,39 @@ from tonnage.archive.url import data_folder
 from tonnage.atomic import make_private_folder
 from tonnage.errors import InputError
 
-__all__ = ["find_token", "make_token", "token_file"]
+__all__ = ["find_token", "make_token"]
 
 _SHORTEST = 16
 _LONGEST = 1000
 
 
-def token_file() -> Path:
-    """Return the file that holds the user's token, unless another is named."""
+def _token_file() -> Path:
+    """Return the file that holds the user's token by default."""
     return data_folder() / "token"
 
 
 def find_token(file: Path | None = None) -> str | None:
-    """Return the token in a file; by default $TONNAGE_TOKEN, else that in the user's own file, else None."""
+    """Return the token in a file; by default $TONNAGE_TOKEN, else the one in the user's own file, else None."""
     if file is not None:
         return _read(file)
     text = os.environ.get("TONNAGE_TOKEN")
     if text:
         return _checked(text, "$TONNAGE_TOKEN")
-    return _read(token_file()) if token_file().exists() else None
+    return _read(_token_file()) if _token_file().exists() else None
 
 
 def make_token(file: Path | None = None) -> tuple[str, str]:
-    """Return the token and where it stands; a file that is not there is made, for its owner's eyes only."""
+    """Return the token and where it is stored; a missing file is created, readable by its owner only."""
     if file is None and os.environ.get("TONNAGE_TOKEN"):
         return _checked(os.environ["TONNAGE_TOKEN"], "$TONNAGE_TOKEN"), "$TONNAGE_TOKEN"
-    file = file or token_file()
+    file = file or _token_file()
     if not file.exists():
         _write(file)
     return _read(file), str(file)
 
 
 def _write(file: Path) -> None:
-    """Make the file whole or not at all: who comes second finds the first one's token."""
+    """Create the file atomically: of two processes, the second finds the token of the first."""
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         make_private_folder(file.parent)
@@ -68,7 +68,7 @@ def _read(file: Path) -> str:
 
 
 def _checked(text: str, place: object) -> str:
-    """Return a token that can stand in a header, and that nobody guesses."""
+    """Return a token that fits into a header and is hard to guess."""
     token = text.strip()
     if not _SHORTEST <= len(token) <= _LONGEST or not token.isprintable() or " " in token:
         hint = f"it is one word of {_SHORTEST} to {_LONGEST:,} ASCII letters and digits"

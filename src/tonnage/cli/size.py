@@ -6,13 +6,12 @@ import click
 
 from tonnage.cli.options import print_json, printable
 from tonnage.cli.sources import Reading, source_options
-from tonnage.cli.strategies import check_objective, check_share
 from tonnage.cli.tables import counted, print_table
 from tonnage.errors import InputError
 from tonnage.jobs import GIVEN, HOURS, Resource
 from tonnage.option_values import amounts, pairs, part, parts
 from tonnage.size.export import EXPORTERS
-from tonnage.size.strategies import STRATEGIES, Objective
+from tonnage.size.strategies import STRATEGIES, WITH_OBJECTIVE, Objective
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from tonnage.jobs import History
     from tonnage.size import Plan, QueueChoice, Sized
 
-__all__ = ["size"]
+__all__ = ["check_share", "size"]
 
 _SHOWN = 40
 _RUNGS = 3
@@ -147,7 +146,7 @@ def size(
     form = "json" if as_json else form
     plan = Plan(
         strategy=strategy,
-        objective=check_objective(objective, strategy),
+        objective=_check_objective(objective, strategy),
         resources=tuple(Resource(name) for name in resources) or GIVEN,
         machine=amounts(machine, "--machine"),
         declared=amounts(declare, "--declare"),
@@ -314,3 +313,20 @@ def _queue_facts(choices: "Mapping[str, Sequence[QueueChoice]]") -> dict[str, ob
             for place, one in enumerate(queues)
         ]
     }
+
+
+def check_share(share: float) -> float:
+    """Return the share of the jobs that a percentile covers; raises InputError."""
+    if not 0 < share <= 1:
+        raise InputError(f"--percentile: a share of the jobs is above 0 and at most 1, not {share:g}")
+    return share
+
+
+def _check_objective(objective: str | None, strategy: str) -> Objective:
+    """Return the objective of a strategy; raises InputError if the strategy has its own."""
+    if objective is not None and strategy not in WITH_OBJECTIVE:
+        raise InputError(
+            f"--objective has no meaning with the strategy {strategy}",
+            hint=f"it is for {' and '.join(WITH_OBJECTIVE)}; other strategies have their own, or none",
+        )
+    return "throughput" if objective == "throughput" else "waste"

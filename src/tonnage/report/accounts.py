@@ -7,7 +7,7 @@ import numpy as np
 
 from tonnage.accounting import NOTHING_HELD, Account, shares
 from tonnage.jobs import SHARED, Outcome, Resource
-from tonnage.report.columns import OUTCOMES, Columns
+from tonnage.report.attempt_table import OUTCOMES, Columns
 from tonnage.report.figures.basics import FloatArray
 
 __all__ = ["Sums", "accounts_of", "covered"]
@@ -28,9 +28,9 @@ class Sums:
     """Attempts that were not the first of their task."""
     seconds: float
     accounts: Mapping[Resource, Account]
-    """In amounts times seconds; what was given is 0 where nobody knows it."""
+    """In amounts times seconds; what was given is 0 if unknown."""
     sized: Mapping[Resource, float]
-    """What those were given whose need is known, because they succeeded or ran out: other sizes would change that."""
+    """What attempts with a known need were given, because they succeeded or ran out: other sizes would change that."""
 
 
 def accounts_of(columns: Columns, machine: Mapping[Resource, float]) -> tuple[Sums, dict[str, Sums]]:
@@ -89,7 +89,7 @@ def accounts_of(columns: Columns, machine: Mapping[Resource, float]) -> tuple[Su
 
 
 def covered(columns: Columns) -> float | None:
-    """Return for how long something ran, or waited in a queue; None where nobody knows when anything ran."""
+    """Return for how long something ran, or waited in a queue; None if no times are known."""
     begin = np.where(np.isfinite(columns.submitted), columns.submitted, columns.started)
     chosen = np.isfinite(begin) & np.isfinite(columns.ended) & ~columns.running
     if not chosen.any():

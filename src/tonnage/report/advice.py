@@ -9,7 +9,7 @@ import numpy as np
 
 from tonnage.jobs import HOURS, History, Resource
 from tonnage.report.accounts import Sums
-from tonnage.report.columns import Columns
+from tonnage.report.attempt_table import Columns
 from tonnage.report.critical_path import Chain
 from tonnage.report.retries import Reason
 from tonnage.report.source import ReportSource

@@ -1,11 +1,14 @@
-"""What a report is made of: attempts as arrays, and the few of them that are shown one by one.
+"""Attempts as columns of numbers, and the few of them that a report shows one by one.
 
-A million attempts take some hundred megabytes here and a few seconds; what the page holds of them is bounded.
+`Columns` is what sums and pictures over time need, and no more, so that the page of a run with a million attempts can
+be refreshed while the run goes on. `AttemptTable` adds what a report needs: a million attempts take a few hundred
+megabytes and a few seconds, and what the page holds of them is bounded.
 """
 
 import heapq
 import random
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
@@ -14,30 +17,112 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.accounting import account_for, allocation, held_seconds
-from tonnage.jobs import GIVEN, Attempt, Decision, Resource
-from tonnage.report.columns import OUTCOMES, RUNNING, Columns
+from tonnage.accounting import account_for, allocation, held_seconds, held_seconds_each
+from tonnage.jobs import GIVEN, SHARED, Attempt, Decision, Outcome, Resource
 from tonnage.report.figures.basics import FloatArray
+from tonnage.run.journal import Reader
 from tonnage.size.records import Records, collect, group_of
 from tonnage.workflow import Workflow
 
 __all__ = [
-    "TASKS_IN_TABLE",
+    "OUTCOMES",
     "AttemptTable",
+    "Columns",
     "Gathering",
     "Made",
     "Times",
+    "columns_of",
+    "outcomes_of",
     "seconds_of",
     "wasted_of",
 ]
 
-TASKS_IN_TABLE = 2_000
+OUTCOMES = {outcome: number for number, outcome in enumerate(Outcome)}
+"""The number of each outcome."""
+_RUNNING = len(OUTCOMES)
+"""The outcome of attempts that have none yet."""
+_TASKS_IN_TABLE = 2_000
 _SAMPLE = 3_000
 _LANES = 2_000
 _SLOWEST = 10
 _AGAIN = 20_000
 _RESOURCES = {resource: number for number, resource in enumerate(Resource)}
 _NAN = float("nan")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """Attempts in the order they arrived; arrays with one number per attempt, NaN if unknown."""
+
+    categories: tuple[str, ...]
+    category: NDArray[np.int64]
+    number: NDArray[np.int64]
+    submitted: FloatArray
+    started: FloatArray
+    ended: FloatArray
+    seconds: FloatArray
+    outcome: NDArray[np.int8]
+    """One of OUTCOMES; _RUNNING if it has not ended, -1 if unknown."""
+    given: Mapping[Resource, FloatArray]
+    """What it was allocated, or if that is unknown, what it requested."""
+    used: Mapping[Resource, FloatArray]
+
+    def __len__(self) -> int:
+        return len(self.category)
+
+    @property
+    def running(self) -> NDArray[np.bool_]:
+        """Which of them have not ended."""
+        found: NDArray[np.bool_] = self.outcome == _RUNNING
+        return found
+
+    @property
+    def done(self) -> NDArray[np.bool_]:
+        """Which of them succeeded, as far as is known."""
+        found: NDArray[np.bool_] = (self.outcome == OUTCOMES[Outcome.DONE]) | (self.outcome == -1)
+        return found
+
+    def needed(self, resource: Resource) -> FloatArray:
+        """What attempts used to some effect: those that did not succeed count as NaN."""
+        return np.where(self.done | self.running, self.used[resource], np.nan)
+
+
+def columns_of(reader: Reader, now: float | None) -> Columns:
+    """Read a journal; attempts without an end are running at `now`, or lost where `now` is None."""
+    categories: dict[str, int] = {}
+    none = _RUNNING if now is not None else OUTCOMES[Outcome.LOST]
+    outcomes: dict[str | None, int] = {None: none} | {str(one): number for one, number in OUTCOMES.items()}
+    pieces = [
+        np.array([(_number(categories, name), outcomes[outcome], *rest) for name, outcome, *rest in rows], np.float64)
+        for rows in reader.measures()
+    ]
+    table = np.concatenate(pieces) if pieces else np.empty((0, 7 + 2 * len(SHARED)))
+    category, outcome, number, submitted, started, ended, *amounts, wall_time = table.T
+    if now is not None:
+        ended = np.where(outcome == _RUNNING, now, ended)
+    return Columns(
+        categories=tuple(categories),
+        category=category.astype(np.int64),
+        number=number.astype(np.int64),
+        submitted=submitted,
+        started=started,
+        ended=np.maximum(ended, started),
+        seconds=held_seconds_each(started, ended, wall_time),
+        outcome=outcome.astype(np.int8),
+        given=dict(zip(SHARED, amounts[: len(SHARED)], strict=True)),
+        used=dict(zip(SHARED, amounts[len(SHARED) :], strict=True)),
+    )
+
+
+def _number(known: dict[str, int], name: str) -> int:
+    return known.setdefault(name, len(known))
+
+
+def outcomes_of(columns: Columns) -> Counter[str]:
+    """Return how many attempts ended how."""
+    names = {-1: "unknown", _RUNNING: "running", **{number: str(one) for one, number in OUTCOMES.items()}}
+    values, counts = np.unique(columns.outcome, return_counts=True)
+    return Counter({names[int(value)]: int(number) for value, number in zip(values, counts, strict=True)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,30 +147,30 @@ class Times:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttemptTable(Columns):
-    """Attempts as columns, and with each what only a report wants to know."""
+    """Attempts as columns, with what only a report needs."""
 
     records: Records
-    """Those that have ended, as whoever sizes jobs wants them."""
+    """Those that have ended, as the sizing of jobs needs them."""
     labels: tuple[str, ...]
     label: NDArray[np.int64]
-    """Which of the labels an attempt has; -1 is none."""
+    """Which of the labels an attempt has; -1 if none."""
     exhausted: NDArray[np.int8]
     """The place of the exhausted resource in `Resource`, or -1."""
     input_bytes: FloatArray
     made: Mapping[tuple[str, Resource], Made]
     tasks: int
-    """How many different tasks these are, as far as is known."""
+    """How many different tasks there are, as far as is known."""
     ranked: list[Attempt]
-    """Those that wasted the most memory, the worst first; where that is not known, `ranked_by` says what counts.
+    """Those that wasted the most memory, the worst first; if that is unknown, `ranked_by` says what counts.
 
-    At the end stand those of which even that is not known.
+    Those for which even that is unknown come last.
     """
     ranked_by: Literal["waste", "use", "time"]
     slowest: list[Attempt]
     sample: list[Attempt]
-    """Some by chance, with known memory and time."""
+    """A random sample, with known memory and time."""
     everything: list[Attempt] | None
-    """All of them, in their order, where they are few enough to be drawn one by one."""
+    """All of them, in order, if they are few enough to be drawn one by one."""
     again: list[Attempt]
     """Those that did not succeed, or came after one that did not."""
     times: Times | None
@@ -97,7 +182,7 @@ def seconds_of(attempt: Attempt) -> float | None:
 
 
 def wasted_of(attempt: Attempt) -> float | None:
-    """Return how much memory an attempt had and did not use, times seconds; None where nobody knows."""
+    """Return how much memory an attempt had and did not use, times seconds; None if unknown."""
     given, used, seconds = allocation(attempt, Resource.MEMORY), attempt.used.memory, seconds_of(attempt)
     if given is None or seconds is None or (attempt.finished and used is None):
         return None
@@ -105,10 +190,10 @@ def wasted_of(attempt: Attempt) -> float | None:
 
 
 class Gathering:
-    """Takes in attempts, one after the other."""
+    """Collects attempts into a table, one after the other."""
 
     def __init__(self, by: str = "category", workflow: Workflow | None = None) -> None:
-        """Begin; attempts are grouped as `tonnage size --by` does, and a workflow's tasks get their times."""
+        """Start empty; attempts are grouped as by `tonnage size --by`, and a workflow's tasks get their times."""
         self._by = by
         self._workflow = workflow
         self._categories: dict[str, int] = {}
@@ -124,9 +209,9 @@ class Gathering:
         self._used: dict[Resource, array[float]] = {resource: array("d") for resource in Resource}
         self._made: dict[tuple[str, Resource], Decision] = {}
         self._amounts: dict[tuple[str, Resource], set[float]] = {}
-        self._wasteful = _Largest(TASKS_IN_TABLE)
-        self._hungry = _Largest(TASKS_IN_TABLE)
-        self._slowest = _Largest(TASKS_IN_TABLE)
+        self._wasteful = _Largest(_TASKS_IN_TABLE)
+        self._hungry = _Largest(_TASKS_IN_TABLE)
+        self._slowest = _Largest(_TASKS_IN_TABLE)
         self._sample = _Sample(_SAMPLE)
         self._everything: list[Attempt] | None = []
         self._again: list[Attempt] = []
@@ -138,7 +223,7 @@ class Gathering:
     def gather(
         self, attempts: Iterable[Attempt], running: Iterable[Attempt] = (), now: float | None = None
     ) -> AttemptTable:
-        """Take in attempts that have ended, and those that run `now`; return what there is to be shown."""
+        """Return the table of attempts that have ended, and of those running at `now`."""
         records = collect(self._passed(attempts), self._by)
         for attempt in running:
             self._take(attempt, now)
@@ -157,7 +242,7 @@ class Gathering:
         label = attempt.label
         numbers["label"].append(-1 if label is None else self._labels.setdefault(label, len(self._labels)))
         numbers["number"].append(attempt.number)
-        outcome = RUNNING if now is not None else -1 if attempt.outcome is None else OUTCOMES[attempt.outcome]
+        outcome = _RUNNING if now is not None else -1 if attempt.outcome is None else OUTCOMES[attempt.outcome]
         numbers["outcome"].append(outcome)
         numbers["exhausted"].append(-1 if attempt.exhausted is None else _RESOURCES[attempt.exhausted])
         floats["submitted"].append(_NAN if attempt.submitted is None else attempt.submitted)
@@ -183,7 +268,7 @@ class Gathering:
             if before is None or decision.samples >= before.samples:
                 self._made[key] = decision
             amounts = self._amounts.setdefault(key, set())
-            if attempt.number == 1 and len(amounts) < TASKS_IN_TABLE:
+            if attempt.number == 1 and len(amounts) < _TASKS_IN_TABLE:
                 amounts.add(decision.amount)
 
     def _note_task(self, attempt: Attempt, started: float, ended: float, seconds: float) -> None:
@@ -243,7 +328,7 @@ class Gathering:
             input_bytes=floats["input_bytes"],
             made={key: Made(one, len(self._amounts[key])) for key, one in self._made.items()},
             tasks=len(self._tasks) + self._nameless,
-            ranked=[*first, *(one for one in slowest if id(one) not in there)][:TASKS_IN_TABLE],
+            ranked=[*first, *(one for one in slowest if id(one) not in there)][:_TASKS_IN_TABLE],
             ranked_by=by,
             slowest=[one for one in slowest if seconds_of(one) is not None][:_SLOWEST],
             sample=self._sample.found,
@@ -254,7 +339,7 @@ class Gathering:
 
 
 def _span(attempt: Attempt, now: float | None) -> tuple[float, float, float]:
-    """Return how long an attempt ran, and from when to when, as far as that is known or follows."""
+    """Return how long an attempt ran, its start and its end, as far as they are known or can be derived."""
     started, ended, took = attempt.started, now if now is not None else attempt.ended, attempt.used.wall_time
     if started is None and ended is not None and took is not None:
         started = ended - took
@@ -270,7 +355,7 @@ def _span(attempt: Attempt, now: float | None) -> tuple[float, float, float]:
 
 
 def _decisions(stored: Any) -> Iterator[Decision]:  # noqa: ANN401 (what an archive holds)
-    """Yield the decisions that stand with an attempt; what is none is passed over."""
+    """Yield the decisions stored with an attempt; anything else is skipped."""
     for one in stored if isinstance(stored, list) else ():
         if isinstance(one, Decision):
             yield one
@@ -278,11 +363,11 @@ def _decisions(stored: Any) -> Iterator[Decision]:  # noqa: ANN401 (what an arch
         try:
             yield Decision(**{**one, "resource": Resource(one["resource"]), "ladder": tuple(map(float, one["ladder"]))})
         except (TypeError, KeyError, ValueError):
-            continue  # somebody else's word for something else
+            continue  # another program's field of the same name
 
 
 class _Largest:
-    """Keeps the attempts with the largest of some measure."""
+    """Keeps the attempts with the largest values of a measure."""
 
     def __init__(self, room: int) -> None:
         self._room = room
@@ -293,7 +378,7 @@ class _Largest:
         return len(self._heap)
 
     def offer(self, measure: float, attempt: Attempt) -> None:
-        """Take an attempt in, if it is large enough."""
+        """Keep an attempt if it is large enough."""
         if len(self._heap) < self._room:
             heapq.heappush(self._heap, (measure, -next(self._turn), attempt))
         elif measure > self._heap[0][0]:
@@ -305,7 +390,7 @@ class _Largest:
 
 
 class _Sample:
-    """Keeps some attempts by chance, each as likely as any other; the same ones for the same attempts."""
+    """Keeps a random sample of attempts, each equally likely; the same ones for the same attempts."""
 
     def __init__(self, room: int) -> None:
         self._room = room
@@ -314,7 +399,7 @@ class _Sample:
         self.found: list[Attempt] = []
 
     def offer(self, attempt: Attempt) -> None:
-        """Take an attempt in, by chance."""
+        """Keep an attempt, or not, at random."""
         self._seen += 1
         if len(self.found) < self._room:
             self.found.append(attempt)

@@ -7,8 +7,7 @@ from tonnage.errors import InputError
 from tonnage.jobs import Decision, History, Resource
 from tonnage.report.accounts import Sums, accounts_of, covered
 from tonnage.report.advice import Advice, Saving, advise, savings
-from tonnage.report.attempt_table import AttemptTable
-from tonnage.report.columns import outcomes_of
+from tonnage.report.attempt_table import AttemptTable, outcomes_of
 from tonnage.report.critical_path import Chain, critical_chain
 from tonnage.report.figures.basics import Palette
 from tonnage.report.retries import Climb, Reason, climbs, reasons
@@ -38,7 +37,7 @@ class Report:
     palette: Palette
 
     def decision(self, category: str, resource: Resource) -> Decision | None:
-        """Return why jobs got what they got, or where nobody decided it, what is recommended."""
+        """Return the decision behind what jobs got, or where there was none, what is recommended."""
         made = self.material.made.get((category, resource))
         sized = self.sized.get((category, resource))
         return made.decision if made is not None else sized.decision if sized is not None else None
@@ -127,7 +126,7 @@ def report_on(subject: ReportSource, material: AttemptTable, plan: Plan) -> Repo
 
 
 def _weight(sums: Sums) -> tuple[float, float]:
-    """Return how little a category matters: by the memory that it took, else by its time."""
+    """Return a key that sorts categories by the memory they took, else by their time, the largest first."""
     memory = sums.accounts[Resource.MEMORY]
     return -max(memory.given, memory.used), -sums.seconds
 

@@ -8,16 +8,14 @@ import numpy as np
 
 from tonnage.jobs import SHARED, Attempt, Decision, Resource
 from tonnage.report.attempt_table import Made, seconds_of
+from tonnage.report.critical_path import path_figure
 from tonnage.report.figures.basics import Figure, Palette, plain
-from tonnage.report.figures.counts import counts_by_category
-from tonnage.report.figures.critical_path import path_figure
 from tonnage.report.figures.graphs import MOST_TASKS, category_graph, task_graph
-from tonnage.report.figures.histograms import histogram
+from tonnage.report.figures.histograms import counts_by_category, histogram
 from tonnage.report.figures.over_time import Bar, committed_and_used, lanes, running_by_category
 from tonnage.report.figures.scatters import peak_against_input, peaks_scatter
 from tonnage.report.model import Report, next_time
-from tonnage.report.table_rows import outcome_of
-from tonnage.report.text import counted, ladder_text, name_of
+from tonnage.report.text import counted, ladder_text, name_of, outcome_of
 from tonnage.size.records import group_of
 from tonnage.units import format_seconds
 

@@ -1,4 +1,4 @@
-"""Which attempts did not succeed, why, what that cost, and what their tasks were tried with next."""
+"""Retries: which attempts did not succeed, why, what that cost, and what their tasks were given next."""
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
@@ -25,16 +25,16 @@ class Reason:
     why: str
     attempts: int
     lost: float
-    """The memory that they were given, times how long they had it."""
+    """The memory they were given, times how long they had it."""
     resource: Resource | None
     """What they needed more of."""
     amounts: tuple[tuple[float, int], ...]
-    """How much of it they had been given, and how often; the most frequent first."""
+    """How much of it they were given, and how often; the most frequent first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Climb:
-    """What one task was tried with."""
+    """What one task was given in each attempt."""
 
     task: str
     category: str
@@ -73,7 +73,7 @@ def _why(outcome: Outcome, resource: Resource | None) -> str:
 
 
 def climbs(material: AttemptTable, most: int = 15) -> list[Climb]:
-    """Return what those tasks were tried with that needed the most attempts."""
+    """Return what the tasks with the most attempts were given."""
     by_task: dict[tuple[str | None, str], list[Attempt]] = defaultdict(list)
     for attempt in material.again:
         if attempt.task is not None:

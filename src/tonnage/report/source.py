@@ -1,4 +1,4 @@
-"""What a report is about: a run and its workflow, or jobs that somebody wrote down."""
+"""What a report is about: a run and its workflow, or jobs from logs or the archive."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -37,7 +37,7 @@ class ReportSource:
     failures: Mapping[str, str] = field(default_factory=dict)
     """Tasks that were given up, and why."""
     notes: tuple[str, ...] = ()
-    """What everybody should know who looks at it."""
+    """What every reader should know."""
 
 
 def gather_run(folder: RunFolder, by: str = "category") -> tuple[ReportSource, AttemptTable]:

@@ -1,17 +1,17 @@
-"""Numbers in the user's words, for pages."""
+"""Numbers, amounts and outcomes as text, for pages."""
 
 from collections.abc import Sequence
 
-from tonnage.jobs import HOURS, Resource
+from tonnage.jobs import HOURS, Attempt, Resource
 from tonnage.size.factory import percent as part_of
 
-__all__ = ["counted", "hours", "ladder_text", "name_of", "percent", "said", "saved", "shown"]
+__all__ = ["counted", "hours", "ladder_text", "name_of", "outcome_of", "percent", "said", "saved", "shown"]
 
 _RUNGS = 4
 
 
 def counted(number: int, what: str) -> str:
-    """Return a number of things: ``1 job``, ``2 jobs``; ``2 categories``."""
+    """Return a count with its noun: ``1 job``, ``2 jobs``, ``2 categories``."""
     if number == 1:
         return f"1 {what}"
     return f"{number:,} {what[:-1]}ies" if what.endswith("y") else f"{number:,} {what}s"
@@ -23,23 +23,23 @@ def hours(resource: Resource, amount: float) -> str:
     value = amount / factor
     if abs(value) >= 1000:
         return f"{value:,.0f} {unit}"
-    if resource.unit == "bytes" and 0 < abs(value) < 0.1:  # who has so little has no use for powers of ten
+    if resource.unit == "bytes" and 0 < abs(value) < 0.1:  # smaller units read better than powers of ten
         return f"{value * 1e3:.3g} MB*h" if abs(value) >= 1e-4 else f"{value * 1e6:.3g} kB*h"
     return f"{value:.3g} {unit}"
 
 
 def shown(resource: Resource, amount: float | None) -> str:
-    """Print an amount, or nothing where it is not known."""
+    """Print an amount, or nothing if it is unknown."""
     return "" if amount is None or amount != amount else resource.shown(amount)  # noqa: PLR0124 (not a number)
 
 
 def percent(fraction: float | None) -> str:
-    """Print a part."""
+    """Print a fraction as a percentage."""
     return "" if fraction is None else part_of(fraction)
 
 
 def saved(given: float, other: float) -> str:
-    """Say how much less was given than some other way to size would have."""
+    """Say how much less was given than another way of sizing would have."""
     if not other or not given:
         return ""
     if given <= other:
@@ -57,11 +57,22 @@ def ladder_text(resource: Resource, ladder: Sequence[float]) -> str:
 
 
 def name_of(resource: Resource) -> str:
-    """Return what a resource is called in a sentence."""
+    """Return the name of a resource for a sentence."""
     return str(resource).replace("_", " ")
 
 
+def outcome_of(attempt: Attempt) -> str:
+    """Say how an attempt ended."""
+    if attempt.exhausted is not None:
+        return f"{name_of(attempt.exhausted)} exhausted"
+    if attempt.outcome is None:
+        return ""
+    if attempt.exit_status:
+        return f"{attempt.outcome} ({attempt.exit_status})"
+    return f"{attempt.outcome} (signal {attempt.signal})" if attempt.signal else str(attempt.outcome)
+
+
 def said(text: str, room: int = 300) -> str:
-    """Return a text of the user's for a page: what cannot be seen is marked, and what is endless is cut."""
+    """Return a user's text for a page: unprintable characters are marked, and long texts are cut."""
     clean = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
     return clean if len(clean) <= room else f"{clean[: room * 2 // 3]} … {clean[-room // 3 :]}"

@@ -1,8 +1,7 @@
-"""Who may do what: the token, the cookie that stands for it, the names of the server, and what browsers are told.
+"""Access control: the token, the login cookie, the server's host names, and the security headers.
 
-Clients send ``Authorization: Bearer TOKEN``, or are logged in with a cookie. Since a browser sends cookies along with
-whatever another site makes it ask for, the cookie writes only for requests from our own pages. A public server lets
-anyone read.
+Clients send ``Authorization: Bearer TOKEN``, or are logged in with a cookie. Since a browser also sends cookies with
+requests made by other sites, the cookie allows writing only from our own pages. A public server lets anyone read.
 """
 
 import hashlib
@@ -17,21 +16,21 @@ from starlette.datastructures import MutableHeaders
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tonnage.serve.problems import refuse, wants_page
+from tonnage.serve.responses import refuse, wants_page
 from tonnage.serve.settings import Settings
 
-__all__ = ["COOKIE", "POLICY", "Access", "Guard", "cookie_value", "token_wanted"]
+__all__ = ["COOKIE", "Access", "Guard", "cookie_value", "token_wanted"]
 
 COOKIE = "tonnage"
 _READING = ("GET", "HEAD", "OPTIONS")
-_FOR_ALL = ("/login", "/static/")  # what one needs before one is logged in
+_FOR_ALL = ("/login", "/static/")  # needed before logging in
 _QUESTIONS = ("/login", "/api/past")  # asked with POST, but nothing is stored or computed for long
-POLICY = (
+_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 _HEADERS = {
-    "Content-Security-Policy": POLICY,
+    "Content-Security-Policy": _POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -39,16 +38,16 @@ _HEADERS = {
 }
 
 token_wanted = Security(HTTPBearer(auto_error=False, description="The server's token; Guard checks it."))
-"""For a route's `dependencies`: says in the description of the interface that it needs the token."""
+"""For a route's `dependencies`: the interface's description says that it needs the token."""
 
 
 def cookie_value(token: str) -> str:
-    """Return what the cookie of who has logged in holds: proof that the token was known, not the token."""
+    """Return the value of the login cookie: proof that the token was known, not the token."""
     return hmac.digest(token.encode(), b"tonnage: logged in", hashlib.sha256).hex()
 
 
 class Access:
-    """What a request's headers say about who asks."""
+    """What a request's headers say about the client."""
 
     def __init__(self, settings: Settings, headers: Mapping[bytes, bytes]) -> None:
         self._settings = settings
@@ -56,18 +55,18 @@ class Access:
 
     @property
     def named(self) -> bool:
-        """Whether any token came along, right or wrong."""
+        """Whether a token was sent, right or wrong."""
         return b"authorization" in self._headers
 
     @property
     def by_token(self) -> bool:
-        """Whether the right token came along."""
+        """Whether the right token was sent."""
         kind, _, token = self._headers.get(b"authorization", b"").partition(b" ")
         return kind.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._settings.token.encode())
 
     @property
     def by_cookie(self) -> bool:
-        """Whether a browser that has logged in asks."""
+        """Whether the browser is logged in."""
         try:
             found = SimpleCookie(self._headers.get(b"cookie", b"").decode("latin-1")).get(COOKIE)
         except CookieError:
@@ -77,7 +76,7 @@ class Access:
 
     @property
     def from_here(self) -> bool:
-        """Whether the browser says that one of our own pages asks."""
+        """Whether the browser says that the request comes from one of our own pages."""
         site = self._headers.get(b"sec-fetch-site")
         if site is not None:
             return site == b"same-origin"
@@ -86,14 +85,14 @@ class Access:
 
 
 class Guard:
-    """Looks at every request before anything else does, and at every answer last."""
+    """Checks every request first, and adds headers to every answer last."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
         self._settings = settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request pass, or refuse it."""
+        """Pass a request on, or refuse it."""
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
 
@@ -102,7 +101,7 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
-                # Unless a route knows better: what needs the token is not kept by caches.
+                # Unless a route says otherwise, caches do not store what needs the token.
                 headers.setdefault("Cache-Control", "no-cache" if self._is_open(scope) else "no-store")
             await send(message)
 
@@ -131,7 +130,7 @@ class Guard:
         return await refuse(scope, receive, send, 401, error, hint, {"WWW-Authenticate": "Bearer"})
 
     def _is_open(self, scope: Scope) -> bool:
-        """Whether anyone may read what is asked for."""
+        """Whether anyone may read this path."""
         return self._settings.public or str(scope["path"]).startswith(_FOR_ALL)
 
     def _wrong_host(self, scope: Scope) -> tuple[int, str, str | None] | None:
@@ -142,7 +141,7 @@ class Guard:
         name = text.rpartition(":")[0] if text.rpartition(":")[2].isdigit() and ":" in text else text
         if self._settings.called_by(name):
             return None
-        # A name that somebody turned to this address, so that a browser takes their pages and ours for one site.
+        # DNS rebinding: a name pointed at this address, so that a browser takes its pages and ours for one site.
         return 421, f"this server is not called {name}", "tonnage serve --allow-host NAME lets it be"
 
 
@@ -150,6 +149,6 @@ def _wrong_head(scope: Scope) -> tuple[int, str, str | None] | None:
     if "\0" in scope["path"]:
         return 400, "the address holds a NUL", None
     if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}:
-        # A proxy may believe one of them and we the other: then what one takes for a body is a request to the other.
+        # Request smuggling: a proxy may believe one header and we the other, and take a body for a request.
         return 400, "a body has a length or comes in pieces, not both", None
     return None

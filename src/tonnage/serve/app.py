@@ -1,4 +1,4 @@
-"""The server's parts, put together."""
+"""The application: all routes and middleware."""
 
 from importlib.resources import files
 from pathlib import Path
@@ -9,10 +9,14 @@ from starlette.staticfiles import StaticFiles
 from tonnage import __version__
 from tonnage.archive import Archive
 from tonnage.archive.query_timeout import shared
-from tonnage.serve import (
-    background_jobs_api,
+from tonnage.serve.access import Guard, token_wanted
+from tonnage.serve.limits import Bounded
+from tonnage.serve.overview import Overview
+from tonnage.serve.responses import add_handlers
+from tonnage.serve.routes import (
+    background_jobs,
     categories,
-    documents,
+    docs,
     health,
     ingest,
     jobs,
@@ -22,12 +26,7 @@ from tonnage.serve import (
     sizes,
     uploads,
 )
-from tonnage.serve.access import Guard, token_wanted
-from tonnage.serve.limits import Bounded
-from tonnage.serve.overview import Overview
-from tonnage.serve.problems import add_handlers
-from tonnage.serve.settings import Settings
-from tonnage.serve.site import Site
+from tonnage.serve.settings import Settings, Site
 
 __all__ = ["make_app"]
 
@@ -35,7 +34,7 @@ _ABOUT = "Sizes, searches and stores the jobs of an archive. Amounts are bytes, 
 
 
 def make_app(settings: Settings, archive: Archive) -> FastAPI:
-    """Return the server of an archive."""
+    """Return the application for an archive."""
     shared(archive.engine)
     app = FastAPI(
         title="Tonnage",
@@ -48,12 +47,12 @@ def make_app(settings: Settings, archive: Archive) -> FastAPI:
     )
     app.state.site = Site(settings, archive, Overview(archive))
     add_handlers(app)
-    app.include_router(ingest.make_router())  # first, since routes are tried in turn, and runs ask most
-    for module in (categories, sizes, jobs, replays, uploads, background_jobs_api, runs, health, login, documents):
+    app.include_router(ingest.make_router())  # first, since routes are tried in order, and runs ask most
+    for module in (categories, sizes, jobs, replays, uploads, background_jobs, runs, health, login, docs):
         app.include_router(module.router)
     beside = [("tonnage.report", "static"), ("plotly", "package_data")]
     app.mount("/static", StaticFiles(directory=Path(str(files("tonnage.serve") / "static")), packages=beside))  # type: ignore[arg-type] # tuples are as good as they say
-    # The one that is added last sees a request first.
+    # The middleware added last sees a request first.
     app.add_middleware(Bounded, settings=settings)
     app.add_middleware(Guard, settings=settings)
     return app

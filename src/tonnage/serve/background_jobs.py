@@ -1,7 +1,6 @@
-"""Long work that a page can wait for: one piece at a time, in a process of its own, with a sign of how far it is.
+"""Background jobs that a page can wait for: one at a time, in a separate process, with progress.
 
-A process of its own, because Python runs one thread at a time: an import of a million rows would keep every page
-waiting.
+In a separate process because Python runs one thread at a time: an import of a million rows would block every page.
 """
 
 import logging
@@ -22,21 +21,21 @@ from tonnage.errors import TonnageError
 __all__ = ["BackgroundJob", "BackgroundJobs", "State", "Tell", "TooMuchError"]
 
 Tell = Callable[[int, int, str], None]
-"""Says how many steps are done, of how many (0: nobody knows), and what is being done."""
+"""Reports progress: steps done, steps in total (0 if unknown), and what is being done."""
 Function = Callable[..., Mapping[str, object]]
-"""What is to be done: takes a `Tell` and its arguments; must be found by its name, since another process calls it."""
+"""The job itself: takes a `Tell` and its arguments; must be a module's function, since another process calls it."""
 
-_WAITING = 20  # pieces at most: whoever wants more comes back later
+_WAITING = 20  # jobs at most; beyond that, clients retry later
 _KEPT = 200
 _log = logging.getLogger(__name__)
 
 
 class TooMuchError(TonnageError):
-    """So much work is waiting that no more is taken."""
+    """Too many jobs are waiting to take another."""
 
 
 class State(StrEnum):
-    """How far a piece of work is."""
+    """The state of a background job."""
 
     WAITING = "waiting"
     WORKING = "working"
@@ -47,14 +46,14 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BackgroundJob:
-    """A piece of work at one moment."""
+    """A background job at one moment."""
 
     id: str
     kind: str
     state: State = State.WAITING
     done: int = 0
     total: int = 0
-    """Steps; 0 where nobody knows how many."""
+    """Steps; 0 if unknown."""
     doing: str = ""
     result: Mapping[str, object] | None = None
     error: str | None = None
@@ -62,7 +61,7 @@ class BackgroundJob:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will become of it."""
+        """Whether it will not change any more."""
         return self.state in (State.DONE, State.FAILED, State.STOPPED)
 
 
@@ -76,7 +75,7 @@ class _Order:
 
 @dataclass
 class BackgroundJobs:
-    """Takes work, does one piece after the other, and remembers what came of the last few."""
+    """Takes jobs, does one after the other, and remembers the results of the last few."""
 
     _pieces: OrderedDict[str, BackgroundJob] = field(default_factory=OrderedDict)
     _orders: "queue.Queue[_Order | None]" = field(default_factory=lambda: queue.Queue(_WAITING))
@@ -88,7 +87,7 @@ class BackgroundJobs:
     def take(
         self, kind: str, function: Function, *arguments: object, afterwards: Callable[[], None] = lambda: None
     ) -> BackgroundJob:
-        """Take a piece of work; `afterwards` is called in any case when nothing more will become of it."""
+        """Take a job; `afterwards` is called when it ends, however it ends."""
         piece = BackgroundJob(secrets.token_urlsafe(12), kind)
         with self._lock:
             if self._closed:
@@ -105,12 +104,12 @@ class BackgroundJobs:
         return piece
 
     def piece(self, id: str) -> BackgroundJob | None:
-        """Return how far a piece of work is; None where there is none of this id, or it was long ago."""
+        """Return a job; None if the id is unknown or the job ended long ago."""
         with self._lock:
             return self._pieces.get(id)
 
     def stop(self, id: str) -> BackgroundJob | None:
-        """Stop a piece of work; what it has done so far stays."""
+        """Stop a job; what it has done so far stays."""
         with self._lock:
             piece = self._pieces.get(id)
             if piece is None or piece.ended:
@@ -122,7 +121,7 @@ class BackgroundJobs:
             return stopped
 
     def close(self) -> None:
-        """Stop everything, and take nothing any more."""
+        """Stop all jobs, and take no more."""
         with self._lock:
             self._closed = True
             open_ones = [piece.id for piece in self._pieces.values() if not piece.ended]
@@ -133,7 +132,7 @@ class BackgroundJobs:
             self._thread.join(timeout=10)
 
     def _forget(self) -> None:
-        """Let go of the oldest that have ended."""
+        """Drop the oldest jobs that have ended."""
         ended = [id for id, piece in self._pieces.items() if piece.ended]
         for id in ended[: max(0, len(self._pieces) - _KEPT)]:
             del self._pieces[id]
@@ -176,7 +175,7 @@ class BackgroundJobs:
             self._change(id, **changes)
 
     def _change(self, id: str, **changes: Any) -> None:  # noqa: ANN401 (fields of a piece)
-        """Note how far a piece is, unless it has ended."""
+        """Update a job, unless it has ended."""
         with self._lock:
             piece = self._pieces[id]
             if not piece.ended:
@@ -197,4 +196,4 @@ def _child(connection: Connection, function: Function, arguments: tuple[object, 
     except MemoryError:
         connection.send({"state": State.FAILED, "error": "there is not enough memory for this", "doing": ""})
     except BrokenPipeError:
-        return  # the server has ended: nobody wants to know any more
+        return  # the server has ended

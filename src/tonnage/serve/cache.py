@@ -1,4 +1,4 @@
-"""Answers that took a while to find, kept for a while: a page that keeps up asks again and again, and so do others."""
+"""A cache of answers that are slow to compute: live pages ask for the same ones again and again."""
 
 import time
 from collections import OrderedDict
@@ -13,7 +13,7 @@ _Value = TypeVar("_Value")
 
 _MOST = 100
 _SHARE = 5.0
-"""What took a second to find is good for so many: so at most a sixth of the time goes into finding it."""
+"""Seconds that an answer stays valid per second it took: at most a sixth of the time goes into computing it."""
 _AT_LEAST = 0.5
 
 
@@ -27,13 +27,13 @@ class _Answer:
 
 @dataclass
 class Cache:
-    """The last answers, each found by one request at a time, however many ask."""
+    """The latest answers, each computed by one request at a time, however many ask."""
 
     _answers: OrderedDict[str, _Answer] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
 
     def get(self, name: str, state: object, find: Callable[[], _Value]) -> _Value:
-        """Return an answer, found now or not long ago; where its `state` is known and the same, however long ago."""
+        """Return an answer, computed now or recently; with a known and unchanged `state`, it never expires."""
         with self._lock:
             answer = self._answers.setdefault(name, _Answer())
             self._answers.move_to_end(name)

@@ -1,15 +1,56 @@
-"""How much a request may send, and how slowly; an answer that nobody takes ends, too."""
+"""How much a request may send and how slowly, and how long a client may stall."""
 
 import asyncio
 
+import h11
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from tonnage.serve.problems import refuse
+from tonnage.serve.responses import refuse
 from tonnage.serve.settings import Limits, Settings
 from tonnage.units import format_bytes
 
-__all__ = ["Bounded"]
+__all__ = ["Bounded", "Punctual"]
+
+
+class Punctual(H11Protocol):
+    """A connection that is closed if the head of a request does not arrive in time; uvicorn would wait forever."""
+
+    seconds = 20.0
+    """How long a head may take."""
+    _alarm: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
+        """Wait for the first request."""
+        super().connection_made(transport)
+        self._expect()
+
+    def data_received(self, data: bytes) -> None:
+        """Wait for the rest of a head that has begun."""
+        super().data_received(data)
+        self._expect()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        self._forget()
+        super().connection_lost(exc)
+
+    def _expect(self) -> None:
+        if self.conn.their_state is not h11.IDLE:
+            self._forget()
+        elif self._alarm is None:
+            self._alarm = self.loop.call_later(self.seconds, self._give_up)
+
+    def _forget(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+
+    def _give_up(self) -> None:
+        self._alarm = None
+        if self.conn.their_state is h11.IDLE:
+            self.transport.close()
 
 
 class _BeyondError(Exception):
@@ -21,14 +62,14 @@ class _BeyondError(Exception):
 
 
 class Bounded:
-    """Counts and times the bodies of requests."""
+    """Limits the size and the duration of request bodies."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
         self._limits = settings.limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request pass as long as it stays within the limits."""
+        """Pass a request on as long as it stays within the limits."""
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         most = self._limits.upload if scope["path"] == "/api/uploads" else self._limits.body
@@ -41,16 +82,16 @@ class Bounded:
         async def noted(message: Message) -> None:
             nonlocal answering
             if body.beyond is not None and not answering:
-                return  # whoever parsed the body took the limit for an error of its own
+                return  # the parser of the body took the limit for an error of its own
             answering = True
-            # Without this, a client that stops reading would keep a question to the archive open for ever.
+            # Without this, a client that stops reading would keep a query on the archive open forever.
             async with asyncio.timeout(self._limits.stall_seconds):
                 await send(message)
 
         try:
             await self._app(scope, body.receive, noted)
         except ClientDisconnect:
-            return None  # it went away before its body had come: nobody is left to be told anything
+            return None  # the client left before its body had arrived: there is no one to answer
         except (_BeyondError, TimeoutError):
             if body.beyond is None and not answering:
                 raise
@@ -60,7 +101,7 @@ class Bounded:
 
 
 class _Body:
-    """The body of a request, as far as it has come."""
+    """The body of a request, as far as it has arrived."""
 
     def __init__(self, receive: Receive, most: int, limits: Limits) -> None:
         self.beyond: _BeyondError | None = None
@@ -73,7 +114,7 @@ class _Body:
 
     async def receive(self) -> Message:
         """Return the next piece."""
-        if self._whole:  # what still comes is that the client has gone
+        if self._whole:  # the only message left is that the client has gone
             return await self._receive()
         deadline = self._start + self._limits.body_seconds + self._taken / self._limits.body_speed
         try:
@@ -90,7 +131,7 @@ class _Body:
         return message
 
     async def rest(self) -> Message:
-        """Return what still comes, where that is not too slow."""
+        """Return the rest of the body, unless it is too slow."""
         if self._whole or (self.beyond is not None and self.beyond.problem[0] == 408):
             return {"type": "http.request", "body": b"", "more_body": False}
         return await self._receive()

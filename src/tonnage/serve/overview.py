@@ -1,7 +1,7 @@
 """What the jobs of each category use: counted once, and again when the archive has changed.
 
-To count a million jobs takes seconds. So a large archive is counted in a process of its own, and whoever asks
-meanwhile sees what was counted last, and when that was.
+Counting a million jobs takes seconds. So a large archive is counted in a background job; until that is done, requests
+get the previous count and its time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,14 +16,14 @@ from tonnage.serve.background_jobs import BackgroundJobs, Tell
 
 __all__ = ["Counted", "Overview"]
 
-_SMALL = 20_000  # attempts that are counted while somebody waits
-_REST = 5.0  # times as long as it took to count is nothing counted again
-_LOOK = 0.05  # seconds between looks at work under way
+_SMALL = 20_000  # attempts that are counted while the request waits
+_REST = 5.0  # the pause before the next count, in times of how long the last one took
+_LOOK = 0.05  # seconds between looks at a job in progress
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What the jobs of each category used at some moment; each as `tonnage archive stats --json` prints it."""
+    """The use of each category at one moment, as `tonnage archive stats --json` prints it."""
 
     categories: Sequence[Mapping[str, Any]]
     state: tuple[object, ...]
@@ -32,13 +32,13 @@ class Counted:
 
     @property
     def jobs(self) -> int:
-        """How many jobs there are in all."""
+        """How many jobs there are in total."""
         return sum(one["jobs"] for one in self.categories)
 
 
 @dataclass(slots=True)
 class _Counting:
-    """A count that is under way in another process."""
+    """A count in progress in another process."""
 
     piece: str
     state: tuple[object, ...]
@@ -48,7 +48,7 @@ class _Counting:
 
 @dataclass(slots=True)
 class Overview:
-    """Counts when it must."""
+    """The newest count, renewed when the archive has changed."""
 
     archive: Archive
     _known: Counted | None = None
@@ -58,7 +58,7 @@ class Overview:
     _background_jobs: BackgroundJobs = field(default_factory=BackgroundJobs)
 
     def now(self, patience: float) -> Counted:
-        """Return what is known; of a large archive that was never counted, after so many seconds at most."""
+        """Return the newest count; for a large archive that was never counted, wait up to `patience` seconds."""
         end = monotonic() + patience
         while True:
             known = self.begun()
@@ -70,7 +70,7 @@ class Overview:
             sleep(_LOOK)
 
     def begun(self) -> Counted | None:
-        """Return what is known; where that is out of date, count here or begin to."""
+        """Return the newest count, if any; where it is out of date, count now or start a background job."""
         state = self.archive.state()
         with self._lock:
             self._take_in()
@@ -83,11 +83,11 @@ class Overview:
             return self._known
 
     def close(self) -> None:
-        """Stop what is under way."""
+        """Stop the count in progress."""
         self._background_jobs.close()
 
     def _take_in(self) -> None:
-        """Take over what another process has counted."""
+        """Take over the result of the background job."""
         counting = self._counting
         piece = self._background_jobs.piece(counting.piece) if counting else None
         if counting is None or (piece is not None and not piece.ended):
@@ -105,7 +105,7 @@ def _newest(state: tuple[object, ...]) -> int:
 
 
 def _count(tell: Tell, url: str) -> Mapping[str, object]:
-    """Count in a process of its own, as a background job."""
+    """Count, as a background job."""
     tell(0, 0, "counting")
     with Archive.open(url) as archive:
         return {"categories": [one.facts() for one in stats(archive)]}

@@ -1,4 +1,4 @@
-"""Pages: templates filled with values, every one of them escaped."""
+"""Pages: templates filled with values, all of them escaped."""
 
 import json
 from collections.abc import Mapping
@@ -14,18 +14,18 @@ from tonnage import __version__
 from tonnage.jobs import Resource
 from tonnage.report.text import hours, ladder_text, name_of, percent, said
 
-__all__ = ["address", "page_environment", "render", "script_json"]
+__all__ = ["address", "render"]
 
 
-def script_json(value: object) -> Markup:
-    """Return JSON that can stand inside of a script element: nothing in it ends the element."""
+def _script_json(value: object) -> Markup:
+    """Return JSON that is safe inside a script element: nothing in it ends the element."""
     text = json.dumps(value, allow_nan=False)
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))  # noqa: S704
 
 
 @cache
-def page_environment() -> Environment:
-    """Return what fills templates; whoever adds a room's filters does it here."""
+def _environment() -> Environment:
+    """Return the template environment, with all filters."""
     environment = Environment(
         loader=PackageLoader("tonnage.serve"),
         autoescape=True,
@@ -33,7 +33,7 @@ def page_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"script_json": script_json, "count": _count, "amount": _amount, "moment": _moment}
+    environment.filters |= {"script_json": _script_json, "count": _count, "amount": _amount, "moment": _moment}
     environment.filters |= {"hours": hours, "percent": percent, "said": said, "name_of": name_of, "ladder": ladder_text}
     environment.filters["sentence"] = _sentence
     environment.globals["version"] = __version__
@@ -41,7 +41,7 @@ def page_environment() -> Environment:
 
 
 def address(path: str, query: Mapping[str, object], **changes: object) -> str:
-    """Return a path with a query, of which some are changed, and those that become None or False are gone."""
+    """Return a path with a query and some changes to it; what is None or False is left out."""
     kept = {key: value for key, value in {**query, **changes}.items() if value is not None and value is not False}
     pairs = {key: "true" if value is True else value for key, value in kept.items()}
     return f"{path}?{urlencode(pairs, doseq=True)}" if pairs else path
@@ -65,4 +65,4 @@ def _moment(seconds: float | None) -> str:
 
 def render(template: str, **values: Any) -> str:  # noqa: ANN401 (templates take values of any type)
     """Return a page."""
-    return page_environment().get_template(template).render(values)
+    return _environment().get_template(template).render(values)

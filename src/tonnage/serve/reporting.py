@@ -1,4 +1,7 @@
-"""The report of a run as a page to keep, made by a process of its own while nobody else has to wait."""
+"""The report of a run as an HTML file, made by a background job.
+
+Apart from the routes, so that the job's process starts without loading FastAPI: a user waits for it.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -15,10 +18,10 @@ from tonnage.run.folders import RunFolder
 from tonnage.serve.background_jobs import BackgroundJob, BackgroundJobs, State, Tell
 from tonnage.size import Plan
 
-__all__ = ["MOST_ATTEMPTS", "ReportError", "made", "write_report"]
+__all__ = ["ReportError", "made"]
 
-MOST_ATTEMPTS = 200_000
-"""So many attempts of a run in the archive are looked at."""
+_MOST_ATTEMPTS = 200_000
+"""How many attempts of an archived run are read at most."""
 _PATIENCE = 120.0  # seconds
 _PAUSE = 0.05
 
@@ -28,10 +31,10 @@ class ReportError(TonnageError):
 
 
 async def made(background_jobs: BackgroundJobs, run: Path | None, archive: str, id: str) -> bytes:
-    """Return the page of a run here, or else of what the archive has of it; raises ReportError or InputError."""
+    """Return the report of a run here, or else of what the archive has of it; raises ReportError or InputError."""
     with TemporaryDirectory(prefix="tonnage-report-") as folder:
         path = Path(folder, "report.html")
-        piece = background_jobs.take("report", write_report, run, archive, id, path)
+        piece = background_jobs.take("report", _write_report, run, archive, id, path)
         try:
             async with asyncio.timeout(_PATIENCE):
                 found = await _ended(background_jobs, piece.id)
@@ -52,8 +55,8 @@ async def _ended(background_jobs: BackgroundJobs, id: str) -> BackgroundJob | No
     return piece
 
 
-def write_report(tell: Tell, run: Path | None, archive: str, id: str, path: Path) -> Mapping[str, object]:
-    """Write what `tonnage report` writes: of a run here, or else of what the archive has of a run of this id."""
+def _write_report(tell: Tell, run: Path | None, archive: str, id: str, path: Path) -> Mapping[str, object]:
+    """Write what `tonnage report` writes: for a run here, or else from what the archive has of this run."""
     tell(0, 0, "reading attempts")
     subject, material = gather_run(RunFolder(run)) if run is not None else _from_archive(archive, id)
     found = report_on(subject, material, Plan(machine=subject.machine))
@@ -62,10 +65,10 @@ def write_report(tell: Tell, run: Path | None, archive: str, id: str, path: Path
 
 def _from_archive(url: str, id: str) -> tuple[ReportSource, AttemptTable]:
     with Archive.open(url) as archive:
-        attempts = list(find(archive, Search(run=id), limit=MOST_ATTEMPTS + 1))
+        attempts = list(find(archive, Search(run=id), limit=_MOST_ATTEMPTS + 1))
     if not attempts:
         raise InputError("the archive has nothing of this run any more")
     notes = ["Made from what the archive has: what waited for what, and what is not done, it does not know."]
-    if len(attempts) > MOST_ATTEMPTS:
-        notes.append(f"Only {MOST_ATTEMPTS:,} of its attempts were looked at.")
-    return ReportSource(kind="run", title=id, notes=tuple(notes)), Gathering().gather(attempts[:MOST_ATTEMPTS])
+    if len(attempts) > _MOST_ATTEMPTS:
+        notes.append(f"Only {_MOST_ATTEMPTS:,} of its attempts were looked at.")
+    return ReportSource(kind="run", title=id, notes=tuple(notes)), Gathering().gather(attempts[:_MOST_ATTEMPTS])

@@ -1,4 +1,4 @@
-"""The process that serves: a socket, uvicorn, and an orderly end."""
+"""The server process: a socket, uvicorn, and an orderly shutdown."""
 
 import logging
 import socket
@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from tonnage.archive import Archive
 from tonnage.errors import InputError
 from tonnage.serve.app import make_app
-from tonnage.serve.header_timeout import Punctual
+from tonnage.serve.limits import Punctual
 from tonnage.serve.settings import Settings
 
 __all__ = ["listen", "make_server", "serve"]
@@ -24,7 +24,7 @@ _LONGEST_HEAD = 256 * 1024  # bytes of a request's head, its address included
 
 
 def serve(settings: Settings, ready: Callable[[str, Archive], None], *, verbose: bool = False) -> None:
-    """Serve an archive until somebody interrupts; `ready` is told the address and the archive."""
+    """Serve an archive until interrupted; `ready` is called with the address and the archive."""
     with closing(listen(settings)) as listening, Archive.open(settings.archive, create=True) as archive:
         port = int(listening.getsockname()[1])
         app = make_app(replace(settings, port=port), archive)
@@ -32,7 +32,7 @@ def serve(settings: Settings, ready: Callable[[str, Archive], None], *, verbose:
             level=logging.INFO if verbose else logging.WARNING, format="%(asctime)s %(levelname)s %(message)s"
         )
         server = make_server(app, verbose=verbose)
-        app.state.site.overview.begun()  # a large archive is counted before anybody asks
+        app.state.site.overview.begun()  # a large archive is counted before the first request
         ready(_address(settings.host, port), archive)
         try:
             server.run(sockets=[listening])
@@ -41,7 +41,7 @@ def serve(settings: Settings, ready: Callable[[str, Archive], None], *, verbose:
 
 
 def make_server(app: FastAPI, *, http: type[Punctual] = Punctual, verbose: bool = False) -> uvicorn.Server:
-    """Return what speaks HTTP for an application."""
+    """Return the HTTP server of an application."""
     config = uvicorn.Config(
         app,
         http=http,
@@ -49,7 +49,7 @@ def make_server(app: FastAPI, *, http: type[Punctual] = Punctual, verbose: bool 
         access_log=verbose,
         log_config=None,
         server_header=False,
-        proxy_headers=False,  # nobody says on behalf of whom they ask
+        proxy_headers=False,  # headers such as X-Forwarded-For are not trusted
         lifespan="off",
         ws="none",
         limit_concurrency=_MOST_CONNECTIONS,
@@ -59,11 +59,11 @@ def make_server(app: FastAPI, *, http: type[Punctual] = Punctual, verbose: bool 
 
 
 def listen(settings: Settings) -> socket.socket:
-    """Return a socket at which clients can knock already."""
+    """Return a socket that already accepts connections."""
     host, port = settings.host.removeprefix("[").removesuffix("]"), settings.port
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        # With its protocol: only then does asyncio know that answers must not wait for 40 ms for more to send.
+        # With its protocol: only then does asyncio set TCP_NODELAY, without which an answer may wait for 40 ms.
         listening = socket.socket(found[0], socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(found[4])

@@ -1,4 +1,4 @@
-"""An archive on a server: asked at the start of a run, told at its end, and never waited for."""
+"""An archive on a server: read at the start of a run, written at its end, and never waited for."""
 
 from tonnage.archive.remote.download import find_at, find_there
 from tonnage.archive.remote.server import Server

@@ -1,14 +1,12 @@
-"""Attempts from a server, as they come: what a run wants to know, or all that meet some conditions."""
+"""Downloads of attempts from a server, as a stream: the history for a run, or the results of a search."""
 
 from collections.abc import Iterator, Sequence
 
 from tonnage.archive.codec import attempt_of, parsed, text_of
-from tonnage.archive.filters import written
 from tonnage.archive.history import Wanted
 from tonnage.archive.reading import find
-from tonnage.archive.remote.http import RefusedError, call, read
-from tonnage.archive.remote.server import Server
-from tonnage.archive.search import EVERYTHING, Search
+from tonnage.archive.remote.server import RefusedError, Server, call, read
+from tonnage.archive.search import EVERYTHING, Search, written
 from tonnage.archive.store import Archive
 from tonnage.archive.url import is_remote
 from tonnage.errors import InputError, TonnageError
@@ -20,7 +18,7 @@ _LONGEST_LINE = 64 * 2**20
 
 
 def past_of(server: Server, wanted: Wanted, *, seconds: float) -> Iterator[Attempt]:
-    """Yield what a server knows of what a run wants to know."""
+    """Yield the attempts that a run can learn from."""
     with call(server, "POST", "/api/past", text_of(wanted.body()).encode(), seconds=seconds) as response:
         yield from _attempts(server, read(server, response))
 

@@ -1,4 +1,4 @@
-"""What waits for a server: files on this machine, each gone only when the server has said that it has it."""
+"""The outbox for a server: files on this machine, each removed only once the server has acknowledged it."""
 
 import fcntl
 import gzip
@@ -20,11 +20,11 @@ from tonnage.errors import InputError, TonnageError
 
 __all__ = ["BusyError", "Outbox", "Sent"]
 
-_LEFT_OVER = 3600.0  # seconds after which nobody writes a file any more that has no name yet
+_LEFT_OVER = 3600.0  # seconds after which a temporary file is taken to be abandoned
 
 
 class BusyError(TonnageError):
-    """Another process of this user sends what waits here."""
+    """Another process of this user is already sending."""
 
 
 @dataclass(slots=True)
@@ -79,7 +79,7 @@ class Outbox:
         return sum(1 for _ in self.refused.glob("*.json"))
 
     def take_back(self) -> None:
-        """Let what the server has refused wait again: somebody may have changed its mind."""
+        """Queue again what the server has refused: its settings may have changed."""
         for file in sorted(self.refused.glob("*.json")):
             with suppress(TonnageError, OSError):  # what cannot be read stays where it is
                 parcel = _parcel(parsed(file.read_bytes()))
@@ -133,14 +133,14 @@ class Outbox:
             raise TonnageError(f"{file}: cannot be read: {error.strerror}") from None
 
     def _park(self, parcel: Parcel, record: Mapping[str, object], why: str) -> None:
-        """Put an attempt aside that the server will never take; the same one twice is one file."""
+        """Put aside an attempt that the server will never take; the same one twice is one file."""
         name = blake2b(text_of(record).encode(), digest_size=12).hexdigest()
         facts = {"refused": why, "server": self.server.url, **parcel.body([record])}
         with AtomicFile(self.refused / f"{name}.json") as file:
             file.write(json.dumps(facts, indent=1).encode())
 
     def _clear(self) -> None:
-        """Remove what processes that were killed have left half-written."""
+        """Remove files that killed processes have left half-written."""
         for file in (*self.folder.glob(".tonnage-*"), *self.refused.glob(".tonnage-*")):
             with suppress(OSError):
                 if time.time() - file.stat().st_mtime > _LEFT_OVER:
@@ -148,7 +148,7 @@ class Outbox:
 
     @contextmanager
     def _alone(self, seconds: float) -> Iterator[None]:
-        """Let one process send at a time: two would send everything twice, which is no harm, but no use."""
+        """Let one process send at a time: two would send everything twice, which is harmless but useless."""
         descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             until = time.monotonic() + seconds

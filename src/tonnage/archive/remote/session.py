@@ -1,8 +1,8 @@
-"""A run and its archive: asked once at the start, told once at the end, wherever it is.
+"""A run's session with its archive: read once at the start, written once at the end, wherever it is.
 
-An archive on a server has a mirror here, an ordinary archive that all decisions go by: what the server knows about a
-workflow is put into it when a run begins. What a run measured goes into the mirror and into the outbox, and from there
-to the server. So a server that is away costs a warning, and nothing else.
+An archive on a server has a mirror here, an ordinary archive that all decisions are based on: what the server knows
+about a workflow is copied into it when a run begins. What a run measured goes into the mirror and into the outbox, and
+from there to the server. So a server that is away costs a warning, and nothing else.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,9 +15,8 @@ from tonnage.archive.history import Wanted
 from tonnage.archive.identity import Identities
 from tonnage.archive.importing import import_source
 from tonnage.archive.remote.download import past_of
-from tonnage.archive.remote.http import AwayError
 from tonnage.archive.remote.outbox import BusyError, Outbox, Sent
-from tonnage.archive.remote.server import Server
+from tonnage.archive.remote.server import AwayError, Server
 from tonnage.archive.remote.upload import MOST
 from tonnage.archive.store import Archive
 from tonnage.archive.url import is_remote
@@ -34,7 +33,7 @@ _ANSWER = 120.0  # seconds in which a server must have said what it knows
 
 
 class ArchiveSession:
-    """A run's archive where it is a database: nobody needs to be asked or told."""
+    """A run's archive that is a database: there is no server to ask or tell."""
 
     def __init__(self, archive: Archive) -> None:
         self.archive = archive
@@ -49,7 +48,7 @@ class ArchiveSession:
         self.archive.close()
 
     def ask(self, wanted: Wanted) -> list[str]:  # noqa: ARG002
-        """Learn what is known; return what is to be said about that."""
+        """Learn what is known; return messages for the user."""
         return []
 
     def kept(self, source: Source, fields: Mapping[str, str]) -> Source:  # noqa: ARG002
@@ -57,7 +56,7 @@ class ArchiveSession:
         return source
 
     def tell(self, *, patient: bool = True) -> list[str]:  # noqa: ARG002
-        """Tell what was kept; return what is to be said about that."""
+        """Send what was kept; return messages for the user."""
         return []
 
 
@@ -84,7 +83,7 @@ class _Remote(ArchiveSession):
         return said
 
     def _about_token(self) -> list[str]:
-        """Return what is to be said, once, about a token that others can read on its way."""
+        """Return a warning, once, if the token travels unencrypted."""
         here = self._server.is_here or self._server.url.startswith("https://") or self._token_said
         self._token_said = True
         if here or self._server.token() is None:
@@ -117,7 +116,7 @@ class _Remote(ArchiveSession):
 
 
 def archive_session(url: str | None = None) -> ArchiveSession:
-    """Return the contact with the archive that a URL or a file names, by default the user's own; made if need be."""
+    """Return a session with the archive at a URL or in a file, by default the user's own; made if necessary."""
     return _Remote(Server.of(url)) if is_remote(url) else ArchiveSession(Archive.open(url, create=True))
 
 

@@ -1,4 +1,4 @@
-"""Attempts to a server: a batch at a time, again where it did not answer, without those that it will never take."""
+"""Uploads of attempts to a server: in batches, retried if it does not answer, without those that it refuses."""
 
 import random
 import time
@@ -6,22 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tonnage.archive.codec import text_of
-from tonnage.archive.remote.http import AwayError, RefusedError, ask
-from tonnage.archive.remote.server import Server
+from tonnage.archive.remote.server import AwayError, RefusedError, Server, ask
 
 __all__ = ["MOST", "Parcel", "Patience", "Posted", "parcels", "post"]
 
 MOST = 1_000
 """Attempts that a server takes at once."""
 _MOST_LETTERS = 4 * 2**20  # of their records; a server takes twice as much
-_PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)  # seconds until it is tried again
+_PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)  # seconds between retries
 
 Record = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """Attempts that travel together: as records, with what is said about all of them."""
+    """Attempts that are sent together: as records, with what they have in common."""
 
     source: Mapping[str, str | None]
     """Where they come from: label, format and path."""
@@ -35,7 +34,7 @@ class Parcel:
 
 
 def parcels(source: Mapping[str, str | None], fields: Mapping[str, str], records: Sequence[Record]) -> Iterator[Parcel]:
-    """Yield parcels that a server can take, of many records."""
+    """Split records into parcels that a server can take."""
     chosen: list[Record] = []
     letters = 0
     for one in records:
@@ -50,19 +49,19 @@ def parcels(source: Mapping[str, str | None], fields: Mapping[str, str], records
 
 
 class Patience:
-    """How long a server that does not answer is tried again: so many seconds since it last did."""
+    """How long to retry a server that does not answer: `seconds` since it last did."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self.renew()
 
     def renew(self) -> None:
-        """Begin anew: the server has answered."""
+        """Start over: the server has answered."""
         self._tries = 0
         self._until = time.monotonic() + self._seconds
 
     def pause(self, problem: AwayError) -> bool:
-        """Wait before the next try; at once whether there is to be none."""
+        """Wait before the next retry; False at once if there is no time for one."""
         pause = _PAUSES[min(self._tries, len(_PAUSES) - 1)] * random.uniform(0.75, 1.25)  # noqa: S311 (not all at once)
         pause = max(pause, problem.wait or 0.0)
         self._tries += 1
@@ -83,7 +82,7 @@ class Posted:
 
 
 def post(server: Server, parcel: Parcel, patience: Patience) -> Posted:
-    """Post attempts, and return once the server has all that it takes; raises TonnageError where it does not answer."""
+    """Post attempts, and return once the server has all that it takes; raises TonnageError if it does not answer."""
     done = Posted()
     _post(server, parcel, parcel.attempts, patience, done)
     return done
@@ -114,7 +113,7 @@ def _post(server: Server, parcel: Parcel, attempts: Sequence[Record], patience: 
 
 
 def _tried(server: Server, body: object, count: int, patience: Patience) -> tuple[int, int]:
-    """Post something, again and again if need be."""
+    """Post a body, with retries."""
     while True:
         try:
             return _acknowledged(server, ask(server, "/api/attempts", body), count)
@@ -124,7 +123,7 @@ def _tried(server: Server, body: object, count: int, patience: Patience) -> tupl
 
 
 def _acknowledged(server: Server, answer: object, count: int) -> tuple[int, int]:
-    """Return what a server says that it did; a page that anybody could have sent acknowledges nothing."""
+    """Return the counts in a server's answer; an answer without them acknowledges nothing."""
     if isinstance(answer, dict):
         stored, duplicates = answer.get("stored"), answer.get("duplicates")
         if type(stored) is int and type(duplicates) is int and 0 <= stored <= count == stored + duplicates:

@@ -17,6 +17,6 @@ def command(url: str | None) -> None:
     \b
     Example: tonnage archive migrate --archive postgresql://me@db.example.org/jobs
     """
-    from tonnage.archive.migrate import bring_up_to_date
+    from tonnage.archive.maintenance import bring_up_to_date
 
     click.echo(bring_up_to_date(url))

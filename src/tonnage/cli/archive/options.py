@@ -33,7 +33,7 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def with_search(*arguments: object, **options: Any) -> object:  # noqa: ANN401 (click's options are of any type)
-        from tonnage.archive.filters import search_of
+        from tonnage.archive.search import search_of
 
         chosen = {name: options.pop(name) for name in (*_TEXTS, *_OTHERS)}
         chosen["output"] = chosen.pop("output_file")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import click
 
 from tonnage.cli.options import json_option, print_json, printable
+from tonnage.cli.size import check_share
 from tonnage.cli.sources import Reading, named, source_options
-from tonnage.cli.strategies import check_share
 from tonnage.cli.tables import print_table
 from tonnage.errors import InputError
 from tonnage.jobs import SHARED, Resource

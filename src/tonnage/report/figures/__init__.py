@@ -5,9 +5,8 @@ A figure is ``{"title": ..., "data": [...], "layout": {...}}``; its colours are 
 """
 
 from tonnage.report.figures.basics import Figure, Palette, escaped_json, plain
-from tonnage.report.figures.counts import counts_by_category
 from tonnage.report.figures.graphs import category_graph, task_graph
-from tonnage.report.figures.histograms import histogram, histogram_of_counts
+from tonnage.report.figures.histograms import counts_by_category, histogram, histogram_of_counts
 from tonnage.report.figures.over_time import Bar, committed_and_used, lanes, running_by_category
 from tonnage.report.figures.scatters import peak_against_input, peaks_scatter
 

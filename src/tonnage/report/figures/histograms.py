@@ -1,23 +1,25 @@
-"""Histograms of peaks, with what jobs are tried with drawn in (Tovar et al., Figures 1 and 5)."""
+"""Histograms of peaks with the ladder drawn in (Tovar et al., Figures 1 and 5), and bars of counts by category."""
+
+from collections.abc import Mapping
 
 import numpy as np
 
 from tonnage.jobs import Decision, Resource
-from tonnage.report.figures.basics import Figure, FloatArray, listed, scale
+from tonnage.report.figures.basics import Figure, FloatArray, Palette, listed, scale
 
-__all__ = ["bins", "histogram", "histogram_of_counts"]
+__all__ = ["counts_by_category", "histogram", "histogram_of_counts"]
 
 _MOST_BINS = 60
 _FEWEST_BINS = 10
 _ROOM = 1.12
-"""How far beyond the largest peak a rung may lie and still be drawn at its place."""
+"""How far beyond the largest peak a rung of the ladder may lie and still be drawn."""
 _UNEVEN = 100
-"""From this ratio of the highest bar to the lowest on, counts are drawn as logarithms: rare peaks matter most."""
+"""From this ratio of the highest bar to the lowest, the axis of counts is logarithmic: rare peaks matter most."""
 _LEVELS = 5  # of the texts above each other
 
 
-def bins(peaks: FloatArray, resource: Resource) -> tuple[FloatArray, FloatArray]:
-    """Return the edges of bins and how many peaks are in each."""
+def _bins(peaks: FloatArray, resource: Resource) -> tuple[FloatArray, FloatArray]:
+    """Return the edges of bins and the number of peaks in each."""
     known = peaks[np.isfinite(peaks)]
     if not len(known):
         return np.array([0.0, 1.0]), np.zeros(1)
@@ -47,7 +49,7 @@ def histogram(
 
     Where jobs were given different amounts at first, `given` is drawn as an outline.
     """
-    edges, counts = bins(peaks, resource)
+    edges, counts = _bins(peaks, resource)
     figure = histogram_of_counts(edges, counts, resource, decision=decision, requested=requested, title=title)
     amounts = np.empty(0) if given is None else given[np.isfinite(given)]
     if len(np.unique(amounts)) > 1:
@@ -184,4 +186,38 @@ def _note(x: float, text: str, colour: str, level: int, *, late: bool) -> Figure
         "yanchor": "bottom",
         "yshift": 15 * (level % _LEVELS),
         "font": {"color": colour, "size": 12},
+    }
+
+
+def counts_by_category(
+    title: str, counts: Mapping[str, Mapping[str, int]], colours: Mapping[str, str], palette: Palette
+) -> Figure | None:
+    """Return stacked bars: how many of what there are in each category."""
+    if not counts:
+        return None
+    names = [palette.legend(name) for name in counts]
+    kinds = list(dict.fromkeys(kind for own in counts.values() for kind in own))
+    return {
+        "title": title,
+        "data": [
+            {
+                "type": "bar",
+                "orientation": "h",
+                "name": kind,
+                "y": names,
+                "x": [own.get(kind, 0) for own in counts.values()],
+                "marker": {"color": colours.get(kind, "--series-other")},
+                "hovertemplate": "%{y}: %{x:,}",
+            }
+            for kind in kinds
+        ],
+        "layout": {
+            "height": 110 + 26 * len(names),
+            "barmode": "stack",
+            "bargap": 0.4,
+            "margin": {"l": 60, "r": 18, "t": 40, "b": 42},
+            "xaxis": {"title": {"text": "attempts"}, "rangemode": "tozero", "tickformat": ",d"},
+            "yaxis": {"type": "category", "autorange": "reversed"},
+            "showlegend": True,
+        },
     }

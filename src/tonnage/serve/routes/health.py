@@ -1,13 +1,12 @@
-"""Whether the server and its archive are there."""
+"""Whether the server and its archive are up: ``/api/health``."""
 
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends
 
 from tonnage import __version__
-from tonnage.serve.answers import Answer
-from tonnage.serve.problems import problems
-from tonnage.serve.site import Site, site_of
+from tonnage.serve.responses import Answer, problems
+from tonnage.serve.settings import Site, site_of
 
 __all__ = ["router"]
 

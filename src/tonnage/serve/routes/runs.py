@@ -1,40 +1,51 @@
-"""What is known about a run: from its journal, also while it goes on, or from the archive."""
+"""Runs: those in progress, those with a journal here, and those in the archive."""
 
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from fastapi import APIRouter, Depends, Query
+from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, Response
 
 from tonnage.accounting import Account
 from tonnage.archive import Archive, Search, find
 from tonnage.jobs import SHARED, Attempt, Resource
 from tonnage.report.accounts import Sums, accounts_of, covered
-from tonnage.report.attempt_table import Gathering
-from tonnage.report.columns import Columns, columns_of, outcomes_of
+from tonnage.report.attempt_table import Columns, Gathering, columns_of, outcomes_of
 from tonnage.report.figures import Figure, Palette
 from tonnage.report.figures.over_time import committed_and_used, running_by_category
 from tonnage.run.folders import RunFolder, runs_of
 from tonnage.run.journal import Reader
 from tonnage.run.journal_rows import Row
 from tonnage.run.state import InFlight, facts_of, in_flight, machine_of
+from tonnage.serve.pages import render
+from tonnage.serve.reporting import made
+from tonnage.serve.responses import Answer, Json, problems
+from tonnage.serve.settings import Site, site_of
 
-__all__ = ["MOST_ATTEMPTS", "RunLine", "archived_run", "find_here", "run_here", "runs_here", "state_here"]
+__all__ = ["router"]
 
-MOST_ATTEMPTS = 20_000
-"""So many attempts of a run in the archive are looked at."""
+_MOST_ATTEMPTS = 20_000
+"""How many attempts of an archived run are read at most."""
 _LISTED = 200
 _SHOWN = 50
+router = APIRouter()
+_Site = Annotated[Site, Depends(site_of)]
+_NOWHERE = "there is no run of this name, neither here nor in the archive"
+_Id = Annotated[str, Query(min_length=1, max_length=1000, pattern=r"^[^\x00]*$", description="What the run is called.")]
 
 
-@dataclass(frozen=True, slots=True)
-class RunLine:
-    """A run of which there is a journal, in one line."""
+class Line(BaseModel):
+    """A run in one line."""
 
     id: str
     workflow: str
@@ -42,19 +53,19 @@ class RunLine:
     begun: float | None
 
 
-def runs_here(folders: tuple[Path, ...]) -> list[RunLine]:
-    """Return the runs of which there are journals in some folders, the newest first."""
+def _runs_here(folders: tuple[Path, ...]) -> list[Line]:
+    """Return the runs that have a journal in one of these folders, the newest first."""
     found = [_line(run) for run in _runs(folders)]
     return sorted(found, key=lambda one: -(one.begun or 0.0))[:_LISTED]
 
 
-def find_here(folders: tuple[Path, ...], id: str) -> RunFolder | None:
-    """Return the run of an id; only those are looked at that are there: nobody's words become part of a path."""
+def _find_here(folders: tuple[Path, ...], id: str) -> RunFolder | None:
+    """Return the run with this id, chosen from those that exist: a client's text never becomes part of a path."""
     return next((run for run in _runs(folders) if run.id == id), None)
 
 
-def state_here(folder: RunFolder) -> object:
-    """Return what changes whenever the journal does; None while somebody executes the run."""
+def _state_here(folder: RunFolder) -> object:
+    """Return a value that changes whenever the journal does; None while the run is in progress."""
     if folder.process() is not None:
         return None
     files = (folder.journal, folder.journal.with_name(f"{folder.journal.name}-wal"))
@@ -68,7 +79,7 @@ def _stat(path: Path) -> os.stat_result | None:
         return None
 
 
-def run_here(folder: RunFolder) -> dict[str, Any]:
+def _run_here(folder: RunFolder) -> dict[str, Any]:
     """Return what the journal of a run says."""
     under_way, now = folder.process() is not None, time.time()
     with closing(Reader(folder.journal)) as reader:
@@ -101,14 +112,14 @@ def run_here(folder: RunFolder) -> dict[str, Any]:
     }
 
 
-def archived_run(archive: Archive, id: str) -> dict[str, Any] | None:
-    """Return what the archive knows about a run; None where it knows none of this id."""
-    attempts = list(find(archive, Search(run=id), limit=MOST_ATTEMPTS + 1))
+def _archived_run(archive: Archive, id: str) -> dict[str, Any] | None:
+    """Return what the archive knows about a run; None where it has none with this id."""
+    attempts = list(find(archive, Search(run=id), limit=_MOST_ATTEMPTS + 1))
     if not attempts:
         return None
-    left_out = len(attempts) > MOST_ATTEMPTS
-    material = Gathering().gather(attempts[:MOST_ATTEMPTS])
-    tasks = _tasks(attempts[:MOST_ATTEMPTS])
+    left_out = len(attempts) > _MOST_ATTEMPTS
+    material = Gathering().gather(attempts[:_MOST_ATTEMPTS])
+    tasks = _tasks(attempts[:_MOST_ATTEMPTS])
     return {
         "id": id,
         "workflow": attempts[0].workflow or "",
@@ -140,7 +151,7 @@ def _tasks(attempts: list[Attempt]) -> dict[str, tuple[int, int]]:
 
 
 def _peaks(columns: Columns) -> dict[str, float]:
-    """Return the largest peak of memory that attempts of each category had so far."""
+    """Return the largest memory peak of each category so far."""
     used, peaks = columns.used[Resource.MEMORY], np.zeros(len(columns.categories))
     known = np.isfinite(used)
     np.maximum.at(peaks, columns.category[known], used[known])
@@ -152,10 +163,15 @@ def _runs(folders: tuple[Path, ...]) -> Iterator[RunFolder]:
         yield from runs_of(folder)
 
 
-def _line(run: RunFolder) -> RunLine:
+def _line(run: RunFolder) -> Line:
     facts = facts_of(run)
     begun = facts.get("begun")
-    return RunLine(run.id, facts.get("name", run.id), _state(run, facts), float(begun) if begun else None)
+    return Line(
+        id=run.id,
+        workflow=facts.get("name", run.id),
+        state=_state(run, facts),
+        begun=float(begun) if begun else None,
+    )
 
 
 def _state(run: RunFolder, facts: dict[str, str]) -> str:
@@ -224,3 +240,105 @@ def _pictures(columns: Columns, machine: dict[Resource, float], names: list[str]
             for one in SHARED
         },
     }
+
+
+class Runs(Answer):
+    """The runs of which there are journals in the folders that the server was told of, the newest first."""
+
+    runs: list[Line]
+
+
+class Run(Answer):
+    """A run at one moment; pictures are figures for plotly."""
+
+    id: str
+    workflow: str
+    here: bool
+    state: str
+    now: float
+    settings: dict[str, str]
+    tasks: int
+    done: int
+    failures: int
+    failed: list[dict[str, str]]
+    running: list[dict[str, Any]]
+    running_now: int
+    queued_now: int
+    """Tasks that a batch system has and that do not run."""
+    left_out: int
+    """1 where the archive has more attempts than were looked at."""
+    attempts: int
+    again: int
+    outcomes: dict[str, int]
+    seconds: float | None
+    resources: dict[str, dict[str, float | None]]
+    categories: list[dict[str, Any]]
+    pictures: dict[str, dict[str, Any] | None]
+
+
+@router.get("/api/runs", responses=problems(401, 503), summary="The runs that are here")
+def runs(site: _Site) -> Runs:
+    """List the runs of which there are journals in the folders that the server was told of, the newest first."""
+    return Runs(runs=_runs_here(site.settings.runs))
+
+
+@router.get(
+    "/api/run", response_model=Run, responses=problems(401, 404, 422, 503), summary="How far a run is, and what it uses"
+)
+def run(id: _Id, site: _Site) -> Json:
+    """Say how far a run is, what runs, what failed and why, what is wasted, with the pictures of its page."""
+    return Json(_facts(site, id))
+
+
+@router.get("/runs", include_in_schema=False)
+def list_page(site: _Site) -> HTMLResponse:
+    """Show the runs."""
+    return HTMLResponse(render("runs.html", here="/runs", runs=_runs_here(site.settings.runs)))
+
+
+@router.get("/run", include_in_schema=False)
+def run_page(id: _Id, site: _Site) -> HTMLResponse:
+    """Show a run; the page asks again as long as it is under way."""
+    return HTMLResponse(render("run.html", here="/runs", run=_facts(site, id), most=_MOST_ATTEMPTS))
+
+
+@router.get(
+    "/api/report",
+    response_class=Response,
+    responses={200: {"content": {"text/html": {}}}, **problems(401, 404, 422, 503)},
+    summary="The report of a run",
+)
+async def report(id: _Id, site: _Site) -> Response:
+    """Send what `tonnage report` writes: one HTML file that needs no network, to be kept or sent on."""
+    run = await run_in_threadpool(_place, site, id)
+    page = await made(site.reports, run, site.archive_url, id)
+    return Response(page, media_type="text/html", headers={"Content-Disposition": _named(id)})
+
+
+def _place(site: Site, id: str) -> Path | None:
+    """Return the folder of a run; None where only the archive knows it."""
+    folder = _find_here(site.settings.runs, id)
+    if folder is not None:
+        return folder.path
+    with site.asking():
+        known = any(True for _ in find(site.archive, Search(run=id), limit=1))
+    if not known:
+        raise HTTPException(404, _NOWHERE)
+    return None
+
+
+def _named(id: str) -> str:
+    """Return the header that suggests a file name, in letters that every system accepts."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", id).strip("-.")[:80]
+    return f'attachment; filename="{name or "run"}.html"'
+
+
+def _facts(site: Site, id: str) -> dict[str, Any]:
+    folder = _find_here(site.settings.runs, id)
+    if folder is not None:
+        return site.kept.get(f"here {folder.path}", _state_here(folder), lambda: _run_here(folder))
+    with site.asking():
+        found = site.kept.get(f"archive {id}", None, lambda: _archived_run(site.archive, id))
+    if found is None:
+        raise HTTPException(404, _NOWHERE)
+    return found

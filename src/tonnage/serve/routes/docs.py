@@ -1,18 +1,89 @@
-"""The REST interface for people: ``/docs``, made from its OpenAPI description, without anybody else's scripts."""
+"""The REST interface for people: ``/docs``, made from its OpenAPI description without third-party scripts."""
 
+import json
 from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse
 
-from tonnage.serve.outlines import example, outline
 from tonnage.serve.pages import render
 
-__all__ = ["router"]
+__all__ = ["example", "outline", "router"]
 
+_DEEPEST = 6
+_MOST_NAMES = 12
+_SMALL = 4096  # larger limits are not worth mentioning
 router = APIRouter()
 _LIKELY = {"name": "align", "id": "ID", "file": "@jobs.csv"}
-"""What stands in examples."""
+"""Values for examples."""
+
+
+def outline(schema: dict[str, Any], whole: dict[str, Any], depth: int = 0) -> str:
+    """Return the shape of what a schema describes: names and types, with lists in brackets."""
+    schema = _meant(schema, whole)
+    pad = "  " * (depth + 1)
+    if schema.get("properties") and depth < _DEEPEST:
+        required = schema.get("required", [])
+        lines = [
+            f"{pad}{name}{'' if name in required else '?'}: {outline(one, whole, depth + 1)}"
+            for name, one in schema["properties"].items()
+        ]
+        return "\n".join(["{", *lines, f"{pad[2:]}}}"])
+    if "anyOf" in schema:
+        return " | ".join(dict.fromkeys(outline(one, whole, depth) for one in schema["anyOf"]))
+    if schema.get("type") == "array":
+        return f"[{outline(schema.get('items', {}), whole, depth)}]"
+    if isinstance(schema.get("additionalProperties"), dict):
+        return f"{{name: {outline(schema['additionalProperties'], whole, depth)}}}"
+    return _kind(schema)
+
+
+def _kind(schema: dict[str, Any]) -> str:
+    if "const" in schema:
+        return json.dumps(schema["const"])
+    if "enum" in schema:
+        names = [str(one) for one in schema["enum"]]
+        return " | ".join(names if len(names) <= _MOST_NAMES else [*names[:_MOST_NAMES], "..."])
+    kind = {"string": "text", "object": "{...}"}.get(str(schema.get("type", "")), str(schema.get("type", "anything")))
+    if schema.get("format") == "binary" or schema.get("contentMediaType") == "application/octet-stream":
+        return "file"
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if low is not None and high is not None and high <= _SMALL * _SMALL:
+        return f"{kind} from {low} to {high}"
+    return kind
+
+
+def example(schema: dict[str, Any], whole: dict[str, Any]) -> str:
+    """Return a small value that fits a schema, as JSON."""
+    return json.dumps(_example(schema, whole))
+
+
+def _example(schema: dict[str, Any], whole: dict[str, Any]) -> Any:  # noqa: ANN401 (any JSON)
+    schema = _meant(schema, whole)
+    for key in ("default", "const"):
+        if key in schema:
+            return schema[key]
+    if "enum" in schema:
+        return schema["enum"][0]
+    if "properties" in schema:
+        own = list(schema.get("required") or [])
+        own += schema["anyOf"][-1].get("required", []) if "anyOf" in schema else []
+        return {name: _example(schema["properties"][name], whole) for name in own}
+    if "anyOf" in schema:
+        return _example(schema["anyOf"][0], whole)
+    if schema.get("type") == "array":
+        return [_example(schema.get("items", {}), whole)]
+    return {"integer": 1, "number": 1.0, "boolean": True, "object": {}}.get(schema.get("type", ""), "text")
+
+
+def _meant(schema: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any]:
+    """Resolve references."""
+    while "$ref" in schema:
+        found: Any = whole
+        for name in schema["$ref"].removeprefix("#/").split("/"):
+            found = found[name]
+        schema = found
+    return schema
 
 
 @router.get("/docs", include_in_schema=False)
@@ -70,7 +141,7 @@ def _answer(description: dict[str, Any], status: str, answer: dict[str, Any]) ->
 
 
 def _curl(description: dict[str, Any], base: str, method: str, path: str, said: dict[str, Any], token: bool) -> str:
-    """Return a call that works as it stands, where what it names is there."""
+    """Return a call that works as it is, if what it names exists."""
     required = [one["name"] for one in said.get("parameters", []) if one.get("required") and one["in"] == "query"]
     query = "&".join(f"{name}={_LIKELY.get(name, '...')}" for name in required)
     address = base + path.replace("{", "").replace("}", "").replace("/id", "/ID")

@@ -1,4 +1,4 @@
-"""How far long work is: ``/api/work``."""
+"""The progress of background jobs: ``/api/work``."""
 
 from typing import Annotated, Any
 
@@ -6,10 +6,9 @@ from fastapi import APIRouter, Depends, Path
 from starlette.exceptions import HTTPException
 
 from tonnage.serve.access import token_wanted
-from tonnage.serve.answers import Answer
 from tonnage.serve.background_jobs import BackgroundJob, State
-from tonnage.serve.problems import problems
-from tonnage.serve.site import Site, site_of
+from tonnage.serve.responses import Answer, problems
+from tonnage.serve.settings import Site, site_of
 
 __all__ = ["Work", "described", "router"]
 
@@ -37,7 +36,7 @@ class Work(Answer):
 
 
 def described(piece: BackgroundJob | None) -> Work:
-    """Return how far a piece of work is, as an answer."""
+    """Return the progress of a background job as an answer."""
     if piece is None:
         raise HTTPException(404, "there is no such work, or it was long ago")
     return Work(

@@ -1,15 +1,16 @@
-"""What goes wrong, in the caller's words: a status, `{"error": ..., "hint": ...}`, and for people a page."""
+"""JSON responses, and errors as responses: a status with `{"error": ..., "hint": ...}`, or a page for people."""
 
 import asyncio
+import json
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Match
@@ -18,13 +19,40 @@ from starlette.types import Receive, Scope, Send
 from tonnage.errors import InputError, TonnageError
 from tonnage.serve.background_jobs import TooMuchError
 
-__all__ = ["Problem", "add_handlers", "answered", "problems", "refuse", "wants_page"]
+__all__ = ["Answer", "Json", "Problem", "add_handlers", "problems", "refuse", "wants_page"]
 
 _log = logging.getLogger(__name__)
 _LONGEST = 500
 _AGAIN = 5
 _DRAINED = 32 * 2**20  # bytes
 _DRAINING = 3.0  # seconds
+
+
+class Answer(BaseModel):
+    """The beginning of every answer: the version of its schema."""
+
+    schema_: Literal[1] = Field(default=1, alias="schema")
+
+
+class Json(JSONResponse):
+    """Plain values, not validated: checking a thousand attempts against their schema takes longer than finding them.
+
+    NaN and infinity, which only a damaged archive holds, become null.
+    """
+
+    def __init__(self, facts: dict[str, Any], status: int = 200) -> None:
+        super().__init__({"schema": 1, **facts}, status)
+
+    def render(self, content: Any) -> bytes:  # noqa: ANN401 (Starlette's own signature)
+        """Return the body."""
+        try:
+            return _dumped(content)
+        except ValueError:
+            return _dumped(json.loads(json.dumps(content), parse_constant=lambda _: None))
+
+
+def _dumped(content: object) -> bytes:
+    return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
 
 
 class Problem(BaseModel):
@@ -37,20 +65,20 @@ class Problem(BaseModel):
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the description of answers with these statuses, for a route's `responses`."""
+    """Describe answers with these statuses, for a route's `responses`."""
     return {status: {"model": Problem, "description": HTTPStatus(status).phrase} for status in statuses}
 
 
 def wants_page(scope: Scope) -> bool:
-    """Whether a person in front of a browser asks."""
+    """Whether a browser asks for a page."""
     accepted = dict(scope["headers"]).get(b"accept", b"")
     return not str(scope["path"]).startswith("/api/") and b"text/html" in accepted
 
 
-def answered(
+def _answered(
     scope: Scope, status: int, error: str, hint: str | None = None, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return the answer that says what went wrong."""
+    """Return the response that says what went wrong."""
     error = error if len(error) <= _LONGEST else f"{error[:_LONGEST]}..."
     if wants_page(scope):
         from tonnage.serve.pages import render
@@ -71,15 +99,15 @@ async def refuse(
 ) -> None:
     """Refuse a request whose body was not read.
 
-    Who still sends while the connection is closed may never see the answer, so some of the body is read first; who
-    waits to be asked for it, as curl does, is not asked.
+    A client that is still sending when the connection closes may never see the response, so some of the body is read
+    first; a client that waits to be asked for it, as curl does, is not asked.
     """
     if b"expect" not in dict(scope["headers"]):
         with suppress(TimeoutError):
             async with asyncio.timeout(_DRAINING):
                 await _drain(receive)
     headers = {**(headers or {}), "Connection": "close"}
-    await answered(scope, status, error, hint, headers)(scope, receive, send)
+    await _answered(scope, status, error, hint, headers)(scope, receive, send)
 
 
 async def _drain(receive: Receive) -> None:
@@ -91,7 +119,7 @@ async def _drain(receive: Receive) -> None:
 
 
 def add_handlers(app: FastAPI) -> None:
-    """Let the errors of Tonnage and of FastAPI become answers; nobody sees a traceback."""
+    """Turn the errors of Tonnage and FastAPI into responses; clients never see a traceback."""
     app.add_exception_handler(TonnageError, _tonnage_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http_error)
@@ -101,9 +129,9 @@ def add_handlers(app: FastAPI) -> None:
 async def _tonnage_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, TonnageError)  # noqa: S101 (for mypy: handlers are registered by type)
     if isinstance(error, InputError):
-        return answered(request.scope, 422, str(error), error.hint)
+        return _answered(request.scope, 422, str(error), error.hint)
     status = 429 if isinstance(error, TooMuchError) else 503
-    return answered(request.scope, status, str(error), error.hint, {"Retry-After": str(_AGAIN)})
+    return _answered(request.scope, status, str(error), error.hint, {"Retry-After": str(_AGAIN)})
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
@@ -113,8 +141,8 @@ async def _invalid(request: Request, error: Exception) -> Response:
     more = len(error.errors()) - 1
     hint = f"and {more} more" if more else None
     if first["type"] == "json_invalid":
-        return answered(request.scope, 400, f"the body is not JSON: {first['ctx']['error']}", hint)
-    return answered(request.scope, 422, f"{place}: {first['msg']}", hint)
+        return _answered(request.scope, 400, f"the body is not JSON: {first['ctx']['error']}", hint)
+    return _answered(request.scope, 422, f"{place}: {first['msg']}", hint)
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
@@ -123,11 +151,11 @@ async def _http_error(request: Request, error: Exception) -> Response:
     detail = said.get(error.status_code, error.detail) if error.detail == _phrase(error.status_code) else error.detail
     hint = {404: "/docs says what there is"}.get(error.status_code)
     headers = {"Allow": _allowed(request)} if error.status_code == 405 else error.headers
-    return answered(request.scope, error.status_code, detail, hint, headers)
+    return _answered(request.scope, error.status_code, detail, hint, headers)
 
 
 def _allowed(request: Request) -> str:
-    """Return what is possible at an address; Starlette names only what the first of its routes can do."""
+    """Return the methods allowed at a path; Starlette names only those of the first matching route."""
     found: set[str] = set()
     for route in request.app.routes:
         if route.matches(request.scope)[0] is not Match.NONE:
@@ -136,9 +164,9 @@ def _allowed(request: Request) -> str:
 
 
 async def _bug(request: Request, error: Exception) -> Response:
-    """Answer what must not happen; the server's log has the rest."""
+    """Answer an unexpected error; the server's log has the traceback."""
     _log.error("%s %s", request.method, request.url.path, exc_info=error)
-    return answered(request.scope, 500, "the server made a mistake; its log says more")
+    return _answered(request.scope, 500, "the server made a mistake; its log says more")
 
 
 def _phrase(status: int) -> str:

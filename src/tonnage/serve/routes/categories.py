@@ -8,11 +8,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import HTMLResponse
 
 from tonnage.jobs import Resource
-from tonnage.serve.answers import Answer, Json
 from tonnage.serve.overview import Counted
 from tonnage.serve.pages import address, render
-from tonnage.serve.problems import problems
-from tonnage.serve.site import Site, site_of
+from tonnage.serve.responses import Answer, Json, problems
+from tonnage.serve.settings import Site, site_of
 
 __all__ = ["router"]
 
@@ -22,7 +21,7 @@ _ON_A_PAGE = 100
 
 
 class Choice(BaseModel):
-    """Which categories, in which order."""
+    """Which categories, and in which order."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -38,7 +37,7 @@ class Choice(BaseModel):
     limit: int = Field(default=1000, ge=1, le=10_000, description="How many at most.")
 
     def of(self, counted: Counted) -> list[Mapping[str, Any]]:
-        """Return all that are chosen, in their order."""
+        """Return the chosen categories, in order."""
         words = self.name.lower()
         found = [one for one in counted.categories if words in one["category"].lower()]
         if self.sort == "category":
@@ -152,12 +151,12 @@ _HEADERS = (("jobs", "Jobs"), ("p50", "Median"), ("p95", "95 %"), ("max", "Large
 
 
 def _sorted_by(here: Mapping[str, Any], choice: Choice, name: str) -> str:
-    """Return the address of the same, sorted by a column; where it is already, the other way round."""
+    """Return the URL of the same list sorted by a column; where it already is, in reverse."""
     again = choice.sort == name and not choice.reverse
     return address("/", here, sort=name, reverse=again or None, offset=None)
 
 
 def _known(counted: Counted) -> Sequence[Resource]:
-    """Return the resources of which anything is known."""
+    """Return the resources that any category has data on."""
     found = {name for one in counted.categories for name in one["resources"]}
     return [resource for resource in Resource if resource in found] or [Resource.MEMORY]

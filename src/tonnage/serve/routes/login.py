@@ -8,7 +8,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from tonnage.serve.access import COOKIE, cookie_value
 from tonnage.serve.pages import render
-from tonnage.serve.site import Site, site_of
+from tonnage.serve.settings import Site, site_of
 
 __all__ = ["router"]
 
@@ -29,7 +29,7 @@ def log_in(
     token: Annotated[str, Form()],
     next: Annotated[str, Form()] = "/",
 ) -> Response:
-    """Give who knows the token a cookie."""
+    """Set the cookie if the token is right."""
     if not hmac.compare_digest(token.strip().encode(), site.settings.token.encode()):
         return HTMLResponse(_page(site, next, wrong=True), 403)
     answer = RedirectResponse(_own(next), 303)
@@ -42,7 +42,7 @@ def log_in(
 
 @router.post("/logout")
 def log_out() -> Response:
-    """Take the cookie away."""
+    """Delete the cookie."""
     answer = RedirectResponse("/", 303)
     answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
     return answer
@@ -53,6 +53,6 @@ def _page(site: Site, next: str, *, wrong: bool) -> str:
 
 
 def _own(path: str) -> str:
-    """Return an address of this server only: who was sent here by another site does not end up there."""
+    """Return a path on this server only, so that a link from another site cannot redirect back there."""
     own = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
     return path if own else "/"

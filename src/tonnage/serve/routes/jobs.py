@@ -4,30 +4,31 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
-from tonnage.archive import count_up_to, find, record
+from tonnage.archive import Search, count_up_to, find, record
 from tonnage.archive.choices import EXPORTERS
 from tonnage.archive.codec import schema
-from tonnage.archive.filters import written
 from tonnage.archive.reading import SORTABLE, sortable
+from tonnage.archive.search import search_of, written
 from tonnage.errors import InputError
 from tonnage.jobs import Attempt, Outcome, Resource
 from tonnage.option_values import parts
-from tonnage.serve.answers import Answer, Json
-from tonnage.serve.filters import Filters
 from tonnage.serve.pages import address, render
-from tonnage.serve.problems import problems
-from tonnage.serve.site import Site, site_of
+from tonnage.serve.responses import Answer, Json, problems
+from tonnage.serve.settings import Site, site_of
 
 __all__ = ["router"]
 
+_LONGEST = 4096
+_MOST = 20  # conditions, and fields: together they fit into a URL
+_Short = Annotated[str, Field(max_length=1000)]
 router = APIRouter(tags=["jobs"])
 _Site = Annotated[Site, Depends(site_of)]
 _ON_A_PAGE = 50
 _COUNTED = 1000
-"""So many are counted; of more it is said that they are more."""
+"""Matches are counted up to this number; beyond it, the page says "more than"."""
 _RESOURCES = (Resource.MEMORY, *(one for one in Resource if one is not Resource.MEMORY))
 _COLUMNS = (
     ("category", "Category", False),
@@ -44,6 +45,43 @@ _COLUMNS = (
 
 
 _ATTEMPT: dict[str, Any] = schema()
+
+
+def _text(about: str) -> str | None:
+    found: str | None = Field(default=None, max_length=_LONGEST, description=about)
+    return found
+
+
+class Filters(BaseModel):
+    """Filters that a job must all meet; names may be patterns with * and ?, an empty one means that it is not known."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    workflow: str | None = _text("Of this workflow: its name or checksum.")
+    run: str | None = _text("Of this run.")
+    user: str | None = _text("Of this user.")
+    category: str | None = _text("Of this category.")
+    label: str | None = _text("With this label, which discover gave it.")
+    task: str | None = _text("Of the task with this name.")
+    command: str | None = _text("With this in the command, or matching a pattern such as */bwa mem*.")
+    executable: str | None = _text("Of this program.")
+    input: str | None = _text("That read this file.")
+    output: str | None = _text("That wrote this file.")
+    file: str | None = _text("That read or wrote this file.")
+    source: str | None = _text("Of the source with this label.")
+    exit_status: int | None = Field(
+        default=None, ge=-(2**62), le=2**62, description="That ended with this exit status."
+    )
+    outcome: Outcome | None = Field(default=None, description="That ended this way.")
+    exhausted: Resource | None = Field(default=None, description="That ran out of this.")
+    since: str | None = _text("That ended since a date such as 2026-11-15, or within 30d.")
+    until: str | None = _text("That ended before.")
+    where: list[_Short] = Field(default=[], max_length=_MOST, description="Such as memory>4GB or requested_cores>=8.")
+    field: list[_Short] = Field(default=[], max_length=_MOST, description="With this custom field: project=atlas.")
+
+    def search(self) -> Search:
+        """Return the search; raises InputError."""
+        return search_of(**{name: getattr(self, name) for name in Filters.model_fields})
 
 
 class Sorted(Filters):
@@ -122,7 +160,7 @@ def attempts_jsonl(wanted: Annotated[Sorted, Query()], site: _Site) -> Response:
 
 
 def _all(site: Site, wanted: Sorted, format: str) -> Iterator[bytes]:
-    """Return the pieces of a file; what is wrong with the question is raised at once, not in the midst of the file."""
+    """Return the pieces of a file; a wrong query raises at once, not in the middle of the file."""
     search = wanted.search()
     if wanted.sort is not None:
         sortable(wanted.sort)
@@ -169,7 +207,7 @@ def page(request: Request, site: _Site) -> HTMLResponse:
 
 
 def _wanted(given: Mapping[str, str]) -> Page:
-    """Return what the form asks for; in a form, what stands between commas are several."""
+    """Return the page that the form asks for; its conditions and fields are comma-separated."""
     wanted: dict[str, Any] = {**given, "limit": _ON_A_PAGE}
     wanted["where"] = [one.strip() for one in parts([given.get("where", "")]) if one.strip()]
     wanted["field"] = [one.strip() for one in parts([given.get("field", "")]) if one.strip()]
@@ -200,7 +238,7 @@ def _is_known(found: list[Attempt], name: str) -> bool:
 
 
 def _column(given: Mapping[str, str], wanted: Page, name: str, text: str, number: bool) -> dict[str, Any]:
-    """Return a column's header, with the address of the same sorted by it."""
+    """Return a column's header, with the URL of the same search sorted by it."""
     here = wanted.sort == name
     falling = (name in ("ended", *Resource, "requested_memory")) != wanted.reverse
     again = here and not wanted.reverse

@@ -1,7 +1,8 @@
-"""The two contacts of a run with an archive on a server: what is known at its start, what was measured at its end."""
+"""The REST interface of runs: what is known at their start, and what they measured at their end."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from time import time
 from typing import Annotated, Any
@@ -18,20 +19,92 @@ from tonnage.archive.codec import schema as attempt_schema
 from tonnage.archive.history import LONGEST_COMMAND, MOST_COMMANDS, Wanted, recall
 from tonnage.archive.identity import Identities, number_of
 from tonnage.archive.remote.upload import MOST
-from tonnage.errors import InputError
+from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import Attempt
 from tonnage.serve.access import token_wanted
-from tonnage.serve.answers import Answer, Json
-from tonnage.serve.problems import Problem, problems
-from tonnage.serve.site import Site, site_of
-from tonnage.serve.writer import Writer
+from tonnage.serve.responses import Answer, Json, Problem, problems
+from tonnage.serve.settings import Site, site_of
 
 __all__ = ["make_router"]
 
+_MOST_WAITING = 50_000  # attempts; beyond that, clients are told to retry later
+_MOST_TOGETHER = 10_000  # attempts in one transaction
 _LONGEST_NAME = 4096
 _MOST_CATEGORIES = 10_000
-_LINES = 500  # records that are sent at once
-_SHORT = 16 * 1024  # bytes of a body that is read in a millisecond
+_LINES = 500  # records sent at once
+_SHORT = 16 * 1024  # bytes of a body that are parsed in a millisecond
+
+
+@dataclass(slots=True)
+class _Post:
+    batch: Batch
+    source: Sequence[str | None]
+    stored: "asyncio.Future[int]"
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Stores posted attempts, those of many posts in one transaction; belongs to one event loop.
+
+    A commit takes as long for a thousand posts as for one, and a database has one writer at a time anyway: so posts
+    that arrive while others are being stored wait and are stored together. They wait without a thread each, so that
+    the server can answer queries meanwhile.
+    """
+
+    archive: Archive
+    _waiting: list[_Post] = field(default_factory=list)
+    _task: "asyncio.Task[None] | None" = None
+
+    async def store(self, batch: Batch, source: Sequence[str | None]) -> int:
+        """Store a batch, all or nothing; return, after the commit, how many of its attempts were new."""
+        if sum(len(post.batch) for post in self._waiting) > _MOST_WAITING:
+            raise TonnageError("more is posted than can be stored: too many wait", hint="post it again a little later")
+        post = _Post(batch, source, asyncio.get_running_loop().create_future())
+        self._waiting.append(post)
+        if self._task is None:
+            self._task = asyncio.create_task(self._write())
+        return await asyncio.shield(post.stored)
+
+    async def _write(self) -> None:
+        try:
+            while self._waiting:
+                await self._store(self._next())
+        finally:
+            self._task = None
+
+    def _next(self) -> list[_Post]:
+        """Return the posts to store together."""
+        count = attempts = 0
+        for post in self._waiting:
+            attempts += len(post.batch)
+            if count and attempts > _MOST_TOGETHER:
+                break
+            count += 1
+        chosen, self._waiting = self._waiting[:count], self._waiting[count:]
+        return chosen
+
+    async def _store(self, posts: list[_Post]) -> None:
+        together = [(post.batch, post.source) for post in posts]
+        try:
+            counts = await run_in_threadpool(self.archive.add_together, together)
+        except Exception as error:
+            if len(posts) > 1:  # one that the database refuses must not take the others with it
+                for post in posts:
+                    await self._store([post])
+                return
+            _settle(posts[0].stored, error)
+            return
+        for post, count in zip(posts, counts, strict=True):
+            _settle(post.stored, count)
+
+
+def _settle(future: "asyncio.Future[int]", result: int | Exception) -> None:
+    if future.done():  # the client has gone
+        return
+    if isinstance(result, Exception):
+        future.set_exception(result)
+    else:
+        future.set_result(result)
 
 
 class Stored(Answer):
@@ -71,11 +144,11 @@ class _Posted:
 def make_router() -> APIRouter:
     """Return the routes."""
     router = APIRouter(tags=["runs"])
-    writers: list[Writer] = []
+    writers: list[_Writer] = []
 
-    async def writer(site: Annotated[Site, Depends(site_of)]) -> Writer:
+    async def writer(site: Annotated[Site, Depends(site_of)]) -> _Writer:
         if not writers:
-            writers.append(Writer(site.archive))
+            writers.append(_Writer(site.archive))
         return writers[0]
 
     @router.post(
@@ -87,7 +160,7 @@ def make_router() -> APIRouter:
         openapi_extra=_body(_POSTED),
     )
     async def post_attempts(
-        body: Annotated[bytes, Depends(_json_body)], writer: Annotated[Writer, Depends(writer)]
+        body: Annotated[bytes, Depends(_json_body)], writer: Annotated[_Writer, Depends(writer)]
     ) -> Response:
         """Store what attempts used, all of them or none: at most 1,000, in a body of at most 8 MiB.
 
@@ -95,7 +168,7 @@ def make_router() -> APIRouter:
         that who got no answer may send the same again. What is answered is stored for good.
         """
         try:
-            # A thread is worth its while only where others would have to wait.
+            # A thread is worth its cost only where other requests would have to wait.
             posted = _posted(body) if len(body) <= _SHORT else await run_in_threadpool(_posted, body)
         except _RefusedError as error:
             return _refused(error)
@@ -128,7 +201,7 @@ def make_router() -> APIRouter:
 
 
 async def _json_body(request: Request) -> bytes:
-    """Return the body of a request that says that it is JSON."""
+    """Return the body of a request whose content type is JSON."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise HTTPException(415, "the body must be JSON, and say so: Content-Type: application/json")
@@ -228,7 +301,7 @@ def _texts(facts: dict[str, Any], key: str, most: int, longest: int = _LONGEST_N
 
 
 def _records(archive: Archive, wanted: Wanted) -> Iterator[bytes]:
-    """Yield many records at once: each piece is a trip to a thread and back."""
+    """Yield many records at once, since each piece costs a trip to a thread and back."""
     found = recall(archive, wanted)
     while some := list(islice(found, _LINES)):
         yield "".join(f"{text_of(brief_record(one))}\n" for one in some).encode()

@@ -1,30 +1,95 @@
-"""Logs from a browser into the archive: ``/api/uploads``, and the page that sends them."""
+"""Logs uploaded from a browser: ``/api/uploads``, the page that sends them, and the job that imports them."""
 
 import shutil
 import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, File, Form, UploadFile
 from starlette.responses import HTMLResponse
 
-from tonnage.files import stem
+from tonnage.archive import Archive, Report, import_source
+from tonnage.errors import InputError
+from tonnage.files import Pieces, stem
 from tonnage.logs.formats import READERS, check_format
 from tonnage.logs.log import Hints
+from tonnage.logs.sources import Source, open_source
 from tonnage.logs.user_times import zone
 from tonnage.option_values import pairs, parts
 from tonnage.serve.access import token_wanted
-from tonnage.serve.background_jobs_api import Work, described
+from tonnage.serve.background_jobs import Tell
 from tonnage.serve.pages import render
-from tonnage.serve.problems import problems
-from tonnage.serve.site import Site, site_of
-from tonnage.serve.uploading import Upload, take_in
+from tonnage.serve.responses import problems
+from tonnage.serve.routes.background_jobs import Work, described
+from tonnage.serve.settings import Site, site_of
+from tonnage.units import format_bytes
 
-__all__ = ["router"]
+__all__ = ["Upload", "router", "take_in"]
 
+_EVERY = 2**20  # bytes read between two progress messages
+_AS_PACKED = 32  # a log that unpacks to more than this many times its size is taken for an attack,
+_UNSUSPICIOUS = 2**30  # unless it stays below this many bytes
 router = APIRouter()
 _Site = Annotated[Site, Depends(site_of)]
 _LONGEST = 255
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upload:
+    """An uploaded file."""
+
+    file: str
+    """Its path on the server."""
+    name: str
+    """Its name on the client."""
+    hints: Hints
+    format: str | None = None
+    category: str | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
+
+
+def take_in(tell: Tell, archive: str, upload: Upload) -> Mapping[str, object]:
+    """Import an uploaded file; return what `tonnage archive import --json` prints."""
+    reports = []
+    try:
+        _check_unpacked(tell, Path(upload.file))
+        with Archive.open(archive, create=True) as opened:
+            for source in open_source(upload.file, upload.hints, upload.format):
+                named = replace(source, name=upload.name)
+                told = _progress(tell, source)
+                reports.append(
+                    import_source(opened, named, fields=upload.fields, category=upload.category, progress=told)
+                )
+    except InputError as error:
+        error.path = error.path and upload.name  # clients do not learn the server's path
+        raise
+    return {"sources": [report.facts() for report in reports]}
+
+
+def _check_unpacked(tell: Tell, file: Path) -> None:
+    """Refuse a file that unpacks to more than any log would, before any of it is stored."""
+    tell(0, 0, "unpacking")
+    most = max(_AS_PACKED * file.stat().st_size, _UNSUSPICIOUS)
+    length = 0
+    for piece in Pieces(file):
+        length += len(piece)
+        if length > most:
+            raise InputError(f"unpacks to more than {format_bytes(most, binary=True)}", path=file)
+
+
+def _progress(tell: Tell, source: Source) -> Callable[[Report], None]:
+    told = 0
+
+    def progress(report: Report) -> None:
+        nonlocal told
+        done, total = source.progress()
+        if done - told >= _EVERY:
+            told = done
+            tell(done, total, f"{report.read:,} rows")
+
+    return progress
 
 
 def _text(description: str) -> object:
@@ -86,7 +151,7 @@ def _pairs(text: str, name: str) -> dict[str, str]:
 
 
 def _shown_name(name: str | None) -> str:
-    """Return what the user calls a file: only its last part, and only as words. Nothing here is named like that."""
+    """Return the name of a file on the client, for display only: its last part, in printable letters."""
     last = PurePosixPath((name or "").replace("\\", "/")).name
     return "".join(one for one in last if one.isprintable())[:_LONGEST] or "upload"
 
