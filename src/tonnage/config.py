@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tonnage.atomic import AtomicFile, make_private_folder
 from tonnage.errors import InputError
+from tonnage.files import is_file
 from tonnage.option_values import amounts
 
 __all__ = [
@@ -86,7 +87,7 @@ def settings() -> Iterator[Value]:
     if project is not None:
         yield from _of_project(project)
     user = user_file()
-    if user.is_file():
+    if is_file(user):
         yield from (Value(name, text, str(user)) for name, text in _read(user).items())
 
 
@@ -108,7 +109,7 @@ def project_file() -> Path | None:
         here = Path.cwd()
     except OSError:  # it was removed
         return None
-    return next((folder / NAME for folder in (here, *here.parents) if (folder / NAME).is_file()), None)
+    return next((folder / NAME for folder in (here, *here.parents) if is_file(folder / NAME)), None)
 
 
 def user_file() -> Path:

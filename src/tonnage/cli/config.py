@@ -27,6 +27,7 @@ def config(context: click.Context, as_json: bool) -> None:
         return
     from tonnage.archive.url import shown
     from tonnage.config import SETTINGS, project_file, settings, user_file
+    from tonnage.files import is_file
 
     found = [(one, shown(one.text) if one.setting == "archive" else one.text) for one in settings()]
     counts: dict[str, tuple[str, str]] = {}
@@ -55,7 +56,7 @@ def config(context: click.Context, as_json: bool) -> None:
     print_table(["setting", "value", "from", "meaning"], [[printable(cell) for cell in row] for row in rows])
     click.echo()
     click.echo(printable(f"project: {project or 'no tonnage.toml here or above'}"))
-    click.echo(printable(f"user: {user}{'' if user.is_file() else ' (not there)'}"))
+    click.echo(printable(f"user: {user}{'' if is_file(user) else ' (not there)'}"))
     for one, _ in ignored:
         click.echo(printable(f"{one.setting} of {one.origin} does not count: {one.problem}"))
 
