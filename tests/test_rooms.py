@@ -1,6 +1,7 @@
 """The rooms of the house: who may import whom (docs/architecture.md)."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -73,6 +74,16 @@ def test_imports_point_only_to_earlier_floors(path: Path) -> None:
     for other in imported_rooms(path):
         allowed = other == own or FLOOR[other] < FLOOR[own] or (own, other) in NEIGHBOURS
         assert allowed, f"{own} must not import {other}"
+
+
+def test_the_documentation_says_the_same() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text()
+    sentence = page.partition("Imports point one way:")[2].partition(". Rooms")[0]
+    said = [set(floor.split(", ")) for floor in re.findall(r"`([^`]+)`", sentence)]
+    assert said == [floor for floor in FLOORS if floor != {"__main__"}]
+    tree = page.partition("src/tonnage/\n")[2].partition("\n\n")[0]
+    for one in set().union(*said):
+        assert f"{one}/" in tree or f"{one}.py" in tree, f"{one} is not in the picture of the rooms"
 
 
 def test_a_forbidden_import_would_be_noticed(tmp_path: Path) -> None:
