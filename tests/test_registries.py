@@ -14,8 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 import tonnage
-from tonnage.archive.choices import ENDINGS, EXPORTERS
-from tonnage.batch.choices import SCHEDULERS
+from tonnage.archive.registry import ENDINGS, EXPORTERS
+from tonnage.batch.registry import SCHEDULERS
 from tonnage.cli import tonnage as cli
 from tonnage.lab.size_protocols import PROTOCOLS
 from tonnage.lazy import Deferred
@@ -100,7 +100,7 @@ def test_a_function_that_was_not_imported_yet_can_be_sent_to_another_process() -
 
 def test_every_registry_is_read_without_what_its_entries_need() -> None:
     registries = (
-        "archive.choices batch.choices logs.formats pack.packers rank.methods size.export lab.size_protocols"
+        "archive.registry batch.registry logs.formats pack.packers rank.methods size.export lab.size_protocols"
         " size.strategies workflow.formats"
     )
     code = f"import sys, {', '.join('tonnage.' + name for name in registries.split())}"

@@ -19,7 +19,7 @@ FLOORS = [
     {"atomic", "jit", "die_with_parent", "lazy"},
     {"files"},
     {"jobs", "watch"},
-    {"accounting"},
+    {"waste"},
     {"option_values"},
     {"config"},
     {"workflow"},

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from tests.archive.attempts import attempts
 from tests.archive.conftest import Store
-from tonnage.accounting import Account
 from tonnage.archive import EVERYTHING, Archive, Search, find, forget, histories, peaks_by_task, reading, stats
 from tonnage.archive.statistics import Waste
 from tonnage.jobs import Amounts, Attempt, Outcome, Resource
+from tonnage.waste import Account
 
 
 def same(left: float, right: float | None) -> bool:

@@ -140,7 +140,7 @@ def test_a_node_dies(slurm_with: SlurmWith, job: Packed) -> None:
     assert [entry.node for entry in job.entries() if isinstance(entry, MachineLost)] == ["n3"]
 
 
-def test_errands_of_an_array(slurm_with: SlurmWith, tmp_path: Path) -> None:
+def test_single_tasks_of_an_array(slurm_with: SlurmWith, tmp_path: Path) -> None:
     cluster = slurm_with(nodes=2, options={"KillWait": "240"})  # however busy this machine is, there is time to answer
     run = SingleTasks(tmp_path / "run")
     for number in range(4):
@@ -170,7 +170,7 @@ def test_errands_of_an_array(slurm_with: SlurmWith, tmp_path: Path) -> None:
     wait_until(lambda: not marked(mark), HANGS)
 
 
-def test_an_errand_that_succeeded_is_a_completed_job(clear_slurm: SlurmCluster, tmp_path: Path) -> None:
+def test_a_single_task_that_succeeded_is_a_completed_job(clear_slurm: SlurmCluster, tmp_path: Path) -> None:
     """The command's own status is in the words, not in Slurm's state."""
     run = SingleTasks(tmp_path / "run")
     run.add("exit 3")

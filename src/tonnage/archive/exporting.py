@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tonnage.archive.choices import EXPORTERS
+from tonnage.archive.registry import EXPORTERS
 from tonnage.archive.schema import attempts as attempts_table
 from tonnage.atomic import AtomicFile
 from tonnage.errors import InputError

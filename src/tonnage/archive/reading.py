@@ -26,8 +26,8 @@ from sqlalchemy.sql.util import ClauseAdapter
 
 from tonnage.archive import schema
 from tonnage.archive.attempt_rows import attempt_values
-from tonnage.archive.choices import GROUPS
 from tonnage.archive.engine import connect
+from tonnage.archive.registry import GROUPS
 from tonnage.archive.schema import attempts, runs, sources, tasks
 from tonnage.archive.search import EVERYTHING, Search
 from tonnage.archive.store import Archive

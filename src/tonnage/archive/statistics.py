@@ -6,12 +6,12 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from sqlalchemy import case, func
 
-from tonnage.accounting import Account, added_up, held_seconds_each
 from tonnage.archive.reading import FINISHED, FloatArray, columns_by_group
 from tonnage.archive.schema import attempts
 from tonnage.archive.search import EVERYTHING, Search
 from tonnage.archive.store import Archive
 from tonnage.jobs import HOURS, Resource
+from tonnage.waste import Account, added_up, held_seconds_each
 
 __all__ = ["CategoryStats", "ResourceStats", "Waste", "stats"]
 
@@ -39,7 +39,7 @@ class ResourceStats:
 
 @dataclass(frozen=True, slots=True)
 class Waste:
-    """The memory that attempts held and wasted, by the rule of `tonnage.accounting`, in bytes times seconds."""
+    """The memory that attempts held and wasted, by the rule of `tonnage.waste`, in bytes times seconds."""
 
     attempts: int
     """How many are counted: those of which it is known what they wasted."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from tonnage.lazy import exports
 
 if TYPE_CHECKING:
-    from tonnage.batch.choices import POLICIES, REQUESTS
+    from tonnage.batch.registry import POLICIES, REQUESTS
     from tonnage.batch.simulator.cluster import Cluster, Event, Present, RefusedError, replay
     from tonnage.batch.simulator.workload import Workload
     from tonnage.batch.snapshot import Snapshot

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from click.core import ParameterSource
 
-from tonnage.batch.choices import SCHEDULERS
+from tonnage.batch.registry import SCHEDULERS
 from tonnage.cli.options import gathered, with_options
 from tonnage.errors import InputError
 from tonnage.option_values import pairs

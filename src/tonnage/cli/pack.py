@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from tonnage.batch.choices import LIVE, POLICIES, REQUESTS, SCHEDULERS
+from tonnage.batch.registry import LIVE, POLICIES, REQUESTS, SCHEDULERS
 from tonnage.cli.archive.options import archive_option
 from tonnage.cli.clusters import refuse_options, slurm_options
 from tonnage.cli.options import gathered, json_option, print_json, printable, read_workflow, workflow_arguments

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.batch.choices import SCHEDULERS
+from tonnage.batch.registry import SCHEDULERS
 from tonnage.cli.clusters import refuse_options
 from tonnage.cli.options import print_json, printable
 from tonnage.cli.pack import QueueOptions, compare, print_trial, trial_facts

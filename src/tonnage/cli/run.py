@@ -18,12 +18,12 @@ from tonnage.size.strategies import STRATEGIES
 from tonnage.units import format_seconds
 
 if TYPE_CHECKING:
-    from tonnage.accounting import Account
     from tonnage.jobs import Resource
     from tonnage.run.folders import RunFolder
     from tonnage.run.session import Result, RunSession
     from tonnage.run.setup import Explained
     from tonnage.run.state import Summary
+    from tonnage.waste import Account
 
 __all__ = ["run"]
 

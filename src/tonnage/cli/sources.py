@@ -125,7 +125,7 @@ class Reading:
     def histories(self, texts: Sequence[str], by: str) -> "Mapping[str, History]":
         """Return what the jobs of all sources used, group by group; from one archive in a single query."""
         from tonnage.archive import Archive, histories
-        from tonnage.archive.choices import GROUPS
+        from tonnage.archive.registry import GROUPS
         from tonnage.archive.url import is_archive, is_remote
 
         here = len(texts) == 1 and is_archive(texts[0]) and not is_remote(texts[0])

@@ -57,7 +57,7 @@ def stop(text: str, now: bool, wait: bool) -> None:
 
 def _cancel(folder: "RunFolder") -> None:
     """Cancel what a run that nobody executes has left in the queue of a cluster."""
-    from tonnage.batch.choices import SCHEDULERS
+    from tonnage.batch.registry import SCHEDULERS
     from tonnage.cli.tables import counted
     from tonnage.run.backends.batch.in_queue import cancel_batch_jobs
     from tonnage.run.state import facts_of

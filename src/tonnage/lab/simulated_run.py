@@ -15,7 +15,6 @@ from math import ceil, isnan, nan
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.accounting import added_up, used_amounts
 from tonnage.errors import InputError
 from tonnage.jobs import EXHAUSTIBLE, NOTHING_KNOWN, SHARED, Amounts, Outcome, Resource
 from tonnage.rank import rank
@@ -27,6 +26,7 @@ from tonnage.size import Plan, Records
 from tonnage.size.histograms import FloatArray
 from tonnage.size.learner import Learner
 from tonnage.units import Bytes, Cores, Seconds
+from tonnage.waste import added_up, used_amounts
 from tonnage.workflow import Task, Workflow
 
 __all__ = ["ORACLE", "Load", "Simulation", "play", "simulate"]

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tonnage.accounting import NOTHING_HELD, Account, shares
 from tonnage.jobs import SHARED, Outcome, Resource
 from tonnage.report.attempt_table import OUTCOMES, Columns
 from tonnage.report.figures.basics import FloatArray
+from tonnage.waste import NOTHING_HELD, Account, shares
 
 __all__ = ["Sums", "accounts_of", "covered"]
 

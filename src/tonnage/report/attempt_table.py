@@ -17,11 +17,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.accounting import account_for, allocation, held_seconds, held_seconds_each
 from tonnage.jobs import GIVEN, SHARED, Attempt, Decision, Outcome, Resource
 from tonnage.report.figures.basics import FloatArray
 from tonnage.run.journal import Reader
 from tonnage.size.records import Records, collect, group_of
+from tonnage.waste import account_for, allocation, held_seconds, held_seconds_each
 from tonnage.workflow import Workflow
 
 __all__ = [

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 
 from tonnage import __version__
-from tonnage.accounting import allocation
 from tonnage.atomic import AtomicFile
 from tonnage.errors import InputError
 from tonnage.jobs import GIVEN, SHARED, Attempt, Resource
@@ -30,6 +29,7 @@ from tonnage.report.pictures import (
 from tonnage.report.text import counted, hours, ladder_text, name_of, outcome_of, percent, said, saved, shown
 from tonnage.size.records import group_of
 from tonnage.units import format_seconds
+from tonnage.waste import allocation
 
 __all__ = ["made_by", "need_pages", "write_page"]
 

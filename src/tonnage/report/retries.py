@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tonnage.accounting import allocation
 from tonnage.jobs import Attempt, Outcome, Resource
 from tonnage.report.attempt_table import AttemptTable
 from tonnage.report.text import name_of
+from tonnage.waste import allocation
 
 __all__ = ["Climb", "Reason", "climbs", "reasons"]
 

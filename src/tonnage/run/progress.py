@@ -3,11 +3,11 @@
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from tonnage.accounting import Account, account_for, held_seconds
 from tonnage.jobs import Outcome, Resource
 from tonnage.run.engine import Engine
 from tonnage.run.events import Ended, Settled, Start, State
 from tonnage.run.minders import Seen
+from tonnage.waste import Account, account_for, held_seconds
 from tonnage.workflow import Task
 
 __all__ = ["Category", "Progress", "Running"]

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
 
-from tonnage.accounting import NOTHING_HELD, Account, account_for, held_seconds
 from tonnage.errors import TonnageError
 from tonnage.jobs import SHARED, Outcome, Resource
 from tonnage.run.batch_jobs import BatchJob, batch_jobs
@@ -14,6 +13,7 @@ from tonnage.run.folders import RunFolder
 from tonnage.run.journal import Reader
 from tonnage.run.journal_rows import Row
 from tonnage.run.machines import Machine
+from tonnage.waste import NOTHING_HELD, Account, account_for, held_seconds
 
 __all__ = ["QUEUED", "InFlight", "RunState", "Summary", "facts_of", "in_flight", "machine_of", "state_of", "summarise"]
 

@@ -43,7 +43,7 @@ class DoesNotFitError(InputError):
 class Cost:
     """What some jobs would pay for on a ladder, in amounts times seconds.
 
-    It counts jobs of known peaks before they run, not attempts that ended as `tonnage.accounting` does.
+    It counts jobs of known peaks before they run, not attempts that ended as `tonnage.waste` does.
     """
 
     paid: float

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.batch.choices import POLICIES
+from tonnage.batch.registry import POLICIES
 from tonnage.batch.simulator import backfill
 from tonnage.batch.simulator.workload import Workload
 from tonnage.batch.snapshot import Snapshot

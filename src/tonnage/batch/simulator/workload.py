@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.batch.choices import REQUESTS
+from tonnage.batch.registry import REQUESTS
 from tonnage.errors import InputError
 from tonnage.logs.log import Log, UnusableError
 from tonnage.logs.swf import header, numbers, refuse_what_never_ran, rows

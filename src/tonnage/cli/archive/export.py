@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.archive.choices import ENDINGS, EXPORTERS
+from tonnage.archive.registry import ENDINGS, EXPORTERS
 from tonnage.cli.archive.options import archive_option, search_options
 from tonnage.errors import InputError
 

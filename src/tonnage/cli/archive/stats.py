@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.archive.choices import GROUPS
+from tonnage.archive.registry import GROUPS
 from tonnage.cli.archive.options import archive_option, search_options
 from tonnage.cli.options import json_option, print_json, printable
 from tonnage.cli.tables import amount, print_table

@@ -8,9 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from tonnage.archive import Search, count_up_to, find, record
-from tonnage.archive.choices import EXPORTERS
 from tonnage.archive.codec import schema
 from tonnage.archive.reading import SORTABLE, sortable
+from tonnage.archive.registry import EXPORTERS
 from tonnage.archive.search import search_of, written
 from tonnage.errors import InputError
 from tonnage.jobs import Attempt, Outcome, Resource

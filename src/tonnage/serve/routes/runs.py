@@ -16,7 +16,6 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
-from tonnage.accounting import Account
 from tonnage.archive import Archive, Search, find
 from tonnage.jobs import SHARED, Attempt, Resource
 from tonnage.report.accounts import Sums, accounts_of, covered
@@ -31,6 +30,7 @@ from tonnage.serve.pages import render
 from tonnage.serve.reporting import made
 from tonnage.serve.responses import Answer, Json, problems
 from tonnage.serve.settings import Site, site_of
+from tonnage.waste import Account
 
 __all__ = ["router"]
 

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.report.jobs import attempts
-from tonnage.accounting import Account, account_for, added_up, allocation, held_seconds, held_seconds_each
 from tonnage.archive import Archive, Search, import_source, stats
 from tonnage.jobs import Amounts, Attempt, Decision, Outcome, Resource
 from tonnage.logs.sources import Source
@@ -22,6 +21,7 @@ from tonnage.run.journal_rows import Row
 from tonnage.run.machines import SHARED, Machine
 from tonnage.run.progress import Progress
 from tonnage.run.state import summarise
+from tonnage.waste import Account, account_for, added_up, allocation, held_seconds, held_seconds_each
 from tonnage.workflow import Task
 
 MEMORY = Resource.MEMORY
