@@ -13,7 +13,7 @@ from tonnage.jobs import Amounts, Outcome, Resource
 
 MIXED = [Does(0.2), Does(0.1, 30), Does(0.1, 60)]
 EIGHT = [40, 40, 40, 40, 40, 40, 40, 15]
-HUNGRY = Does(0.1, 60, category="hungry", request=Amounts.of(memory=15e6))
+HUNGRY = Does(2, 60, category="hungry", request=Amounts.of(memory=15e6))
 SLOW = Does(3, category="slow", request=Amounts.of(wall_time=2.0))
 GATES = ["lost", "cancelled", "away"]
 SlurmWith = Callable[..., SlurmCluster]
