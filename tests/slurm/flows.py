@@ -49,10 +49,10 @@ class Does:
         """Return a task that fails unless what it depends on is there, and tells a witness when it runs."""
         steps = [f"test -s out/{parent}" for parent in parents]
         steps.append(f"echo begin {name} $(date +%s.%N) ${{SLURMD_NODENAME:-here}} {_JOB} >> witness")
-        if self.megabytes:
-            size = self.megabytes * 10**6
-            steps.append(f"head -c {size} /dev/zero | tail -c {size} > /dev/null")
-        steps += [self.more, f"sleep {self.seconds}"]
+        size = self.megabytes * 10**6
+        # tail keeps what it has read until its input ends: so memory is held while the task waits, and can be seen.
+        held = f"{{ head -c {size} /dev/zero; sleep {self.seconds}; }} | tail -c {size} > /dev/null"
+        steps += [self.more, held if size else f"sleep {self.seconds}"]
         steps += [f"echo end {name} $(date +%s.%N) >> witness", f"echo {name} > out/{name}"]
         return Task(
             name=name,
