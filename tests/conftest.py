@@ -3,6 +3,7 @@
 import os
 import shutil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -30,8 +31,9 @@ __all__ = [
 ]
 
 _HERE = Path(__file__).resolve().parent
-# The settings of the user who runs the tests are not those of the tests.
-os.environ["XDG_CONFIG_HOME"] = str(_HERE / "no-settings")
+# The settings of the user who runs the tests are not those of the tests; browsers write some of their own.
+_SETTINGS = TemporaryDirectory(prefix="tonnage-settings-", ignore_cleanup_errors=True)
+os.environ["XDG_CONFIG_HOME"] = _SETTINGS.name
 
 
 @pytest.fixture(scope="session")
