@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from tests.report.jobs import attempts
 from tonnage.archive import Archive, Search, import_source, stats
-from tonnage.jobs import Amounts, Attempt, Decision, Outcome, Resource
+from tonnage.jobs import SHARED, Amounts, Attempt, Decision, Outcome, Resource
 from tonnage.logs.sources import Source
 from tonnage.report.accounts import accounts_of
 from tonnage.report.attempt_table import Gathering, wasted_of
 from tonnage.run.events import Ended, Settled, Start, State
 from tonnage.run.journal_rows import Row
-from tonnage.run.machines import SHARED, Machine
+from tonnage.run.machines import Machine
 from tonnage.run.progress import Progress
 from tonnage.run.state import summarise
 from tonnage.waste import Account, account_for, added_up, allocation, held_seconds, held_seconds_each

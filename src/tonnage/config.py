@@ -1,9 +1,9 @@
 """Settings that need not be typed each time: ``tonnage.toml`` of a project and of the user.
 
 An option beats the environment, which beats the project's file, which beats the user's. The project's file is the
-nearest ``tonnage.toml`` in the current folder or above it; the user's is in the user's configuration folder. A file may
-have come with a project that somebody else wrote, so that it cannot say where data is sent to unless the user has
-trusted its folder.
+nearest ``tonnage.toml`` in the current folder or above it; the user's is in the user's configuration folder. A
+project's file may be somebody else's work, so it cannot choose where data is sent unless the user has trusted its
+folder.
 """
 
 import os

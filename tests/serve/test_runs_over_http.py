@@ -64,7 +64,7 @@ def test_what_a_run_measured_while_the_server_went_away_is_sent_later(tmp_path: 
             (ada.folder / "gone").touch()
             said = going.said()
         assert said.status == 0, said.stderr
-        assert "nobody is there; attempts that wait for it" in said.stderr
+        assert "no server answers there; attempts that wait for it" in said.stderr
         assert f"tonnage archive send --archive {server.url}" in said.stderr
         assert len(ada.waiting()) == 1
     refused = ada.call("archive", "send", "--json")
@@ -85,7 +85,7 @@ def test_while_the_server_is_away_runs_go_by_what_they_know_and_the_next_one_sen
     for runs in (1, 2):
         said = ada.run()
         assert "sizes go by what is known here from earlier runs" in said.stderr or runs == 2
-        assert "nobody is there" in said.stderr
+        assert "no server answers there" in said.stderr
         assert UNKNOWN not in said.stdout
         assert len(ada.waiting()) == runs
     with restarted(server, tmp_path):
@@ -227,4 +227,4 @@ def test_every_verb_reads_jobs_over_a_server(filled: Server, tmp_path: Path) -> 
     assert "is not a column to sort by" in said.stderr
     said = ada.call("size", "http://127.0.0.1:1")
     assert said.status == 1
-    assert "nobody is there" in said.stderr
+    assert "no server answers there" in said.stderr

@@ -129,7 +129,7 @@ def _alike(archive: Archive, name: str, commands: Set[str]) -> list[str]:
 
 
 def _finished(archive: Archive, search: Search) -> set[str]:
-    """Return the categories of which attempts that are searched for have finished."""
+    """Return the categories in which a search finds at least one finished attempt."""
     here = search.conditions(archive.engine.dialect.name)
     chosen = select(attempts.c.category).where(*here, FINISHED, attempts.c.category.is_not(None)).distinct()
     with connect(archive.engine) as connection:

@@ -42,7 +42,7 @@ class Waste:
     """The memory that attempts held and wasted, by the rule of `tonnage.waste`, in bytes times seconds."""
 
     attempts: int
-    """How many are counted: those of which it is known what they wasted."""
+    """How many are counted: those whose waste is known."""
     account: Account
     savings: float
     """What would have been saved had each held the largest peak of its category.

@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from tonnage import __version__
-from tonnage.cli.options import printable
+from tonnage.cli.options import printable, say
 from tonnage.errors import InputError, TonnageError
 
 __all__ = ["main", "tonnage"]
@@ -46,7 +46,7 @@ _CONFIGURED = {
     "partition": ("run", "pack"),
     "account": ("run", "pack"),
 }
-"""Which settings of ``tonnage.toml`` are defaults of which verbs' options; the archive's is read by what opens it."""
+"""The verbs whose options take their defaults from a setting of ``tonnage.toml``; `archive.url` reads the archive's."""
 
 
 class _Verbs(click.Group):
@@ -102,7 +102,7 @@ def _configured() -> dict[str, dict[str, object]]:
     values = list(settings())
     for one in values:
         if one.problem:
-            click.echo(printable(f"tonnage: {one.origin}: {one.setting} does not count: {one.problem}"), err=True)
+            say(f"{one.origin}: {one.setting} does not count: {one.problem}")
     found: dict[str, dict[str, object]] = {verb: {} for verb in VERBS}
     for setting, verbs in _CONFIGURED.items():
         value = counting(values, setting)

@@ -67,8 +67,8 @@ def config(context: click.Context, as_json: bool) -> None:
 def trust(folder: Path, revoke: bool) -> None:
     """Let tonnage.toml in FOLDER say where measurements are kept (archive).
 
-    Such a file may have come with a project that somebody else wrote; what it says would receive the commands and
-    measurements of your runs.
+    A file that came with someone else's project could otherwise send the commands and measurements of your runs
+    elsewhere.
 
     \b
     Example: tonnage config trust ~/analysis

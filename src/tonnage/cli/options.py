@@ -13,7 +13,16 @@ from tonnage.units import format_bytes
 if TYPE_CHECKING:
     from tonnage.workflow import Workflow
 
-__all__ = ["gathered", "json_option", "print_json", "printable", "read_workflow", "with_options", "workflow_arguments"]
+__all__ = [
+    "gathered",
+    "json_option",
+    "print_json",
+    "printable",
+    "read_workflow",
+    "say",
+    "with_options",
+    "workflow_arguments",
+]
 
 _LARGE = 5_000_000
 """From this many bytes on, reading takes long enough to be asked what it is doing."""
@@ -59,7 +68,7 @@ def read_workflow(path: Path, source_format: str | None) -> "Workflow":
     with _progress(path):
         workflow = read(path, source_format)
     for warning in workflow.source.warnings if workflow.source else ():
-        click.echo(printable(f"tonnage: {path}: warning: {warning}"), err=True)
+        say(f"{path}: warning: {warning}")
     return workflow
 
 
@@ -75,6 +84,11 @@ def _progress(path: Path) -> AbstractContextManager[object]:
 def printable(text: str) -> str:
     """Return a text in which nothing can command a terminal: control characters are written as escapes."""
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+
+
+def say(text: str) -> None:
+    """Tell the user something beside the output: on standard error, marked as ours."""
+    click.echo(printable(f"tonnage: {text}"), err=True)
 
 
 def print_json(facts: dict[str, object]) -> None:

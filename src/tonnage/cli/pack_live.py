@@ -6,7 +6,7 @@ import click
 
 from tonnage.batch.registry import SCHEDULERS
 from tonnage.cli.clusters import refuse_options
-from tonnage.cli.options import print_json, printable
+from tonnage.cli.options import print_json, say
 from tonnage.cli.pack import QueueOptions, compare, print_trial, trial_facts
 from tonnage.cli.tables import counted
 from tonnage.pack.packers import PACKERS
@@ -44,8 +44,8 @@ def pack_live(
     home, most = path_of(workflow).parent, queue.max_running
     backend = BatchBackend(scheduler, home, pack=names[0], max_running=most, max_submitted=max_submitted)
     for note in backend.notes:
-        _say(note)
-    found = outlook(workflow, Options(archive=archive), backend, names, _say)
+        say(note)
+    found = outlook(workflow, Options(archive=archive), backend, names, say)
     if as_json:
         print_json(_facts(found, every=strategy == "all", dry_run=dry_run))
         return
@@ -60,10 +60,6 @@ def pack_live(
     for number, wait in enumerate(found.asked, start=1):
         said = "cannot say when it would start" if wait is None else f"says it would start in {format_seconds(wait)}"
         click.echo(f"batch job {number}: {SCHEDULERS[scheduler.name].title} itself {said}")
-
-
-def _say(text: str) -> None:
-    click.echo(printable(f"tonnage: {text}"), err=True)
 
 
 def _print_queue(found: "Outlook") -> None:

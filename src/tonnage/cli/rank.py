@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli.options import json_option, print_json, printable, read_workflow, workflow_arguments
+from tonnage.cli.options import json_option, print_json, printable, read_workflow, say, workflow_arguments
 from tonnage.cli.tables import counted, print_table
 from tonnage.errors import InputError
 from tonnage.rank.methods import METHODS
@@ -170,7 +170,7 @@ def _written(
         return [str(output)]
     saved = priorities.save(edit, backup=backup)
     for warning in edit.warnings:
-        click.echo(printable(f"tonnage: {path}: warning: {warning}"), err=True)
+        say(f"{path}: warning: {warning}")
     return [str(one) for one in saved]
 
 

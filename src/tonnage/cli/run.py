@@ -9,7 +9,7 @@ import click
 from tonnage.atomic import private_opener
 from tonnage.cli.archive.options import archive_option
 from tonnage.cli.clusters import ClusterChoice, cluster_options
-from tonnage.cli.options import json_option, print_json, printable, read_workflow, workflow_arguments
+from tonnage.cli.options import json_option, print_json, printable, read_workflow, say, workflow_arguments
 from tonnage.cli.tables import counted, print_table
 from tonnage.jobs import HOURS
 from tonnage.option_values import amounts, pairs
@@ -128,7 +128,7 @@ def run(
         cluster=cluster.options(),
     )
     workflow = read_workflow(path, source_format)
-    with closing(RunSession(workflow, options, _say, dry=dry_run)) as session:
+    with closing(RunSession(workflow, options, say, dry=dry_run)) as session:
         if explain or dry_run:
             _print_explained(session.explained(), to_errors=as_json)
         if dry_run:
@@ -141,10 +141,6 @@ def run(
     else:
         _print(result)
     return _status(result)
-
-
-def _say(text: str) -> None:
-    click.echo(printable(f"tonnage: {text}"), err=True)
 
 
 def _go(session: "RunSession", *, quiet: bool) -> "Result":
@@ -197,7 +193,7 @@ def _print(result: "Result") -> None:
     if result.unreachable:
         click.echo(f"not started, because of these: {counted(result.unreachable, 'task')}")
     for warning in result.warnings:
-        _say(warning)
+        say(warning)
     click.echo(
         f"{result.done:,} of {counted(result.tasks, 'task')} done in {format_seconds(summary.seconds)}, "
         f"{counted(summary.attempts, 'attempt')}, {summary.retried:,} retried"

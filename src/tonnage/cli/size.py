@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from tonnage.cli.options import print_json, printable
+from tonnage.cli.options import print_json, printable, say
 from tonnage.cli.sources import Reading, source_options
 from tonnage.cli.tables import counted, print_table
 from tonnage.errors import InputError
@@ -293,7 +293,7 @@ def _export(found: "Sequence[Sized]", form: str) -> None:
     for one in found:
         for warning in one.warnings:
             where = f"{one.category or '(none)'}, {one.decision.resource}"
-            click.echo(printable(f"tonnage: {where}: {warning}"), err=True)
+            say(f"{where}: {warning}")
 
 
 def _queue_facts(choices: "Mapping[str, Sequence[QueueChoice]]") -> dict[str, object]:

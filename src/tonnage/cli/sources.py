@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tonnage.cli.options import printable
+from tonnage.cli.options import printable, say
 from tonnage.cli.tables import counted
 from tonnage.errors import InputError
 from tonnage.option_values import pairs, parts
@@ -84,7 +84,7 @@ class Reading:
                 elif isinstance(entry, Skipped) and not entry.healthy:
                     skipped[entry.reason] += 1
         for reason, count in skipped.most_common(_SHOWN):
-            click.echo(printable(f"tonnage: {source.name}: skipped {counted(count, 'row')}: {reason}"), err=True)
+            say(f"{source.name}: skipped {counted(count, 'row')}: {reason}")
         if len(skipped) > _SHOWN:
             click.echo(f"tonnage: {source.name}: and more, for {len(skipped) - _SHOWN} other reasons", err=True)
 
@@ -106,7 +106,7 @@ class Reading:
                 raise InputError("--where has no meaning with a workflow", hint="its tasks wait for each other")
             workflow = workflow_of(log, self._hints())
         for warning in workflow.source.warnings if workflow.source else ():
-            click.echo(printable(f"tonnage: {texts[0]}: warning: {warning}"), err=True)
+            say(f"{texts[0]}: warning: {warning}")
         return workflow
 
     def records(self, texts: Sequence[str], by: str) -> "Records":

@@ -409,7 +409,7 @@ def _drawn(present: Present, seen: Workload, draw: np.random.Generator) -> IntAr
 
 
 def _arriving(now: int, seen: Workload, weeks: int) -> IntArray:
-    """Return what arrives within a week if what came from so many weeks ago on happens again."""
+    """Return what arrives within a week if the week that began that many weeks ago repeats itself."""
     rows = np.stack([seen.submit, seen.nodes, seen.request, seen.run])
     if not len(seen):
         return rows

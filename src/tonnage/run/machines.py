@@ -14,7 +14,6 @@ from tonnage.jobs import SHARED, Decision, Resource
 from tonnage.units import parse_bytes
 
 __all__ = [
-    "SHARED",
     "Machine",
     "Need",
     "QueueRoom",

@@ -12,7 +12,7 @@ from tonnage.archive import Archive
 from tonnage.archive.history import history_of
 from tonnage.errors import InputError
 from tonnage.files import is_stream
-from tonnage.jobs import Decision
+from tonnage.jobs import SHARED, Decision
 from tonnage.rank import rank
 from tonnage.run.archiving import peaks_of_tasks, sized_by_density, wanted_for
 from tonnage.run.backends.backend import Backend
@@ -20,7 +20,6 @@ from tonnage.run.backends.local import LocalBackend
 from tonnage.run.engine import Engine
 from tonnage.run.events import Carried
 from tonnage.run.files import Files
-from tonnage.run.machines import SHARED
 from tonnage.run.options import Options, PoolOptions
 from tonnage.run.queue import places_of
 from tonnage.run.recovery import NOTHING_BEFORE, Recovered, finals

@@ -238,7 +238,7 @@ def _in_words(server: Server) -> Iterator[None]:
         raise _away(server, f"no such host: {error.strerror}") from None
     except (http.client.RemoteDisconnected, http.client.IncompleteRead, ConnectionError) as error:
         refused = isinstance(error, ConnectionRefusedError)
-        raise _away(server, "nobody is there" if refused else "the connection broke off") from None
+        raise _away(server, "no server answers there" if refused else "the connection broke off") from None
     except OSError as error:
         raise _away(server, str(error.strerror or error)[:_SHOWN]) from None
     except (http.client.HTTPException, ValueError) as error:  # not valid HTTP

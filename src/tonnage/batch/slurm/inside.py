@@ -16,7 +16,7 @@ VARIABLES = {
 }
 """What Slurm's scripts put for what only the batch job knows."""
 _NODES = "SLURM_JOB_NODELIST"
-# What srun needs of the batch job's variables; others are options of the batch job, some of which break it.
+# The variables of the batch job that srun needs; the rest are options of the batch job, and some would break srun.
 _FOR_SRUN = ("SLURM_CONF", "SLURM_JOB_ID", "SLURM_JOBID", "SLURM_JWT")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tonnage.cli.archive.options import archive_option
-from tonnage.cli.options import json_option, print_json, printable
+from tonnage.cli.options import json_option, print_json, printable, say
 from tonnage.cli.sources import Reading, source_options
 from tonnage.cli.tables import counted
 from tonnage.errors import InputError
@@ -81,7 +81,7 @@ def command(
             click.echo(f"{archive}: {counted(archive.count(), 'job')}")
     useless = [report.source for report in reports if report.bad and not report.stored + report.duplicates]
     for name in useless:
-        click.echo(printable(f"tonnage: {name}: no row could be used"), err=True)
+        say(f"{name}: no row could be used")
     return 1 if useless else 0
 
 

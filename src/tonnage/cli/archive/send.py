@@ -3,7 +3,7 @@
 import click
 
 from tonnage.cli.archive.options import archive_option
-from tonnage.cli.options import json_option, print_json, printable
+from tonnage.cli.options import json_option, print_json, say
 from tonnage.cli.tables import counted
 from tonnage.errors import InputError
 
@@ -36,7 +36,7 @@ def command(url: str | None, refused: bool, as_json: bool) -> int:
         outbox.take_back()
     sent = outbox.send(_PATIENT)
     for problem in said_of(server, outbox, sent):
-        click.echo(printable(f"tonnage: {problem}"), err=True)
+        say(str(problem))
     if as_json:
         counts = {"stored": sent.stored, "duplicates": sent.duplicates, "refused": sent.refused}
         print_json({"archive": server.url, **counts, "waiting": sent.waiting})
