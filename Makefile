@@ -6,12 +6,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 BENCHMARKS := graphs.py monitors.py archives.py sizes.py clusters.py ranks.py queues.py packs.py engines.py runs.py serving.py on_slurm.py
 
-.PHONY: help demo test test-all lint docs bench bench-quick reproduce soak slurm clean
+.PHONY: help demo test test-all coverage lint docs bench bench-quick reproduce soak slurm clean
 
 help:
 	@echo "make demo       see Tonnage work on this machine"
 	@echo "make test       run the tests, in minutes"
 	@echo "make test-all   run what make test leaves out: clusters, browsers, long forms, documentation, benchmarks"
+	@echo "make coverage   run the tests of make test, and print how much of the code they run"
 	@echo "make lint       ruff and mypy"
 	@echo "make docs       build the documentation into docs/_build/html"
 	@echo "make bench      print speeds as ratios against named peers"
@@ -45,6 +46,10 @@ test: $(VENV)/installed-test $(VENV)/installed-docs
 test-all: $(VENV)/installed-test $(VENV)/installed-docs $(VENV)/installed-bench
 	@tests/install-services
 	@$(BIN)/python tests/suite.py rest
+
+coverage: $(VENV)/installed-test $(VENV)/installed-docs
+	@tests/install-services
+	@$(BIN)/python tests/suite.py coverage
 
 lint: $(VENV)/installed-test
 	@$(BIN)/ruff check .

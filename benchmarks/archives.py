@@ -1,4 +1,4 @@
-"""How fast jobs go into the archive and come out again.
+"""How fast jobs are imported into the archive and read back.
 
     .venv/bin/python benchmarks/archives.py [--quick]
 
@@ -24,7 +24,7 @@ PAPER = 538_078
 
 
 def timed(work: Callable[[], object]) -> float:
-    """Return the seconds that some work takes."""
+    """Return the seconds that a call takes."""
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
@@ -38,7 +38,7 @@ def generate(jobs: int, folder: Path) -> Path:
 
 
 def tonnage_import(file: Path, archive: Path) -> float:
-    """Import a log in a process of its own, as a user does; return the seconds."""
+    """Import a log in a separate process, as a user does; return the seconds."""
     command = [sys.executable, "-m", "tonnage", "archive", "import", str(file), "--archive", str(archive)]
     return timed(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL))
 
@@ -71,7 +71,7 @@ def shell_load(archive: Path, folder: Path) -> float | None:
 
 
 def compare(jobs: int, folder: Path) -> None:
-    """Print the import beside the shell's, and how long it takes to read everything back."""
+    """Print the import time next to the shell's, and how long it takes to read everything back."""
     file, archive = generate(jobs, folder), folder / "compared.db"
     ours = tonnage_import(file, archive)
     again = tonnage_import(file, archive)

@@ -2,9 +2,9 @@
 
     python benchmarks/clusters.py [--quick]
 
-Prints how clustering at one distance and the choice among 20 distances grow from 50,000 to 500,000 jobs, how long
-shapes take that are hard for grids or trees, and the ratio to DBSCAN with one sample, whose lists of neighbours grow
-with the square. Seconds depend on the machine; what counts are the ratios.
+Prints how clustering at one distance and the choice among 20 distances scale from 50,000 to 500,000 jobs, the times for
+shapes that are hard for grids or trees, and the ratio to DBSCAN with one sample, whose neighbour lists grow
+quadratically. Seconds depend on the machine; the ratios are what counts.
 """
 
 import argparse
@@ -30,7 +30,7 @@ WEIGHTS = (0.1, 0.7, 0.1, 0.1)
 
 
 def jobs(size: int) -> tuple[FloatArray, Labels]:
-    """Return weighted cores, memory MB, disk MB and seconds of jobs of some categories, and the category of each."""
+    """Return the weighted cores, memory MB, disk MB and seconds of jobs, and the category of each."""
     rng = np.random.default_rng(2018)
     typical = np.exp(rng.normal(size=(CATEGORIES, 4))) * [4, 2000, 5000, 600]
     category = rng.integers(0, CATEGORIES, size)
@@ -39,7 +39,7 @@ def jobs(size: int) -> tuple[FloatArray, Labels]:
 
 
 def hard(size: int) -> dict[str, tuple[FloatArray, float]]:
-    """Return points that are hard for some ways to cluster, each with a distance."""
+    """Return point sets that are hard for some clustering methods, each with a distance."""
     rng = np.random.default_rng(1)
     uniform = rng.random((size, 4))
     spacing = size**-0.25
@@ -66,19 +66,19 @@ def hard(size: int) -> dict[str, tuple[FloatArray, float]]:
 
 
 def timed(work: Callable[[], object]) -> float:
-    """Return the seconds that some work takes."""
+    """Return the seconds that a call takes."""
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
 
 
 def warm() -> None:
-    """Load the compiled kernel, as a process does once."""
+    """Load the compiled kernel, which each process does once."""
     components(np.random.default_rng(0).random((1000, 4)), 0.1)
 
 
 def ours(size: int) -> None:
-    """Print what clustering and choosing take."""
+    """Print the times of clustering and of choosing a distance."""
     warm()
     points, category = jobs(size)
     one = min(timed(lambda: components(points, EPS)) for _ in range(3))
@@ -98,7 +98,7 @@ def ours(size: int) -> None:
 
 
 def theirs(size: int) -> None:
-    """Print what one distance takes with us and with scikit-learn."""
+    """Print the times for one distance, ours and scikit-learn's."""
     warm()
     points, _ = jobs(size)
     mine = min(timed(lambda: components(points, EPS)) for _ in range(3))
@@ -114,7 +114,7 @@ def theirs(size: int) -> None:
 
 
 def shapes(size: int) -> None:
-    """Print what hard shapes take at one distance."""
+    """Print the times for hard shapes at one distance."""
     warm()
     for name, (points, eps) in hard(size).items():
         start = time.perf_counter()
@@ -124,20 +124,20 @@ def shapes(size: int) -> None:
 
 
 def peak_memory() -> int:
-    """Return the most memory that this process has had; ru_maxrss would be its larger parent's, which survives exec."""
+    """Return this process's peak memory; ru_maxrss would be that of its larger parent, which survives exec."""
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) * 1024
 
 
 def alone(function: Callable[[int], None], size: int) -> None:
-    """Run a function of this module in a process of its own, so that its memory is its own."""
+    """Run a function of this module in a separate process, so that its memory is measured alone."""
     sys.stdout.flush()
     code = f"import sys; sys.path.insert(0, {str(HERE)!r}); import clusters; clusters.{function.__name__}({size})"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def main() -> None:
-    """Run all of it."""
+    """Run all measurements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small sizes only, to see that it works")
     quick = parser.parse_args().quick

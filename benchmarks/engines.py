@@ -1,11 +1,11 @@
-"""Speed and memory of the engine that runs workflows: how it grows to a million tasks and to ten thousand categories.
+"""Speed and memory of the engine that runs workflows, up to a million tasks and ten thousand categories.
 
     python benchmarks/engines.py [--quick]
 
-An event is the start or the end of an attempt. The world is simulated: tasks end when a virtual clock says so, some of
-them because they need more memory than they were given. The baseline is a list scheduler on a plain heap that knows no
-sizes, categories, machines or failures: as many slots as there are cores, on the same tasks and dependencies, in the
-same process. Seconds are CPU time. Each line is a process of its own, so that its memory counts.
+An event is the start or the end of an attempt. Everything else is simulated: tasks end by a virtual clock, some of them
+because they need more memory than allocated. The baseline is a list scheduler on a plain heap without sizes,
+categories, machines or failures: as many slots as cores, on the same tasks and dependencies, in the same process.
+Seconds are CPU time. Each line is measured in a separate process, because of its memory.
 """
 
 import argparse
@@ -30,18 +30,18 @@ from tonnage.workflow import Task, Workflow
 
 MACHINES = [Machine(16.0, 64e9)] * 10
 WIDE = 1000
-"""Every task waits for the one that many places before it."""
+"""Every task depends on the one this many positions before it."""
 
 
 def workflow_of(tasks: int, categories: int) -> Workflow:
-    """Return chains of tasks, side by side."""
+    """Return parallel chains of tasks."""
     made = [Task(f"t{number}", category=f"c{number % categories}") for number in range(tasks)]
     parents = np.arange(max(0, tasks - WIDE))
     return Workflow.build("chains", made, (parents, parents + WIDE))
 
 
 def baseline(workflow: Workflow, seconds: Sequence[float]) -> int:
-    """Run all tasks on so many slots, the first that is ready first; return how many events there were."""
+    """Run all tasks on this many slots, in the order in which they become ready; return the number of events."""
     missing, graph = workflow.graph.indegree.tolist(), workflow.graph
     children, begins = graph.child.tolist(), graph.child_start.tolist()
     ready = [task for task, many in enumerate(missing) if not many]
@@ -62,7 +62,7 @@ def baseline(workflow: Workflow, seconds: Sequence[float]) -> int:
 
 
 def run(workflow: Workflow, seconds: Sequence[float], memory: Sequence[float]) -> int:
-    """Run all tasks with the engine; return how many events there were."""
+    """Run all tasks with the engine; return the number of events."""
     plan = Plan(machine=MACHINES[0].amounts(), resources=SHARED)
     engine = Engine(workflow.tasks, Learner(plan), Room(MACHINES), workflow=workflow)
     clock: list[tuple[float, int]] = []
@@ -85,7 +85,7 @@ def run(workflow: Workflow, seconds: Sequence[float], memory: Sequence[float]) -
 
 
 def measured(tasks: int, categories: int) -> dict[str, float]:
-    """Measure one size; meant for a process of its own."""
+    """Measure one size; meant to run in a separate process."""
     rng = np.random.default_rng(1)
     memory = (rng.lognormal(0, 0.4, tasks) * 1e9 * (1 + np.arange(tasks) % categories / categories)).tolist()
     seconds = rng.exponential(100, tasks).tolist()

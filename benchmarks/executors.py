@@ -1,9 +1,9 @@
-"""Speed of tasks that Python programs submit: commands and functions, beside the executors of the standard library.
+"""Speed of tasks submitted by Python programs: commands and functions, next to the standard library's executors.
 
     python benchmarks/executors.py [--quick]
 
-Each task has a process of its own that is measured and limited; the pool of the standard library that does likewise is
-the one with a fresh process for each task. Tasks a second depend on what else the machine does; CPU time a task hardly.
+Each task has its own process, which is measured and limited; the comparable pool of the standard library is the one
+with a fresh process per task. Tasks per second depend on what else the machine does; CPU time per task hardly does.
 """
 
 import argparse
@@ -22,34 +22,34 @@ import tonnage
 
 
 def own(number: int) -> int:
-    """Return what it was given: a function of the program itself, which travels whole."""
+    """Return the argument: a function of the program itself, which is serialised completely."""
     return number
 
 
 def commands(pool: tonnage.Executor, tasks: int) -> None:
-    """Run so many commands that do nothing."""
+    """Run this many commands that do nothing."""
     wait([pool.command("/bin/true") for _ in range(tasks)])
 
 
 def functions(pool: Executor, tasks: int, function: Callable[[int], int] = abs) -> None:
-    """Call a function so often."""
+    """Call a function this many times."""
     wait([pool.submit(function, number) for number in range(tasks)])
 
 
 def one_by_one(_pool: None, tasks: int, words: tuple[str, ...]) -> None:
-    """Run a program so often, one after the other."""
+    """Run a program this many times, one after another."""
     for _ in range(tasks):
         subprocess.run(words, check=True)
 
 
 def cpu_seconds() -> float:
-    """Return the CPU time of this process and of those that it has waited for."""
+    """Return the CPU time of this process and of the children it has reaped."""
     both = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in both)
 
 
 def measure(name: str, tasks: int, opened: "Callable[[], Executor] | None", work: Callable[..., None]) -> None:
-    """Print how fast some work is."""
+    """Print the speed of some work."""
     before = cpu_seconds()
     if opened is None:
         begin = perf_counter()

@@ -2,8 +2,8 @@
 
     python benchmarks/graphs.py [--quick]
 
-Prints how order, levels and critical path grow from 10^4 to 10^6 tasks (three dependencies each), and how long a
-DAGMan file takes to read. Seconds depend on the machine; what counts are the ratios.
+Prints how order, levels and critical path scale from 10^4 to 10^6 tasks (three dependencies each), and how long a
+DAGMan file takes to read. Seconds depend on the machine; the ratios are what counts.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def dependencies(size: int, degree: int = 3) -> tuple[np.ndarray, np.ndarray]:
 
 
 def timed(work: Callable[[], object]) -> float:
-    """Return the seconds that some work takes."""
+    """Return the seconds that a call takes."""
     gc.collect()
     start = time.perf_counter()
     work()
@@ -43,14 +43,14 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def ours(size: int, parents: np.ndarray, children: np.ndarray, weights: np.ndarray) -> None:
-    """Build the graph and find order, levels and critical path."""
+    """Build the graph and compute its order, levels and critical path."""
     graph = Graph.from_edges(size, parents, children)
     _ = graph.order, graph.level, graph.widths
     graph.longest_path(weights)
 
 
 def theirs(graph: "nx.DiGraph[int]", weights: list[float]) -> None:
-    """Find order, levels and critical path with networkx, on a graph that is built already."""
+    """Compute order, levels and critical path with networkx, on a graph that is already built."""
     list(nx.topological_sort(graph))
     list(nx.topological_generations(graph))
     for _, child, attributes in graph.edges(data=True):
@@ -59,7 +59,7 @@ def theirs(graph: "nx.DiGraph[int]", weights: list[float]) -> None:
 
 
 def built(size: int, parents: np.ndarray, children: np.ndarray) -> "nx.DiGraph[int]":
-    """Return the graph as networkx holds it."""
+    """Return the graph as a networkx graph."""
     graph = nx.DiGraph()
     graph.add_nodes_from(range(size))
     graph.add_edges_from(zip(parents.tolist(), children.tolist(), strict=True))
@@ -67,7 +67,7 @@ def built(size: int, parents: np.ndarray, children: np.ndarray) -> "nx.DiGraph[i
 
 
 def compare(sizes: list[int]) -> None:
-    """Print one line per size: our seconds (with building), networkx' (without and with), and the ratios."""
+    """Print one line per size: our seconds (with building), networkx's (without and with), and the ratios."""
     print("order, levels and critical path, 3 dependencies a task (Tonnage's time includes building the graph)")
     columns = f"{'tasks':>10} {'tonnage s':>10} {'us/task':>8} {'networkx s':>11} {'+ building':>11}"
     print(f"{columns} {'ratio':>7} {'+ building':>11}")
@@ -87,7 +87,7 @@ def compare(sizes: list[int]) -> None:
 
 
 def reachability(sizes: list[int]) -> None:
-    """Print how counting descendants and the transitive reduction grow."""
+    """Print how counting descendants and the transitive reduction scale."""
     print("\nexact number of descendants of every task, and transitive reduction (seconds)")
     print(f"{'tasks':>10} {'descendants':>12} {'reduction':>10}")
     for size in sizes:
@@ -98,7 +98,7 @@ def reachability(sizes: list[int]) -> None:
 
 
 def whole_workflow(size: int) -> None:
-    """Build a workflow of tasks with names, commands and run times, and ask it everything that `show` prints."""
+    """Build a workflow of tasks with names, commands and run times, and compute everything that `show` prints."""
     parents, children = dependencies(size)
     seconds = np.random.default_rng(2).random(size).tolist()
     start = time.perf_counter()
@@ -126,13 +126,13 @@ def read_dagman(name: str) -> None:
 
 
 def peak_memory() -> int:
-    """Return the most memory that this process has had; ru_maxrss would be its larger parent's, which survives exec."""
+    """Return this process's peak memory; ru_maxrss would be that of its larger parent, which survives exec."""
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) * 1024
 
 
 def alone(function: Callable[..., None], argument: object) -> None:
-    """Run a function of this module in a process of its own, so that its memory is its own."""
+    """Run a function of this module in a separate process, so that its memory is measured alone."""
     sys.stdout.flush()
     code = f"import sys; from pathlib import Path; sys.path.insert(0, {str(HERE)!r}); import graphs; "
     subprocess.run([sys.executable, "-c", f"{code} graphs.{function.__name__}({argument!r})"], check=True)
@@ -147,7 +147,7 @@ def workflows(sizes: list[int]) -> None:
 
 
 def dagman(sizes: list[int]) -> None:
-    """Print how long reading a DAGMan file takes: one JOB, one VARS and one PARENT line a node."""
+    """Print how long reading a DAGMan file takes: one JOB, one VARS and one PARENT line per node."""
     print("\nreading a DAGMan file (JOB, VARS and PARENT line a node, one named submit description)")
     print(f"{'nodes':>10} {'file':>10} {'seconds':>8} {'us/node':>8} {'peak memory':>12}")
     with tempfile.TemporaryDirectory() as folder:
@@ -174,7 +174,7 @@ def write_dagman(path: Path, size: int) -> None:
 
 
 def main() -> None:
-    """Run all of it."""
+    """Run all measurements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small sizes only, to see that it works")
     quick = parser.parse_args().quick

@@ -2,8 +2,8 @@
 
     python benchmarks/monitors.py [--quick]
 
-Every command is run under every monitor in turn, again and again, so that all have the same noise; what counts are the
-differences and ratios. CPU time is that of the monitor and the command together, as the kernel counts it.
+Every command is run under every monitor in turn, repeatedly, so that all see the same noise; the differences and ratios
+are what counts. CPU time is that of the monitor and the command together, as counted by the kernel.
 """
 
 import argparse
@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 ACTOR = HERE.parent / "tests" / "watch" / "programs" / "actor.c"
 MB = 2**20
 
-# What a program does (see actor.c) and the most memory that it has, in MB, of 2^20 bytes.
+# What a program does (see actor.c), and its peak memory in MB of 2^20 bytes.
 CASES = {
     "child of 100 MB, lives 0.12 s": ("fork { take 100 hold 0.1 } wait hold 0.3", 101),
     "500 MB, freed, then idle": ("take 500 free hold 1.5", 501),
@@ -37,7 +37,7 @@ CASES = {
 
 @dataclass(frozen=True)
 class Spent:
-    """What one run took, and the peak that its monitor reports, in MB."""
+    """The cost of one run, and the peak reported by its monitor, in MB."""
 
     wall: float
     cpu: float
@@ -62,7 +62,7 @@ class Monitor:
             with Path(place, "stderr").open("w") as stderr:
                 process = subprocess.Popen([*self.words(output), *command], cwd=work, stderr=stderr, stdout=stderr)
                 _, _, usage = os.wait4(process.pid, 0)
-            process.returncode = 0  # it was waited for
+            process.returncode = 0  # already reaped
             wall = time.perf_counter() - start
             return Spent(wall, usage.ru_utime + usage.ru_stime, self.peak(output))
 
@@ -73,7 +73,7 @@ def _conduct_peak(path: Path) -> float | None:
 
 
 def monitors() -> Iterator[Monitor]:
-    """Yield no monitor, ours, and those of the peers that are installed."""
+    """Yield no monitor, ours, and the other monitors that are installed."""
     yield Monitor("none", lambda _: [], lambda _: None)
     tonnage = str(Path(sys.executable).parent / "tonnage")
     yield Monitor(
@@ -113,7 +113,7 @@ def table(title: str, header: list[str], rows: list[list[str]]) -> None:
 
 
 def accuracy(actor: str, cases: dict[str, tuple[str, int]], rounds: int) -> None:
-    """Print the peaks that each monitor reports."""
+    """Print the peaks reported by each monitor."""
     some = [monitor for monitor in monitors() if monitor.name != "none"]
     rows = []
     for case, (words, truth) in cases.items():
@@ -136,7 +136,7 @@ def rounds_of(command: list[str], rounds: int) -> dict[str, list[Spent]]:
 
 
 def many_processes(count: int, program: list[str], rounds: int) -> None:
-    """Print what monitoring many short processes costs; the least of several runs has the least noise."""
+    """Print the cost of monitoring many short processes; the minimum of several runs has the least noise."""
     script = f"i=0; while [ $i -lt {count} ]; do {' '.join(program)}; i=$((i+1)); done"
     spent = rounds_of(["/bin/sh", "-c", script], rounds)
     bare = min(one.cpu for one in spent["none"])
@@ -149,7 +149,7 @@ def many_processes(count: int, program: list[str], rounds: int) -> None:
 
 
 def sleeping_tree(count: int, seconds: float) -> None:
-    """Print what monitoring a large tree that does nothing costs."""
+    """Print the cost of monitoring a large, idle tree."""
     script = f"for i in $(seq {count}); do sleep {seconds} & done; wait"
     spent = rounds_of(["/bin/sh", "-c", script], 1)
     bare = spent["none"][0]
@@ -160,7 +160,7 @@ def sleeping_tree(count: int, seconds: float) -> None:
 
 
 def start_up(rounds: int) -> None:
-    """Print how long each monitor takes around a command that does nothing."""
+    """Print the time that each monitor adds to a command that does nothing."""
     spent = rounds_of(["/bin/true"], rounds)
     python = statistics.median(_seconds([sys.executable, "-ISE", "-c", "pass"]) for _ in range(rounds))
     bare = statistics.median(run.wall for run in spent["none"])
@@ -170,7 +170,7 @@ def start_up(rounds: int) -> None:
 
     rows = [row("python -ISE -c pass", python)]
     rows += [row(name, statistics.median(run.wall for run in runs)) for name, runs in spent.items()]
-    # The kernel switches its performance records on for the first user and off a second after the last.
+    # The kernel enables its performance records for the first user and disables them a second after the last.
     alone = next(monitor for monitor in monitors() if monitor.name == "tonnage")
     walls = []
     for _ in range(1 + rounds // 5):
@@ -188,7 +188,7 @@ def _seconds(command: list[str]) -> float:
 
 
 def own_memory() -> None:
-    """Print the memory of the monitors themselves, shared pages shared out."""
+    """Print the memory of the monitors themselves, with shared pages divided."""
     rows = []
     for monitor in monitors():
         if monitor.name == "none":
@@ -205,7 +205,7 @@ def own_memory() -> None:
 
 
 def _processes(pid: int) -> Iterator[int]:
-    """Yield a process and its descendants, without the watched sleep."""
+    """Yield a process and its descendants, except the watched sleep."""
     if Path(f"/proc/{pid}/comm").read_text().strip() != "sleep":
         yield pid
     for task in Path(f"/proc/{pid}/task").iterdir():
@@ -219,7 +219,7 @@ def _share(pid: int) -> float:
 
 
 def overshoot(actor: str, rounds: int) -> None:
-    """Print by how much a growing program passes a limit of 300 MB before it is stopped."""
+    """Print by how much a growing program exceeds a limit of 300 MB before it is stopped."""
     tonnage = str(Path(sys.executable).parent / "tonnage")
     rows = []
     for rate in (100, 500, 1500):

@@ -1,17 +1,17 @@
-"""`tonnage run --on slurm` on a real Slurm that is started for it, next to what else there is, in the same run.
+"""`tonnage run --on slurm` on a real Slurm started for the purpose, next to the alternatives, in the same run.
 
     python benchmarks/on_slurm.py [--quick] [deep] [bag] [calls] [packed]
 
-deep    A deep workflow among others' jobs. Each strategy and seed has a cluster of its own, all at the same time; on
-        those of a seed the same stream of others' jobs arrives: random widths, lengths and limits, about as much as the
-        nodes can take, and a queue from the beginning. The archive knows the run times from a run on an idle cluster.
-        Once with a scheduler that looks every second, and once with Slurm's defaults (it backfills every 30 s).
-bag     Tasks that fill memory, right-sized and with a node for each.
-calls   How often Slurm's programs are called for many short tasks, and how fast they are done, next to a loop of sbatch
-        and to one job array written by hand, which nothing can be faster than.
+deep    A deep workflow among other users' jobs. Each strategy and seed has its own cluster, all at the same time; those
+        of a seed get the same stream of other jobs: random widths, lengths and limits, about as much work as the nodes
+        can do, and a queue from the beginning. The archive has the run times from a run on an idle cluster. Once with a
+        scheduler that runs every second, and once with Slurm's defaults (it backfills every 30 s).
+bag     Tasks that fill memory, right-sized and with a whole node each.
+calls   How often Slurm's programs are called for many short tasks, and how fast these are done, next to a loop of
+        sbatch and to one handwritten job array, which is the fastest possible.
 packed  Short tasks in one packed batch job, next to a job array and to a loop of sbatch.
 
-All nodes are on this machine: what starts tasks competes with them for its cores.
+All nodes are on this machine: the programs that start tasks compete with them for its cores.
 """
 
 import argparse
@@ -35,13 +35,13 @@ from pathlib import Path
 from tonnage.run.journal import Reader
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.slurm.cluster import SlurmCluster, missing  # they are not installed
+from tests.slurm.cluster import SlurmCluster, missing  # the tests are not installed
 
 PROGRAMS = ("sbatch", "squeue", "scontrol", "sacct", "scancel", "sinfo", "sacctmgr", "srun")
 EVERY_SECOND: dict[str, str] = {}
 AS_DELIVERED = {"SchedulerParameters": "bf_interval=30,sched_interval=60,batch_sched_delay=3"}
 SCHEDULERS = {"looks every second": (EVERY_SECOND, 1.0), "Slurm's defaults": (AS_DELIVERED, 0.7)}
-"""Options, and how much work arrives: where Slurm looks seldom, nodes are idle meanwhile, and the queue would grow."""
+"""Options, and how much work arrives: if Slurm schedules rarely, nodes idle meanwhile, and the queue would grow."""
 
 
 def table(title: str, header: list[str], rows: list[list[str]]) -> None:
@@ -53,18 +53,18 @@ def table(title: str, header: list[str], rows: list[list[str]]) -> None:
         print("  ", row[0].ljust(widths[0]), "  ", "  ".join(cells[1:]), sep="", flush=True)
 
 
-# A cluster, and tonnage on it
+# A cluster, and Tonnage on it
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """When something was submitted, and when its first task started and its last one ended."""
+    """When something was submitted, when its first task started and when its last one ended."""
 
     submitted: float
     first: float
     last: float
     jobs: int = 0
-    """In how many batch jobs it travelled."""
+    """The number of its batch jobs."""
 
     @property
     def whole(self) -> float:
@@ -81,9 +81,9 @@ class Span:
 def cluster(
     nodes: int, cpus: int = 4, memory_mib: int = 2000, options: Mapping[str, str] = EVERY_SECOND
 ) -> Iterator[SlurmCluster]:
-    """Start a cluster in a folder that goes with it."""
+    """Start a cluster in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="tonnage-bench-") as name:
-        partition = "main DefaultTime=5 MaxTime=60"  # as on most clusters, a job that says nothing has a limit
+        partition = "main DefaultTime=5 MaxTime=60"  # as on most clusters, there is a default time limit
         place = Path(name)
         with SlurmCluster(
             place, nodes=nodes, cpus=cpus, memory_mib=memory_mib, options=options, partitions=(partition,)
@@ -92,7 +92,7 @@ def cluster(
 
 
 def tonnage(slurm: SlurmCluster, workflow: str, name: str, archive: Path, *options: str, path: str = "") -> Span:
-    """Run a workflow in an empty folder; programs are looked for in `path` first."""
+    """Run a workflow in an empty folder; programs are searched in `path` first."""
     submitted = time.time()
     told = call(slurm, workflow, name, archive, *options, path=path)
     with closing(Reader(Path(json.loads(told)["folder"], "journal.db"))) as journal:
@@ -120,11 +120,11 @@ def call(slurm: SlurmCluster, workflow: str, name: str, archive: Path, *options:
     return ended.stdout
 
 
-# Scripts that a user might write: each task notes when it started and ended
+# Scripts that a user might write: each task records when it started and ended
 
 
 def note(slurm: SlurmCluster, command: str) -> tuple[Path, Path]:
-    """Return a script that runs a command and notes the time before and after it, and where it does."""
+    """Return a script that runs a command and records the time before and after it, and the file with these times."""
     folder = Path(tempfile.mkdtemp(dir=slurm.folder))
     script, notes = folder / "script", folder / "notes"
     script.write_text(f"#!/bin/bash\necho $EPOCHREALTIME >>{notes}\n{command}\necho $EPOCHREALTIME >>{notes}\n")
@@ -133,7 +133,7 @@ def note(slurm: SlurmCluster, command: str) -> tuple[Path, Path]:
 
 
 def noted(notes: Path, submitted: float, tasks: int, jobs: int) -> Span:
-    """Wait until all tasks have noted their end."""
+    """Wait until all tasks have recorded their end."""
     while notes.read_bytes().count(b"\n") < 2 * tasks:
         time.sleep(0.1)
     times = [float(line) for line in notes.read_text().split()]
@@ -141,7 +141,7 @@ def noted(notes: Path, submitted: float, tasks: int, jobs: int) -> Span:
 
 
 def by_array(slurm: SlurmCluster, command: str, tasks: int) -> Span:
-    """Run a command so often as one job array."""
+    """Run a command this many times as one job array."""
     script, notes = note(slurm, command)
     submitted = time.time()
     slurm.command("sbatch", "--mem=32M", "--output=/dev/null", f"--array=1-{tasks}", str(script))
@@ -149,7 +149,7 @@ def by_array(slurm: SlurmCluster, command: str, tasks: int) -> Span:
 
 
 def by_loop(slurm: SlurmCluster, command: str, tasks: int) -> Span:
-    """Run a command so often, each time as a job of its own."""
+    """Run a command this many times, each as a separate job."""
     script, notes = note(slurm, command)
     submitted = time.time()
     for _ in range(tasks):
@@ -157,12 +157,12 @@ def by_loop(slurm: SlurmCluster, command: str, tasks: int) -> Span:
     return noted(notes, submitted, tasks, tasks)
 
 
-# A deep workflow among others' jobs
+# A deep workflow among other users' jobs
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job of somebody else."""
+    """A job of another user."""
 
     arrives: float
     nodes: int
@@ -179,18 +179,18 @@ class Shape:
     levels: int
     width: int
     task: float
-    """How long a task takes on average, in seconds: half as much to half as much again."""
+    """The mean run time of a task, in seconds; they vary by half of it."""
     nodes: int
     backlog: float
-    """How many seconds all nodes have to do when the workflow is submitted."""
+    """Seconds of work queued for all nodes when the workflow is submitted."""
     load: float
-    """How much work arrives in a second, of what all nodes can do."""
+    """How much work arrives per second, as a fraction of what all nodes can do."""
     longest: float
-    """Of others' jobs, in seconds."""
+    """Of other users' jobs, in seconds."""
 
 
 def deep(shape: Shape, seed: int) -> str:
-    """Return a workflow of levels in which each task needs two of the level before, as makeflow has it."""
+    """Return a Makeflow workflow of levels in which each task needs two of the level before."""
     draw = random.Random(seed)
     lines = []
     for level in range(shape.levels):
@@ -204,7 +204,7 @@ def deep(shape: Shape, seed: int) -> str:
 
 
 def others(shape: Shape, seed: int, horizon: float) -> list[Job]:
-    """Return jobs of others: some at the beginning, and the rest as they come."""
+    """Return other users' jobs: some at the beginning, the rest over time."""
     draw = random.Random(seed)
     jobs: list[Job] = []
     work, now = 0.0, 0.0
@@ -213,7 +213,7 @@ def others(shape: Shape, seed: int, horizon: float) -> list[Job]:
         nodes, cores = (1, draw.choice((1, 2, 4))) if small else (draw.choice((1, 1, 2, 2, 3)), 0)
         seconds = draw.uniform(shape.longest / 6, shape.longest)
         limit = max(1, round(seconds * draw.choice((1, 2, 5)) / 60 + 0.5))
-        size = seconds * (cores / 4 if cores else nodes) / shape.nodes  # seconds of the whole machine
+        size = seconds * (cores / 4 if cores else nodes) / shape.nodes  # seconds of the whole cluster
         if work + size > shape.backlog:
             now += draw.expovariate(1 / (size / shape.load))
         else:
@@ -223,7 +223,7 @@ def others(shape: Shape, seed: int, horizon: float) -> list[Job]:
 
 
 class Feeder(threading.Thread):
-    """Submits others' jobs as they arrive, until it is told to stop."""
+    """Submits other users' jobs as they arrive, until stopped."""
 
     def __init__(self, slurm: SlurmCluster, jobs: Sequence[Job]) -> None:
         super().__init__(daemon=True)
@@ -231,10 +231,10 @@ class Feeder(threading.Thread):
         self._jobs = jobs
         self._stop_now = threading.Event()
         self.filled = threading.Event()
-        """Whether all jobs are there that are there from the beginning."""
+        """Set once the initial jobs have been submitted."""
 
     def run(self) -> None:
-        """Submit."""
+        """Submit the jobs at their times."""
         begun: float | None = None
         for job in self._jobs:
             if job.arrives and begun is None:
@@ -247,7 +247,7 @@ class Feeder(threading.Thread):
             self._slurm.command("sbatch", "--output=/dev/null", *size, *words)
 
     def stop(self) -> None:
-        """Submit nothing more."""
+        """Stop submitting."""
         self._stop_now.set()
         self.join()
 
@@ -255,7 +255,7 @@ class Feeder(threading.Thread):
 def crossing(
     shape: Shape, seed: int, strategy: str, archive: Path, options: Mapping[str, str]
 ) -> tuple[Span, list[int]]:
-    """Run a workflow among others' jobs; return also how many of those wait, every two seconds."""
+    """Run a workflow among other users' jobs; also return how many of those wait, every two seconds."""
     with cluster(shape.nodes, options=options) as slurm:
         own = slurm.folder / "archive.db"
         shutil.copy(archive, own)
@@ -282,7 +282,7 @@ def crossing(
 
 
 def deep_among_others(shape: Shape, strategies: Sequence[str], seeds: Sequence[int], schedulers: Sequence[str]) -> None:
-    """Print makespans of a deep workflow among others' jobs."""
+    """Print makespans of a deep workflow among other users' jobs."""
     with tempfile.TemporaryDirectory() as place:
         archive = Path(place, "archive.db")
         with cluster(shape.nodes) as slurm:
@@ -339,7 +339,7 @@ def bag(tasks: int) -> str:
 
 
 def right_sized(tasks: int, nodes: int) -> None:
-    """Print how fast a bag of tasks is done with a node for each, and right-sized."""
+    """Print how fast a bag of tasks is done with a whole node each, and right-sized."""
     with cluster(nodes) as slurm:
         archive, other = slurm.folder / "archive.db", slurm.folder / "other.db"
         found = {
@@ -360,7 +360,7 @@ def right_sized(tasks: int, nodes: int) -> None:
 
 
 def counting(folder: Path) -> tuple[Path, Path]:
-    """Return a folder with Slurm's programs that note each call, and where they do."""
+    """Return a folder with wrappers of Slurm's programs that log each call, and the log."""
     programs, log = folder / "counted", folder / "calls"
     programs.mkdir()
     log.touch()
@@ -374,7 +374,7 @@ def counting(folder: Path) -> tuple[Path, Path]:
 
 
 def calls(tasks: int, nodes: int) -> None:
-    """Print how often Slurm is asked for many short tasks, and how fast they are done."""
+    """Print how often Slurm is called for many short tasks, and how fast they are done."""
     with cluster(nodes) as slurm:
         programs, log = counting(slurm.folder)
         command = "/bin/true"
@@ -405,7 +405,7 @@ def calls(tasks: int, nodes: int) -> None:
 
 
 def packed(tasks: int, nodes: int) -> None:
-    """Print how near short tasks in one packed batch job come to the shortest time in which they are possible."""
+    """Print how close short tasks in one packed batch job come to the shortest possible time."""
     seconds, slots = 0.2, 4 * nodes
     command = f"sleep {seconds}"
     ideal = seconds * -(-tasks // slots)
@@ -429,7 +429,7 @@ def packed(tasks: int, nodes: int) -> None:
 
 
 def main() -> None:
-    """Print everything, or what is asked for."""
+    """Print everything, or the requested parts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small numbers, only to see that it works")
     parser.add_argument("what", nargs="*", choices=["deep", "bag", "calls", "packed", []], help="a part of it")
@@ -437,7 +437,7 @@ def main() -> None:
     if reason := missing():
         print(f"No cluster can be started, and nothing is measured: {reason}")
         return
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each task would compile the program that minds it
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # otherwise each task would compile its monitor
     quick, what = given.quick, given.what or ["deep", "bag", "calls", "packed"]
     if "deep" in what:
         if quick:

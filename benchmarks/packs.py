@@ -1,4 +1,4 @@
-"""Speed of packing: one decision, cold and warm, and a workflow's way through a busy queue.
+"""Speed of packing: one decision, cold and warm, and a whole workflow in a busy queue.
 
     python benchmarks/packs.py [--quick]
 
@@ -21,7 +21,7 @@ NODES = 100
 
 
 def busy(jobs: int = 2_000, seed: int = 0) -> Workload:
-    """Return jobs that keep a machine busy to 80 %, most of them small and short."""
+    """Return jobs that keep a machine 80 % busy, most of them small and short."""
     rng = np.random.default_rng(seed)
     nodes = np.minimum(2 ** rng.integers(0, 7, jobs), NODES)
     run = np.ceil(rng.lognormal(8, 1.5, jobs)).astype(np.int64)
@@ -46,7 +46,7 @@ def plain_schedule(work: Work, nodes: int) -> float:
 
 
 def decisions(workflow: Workflow, cluster: Cluster) -> None:
-    """Print what one decision of each strategy takes, the first time and then."""
+    """Print the time of one decision of each strategy, the first time and later."""
     plain = plain_schedule(Work.of(workflow), NODES // 2)
     print(f"\n{workflow.name}, {len(workflow):,} tasks, {NODES} nodes: one decision in ms")
     print(f"(a list schedule in plain Python takes {plain * 1000:.1f} ms)")
@@ -59,7 +59,7 @@ def decisions(workflow: Workflow, cluster: Cluster) -> None:
 
 
 def crossings(workflow: Workflow, cluster: Cluster) -> None:
-    """Print what a whole way through the queue takes."""
+    """Print the time to simulate a whole workflow in the queue."""
     print(f"\n{workflow.name}, {len(workflow):,} tasks: the way through the queue")
     print(f"  {'strategy':<16}{'ms':>9}{'batch jobs':>12}{'makespan, h':>13}")
     for strategy in PACKERS:
@@ -82,7 +82,7 @@ def main() -> None:
     workload = busy()
     cluster = Cluster(NODES, workload, max_submitted=16)
     cluster.advance(int(workload.submit[1_000]))
-    simulate(Work.of(FAMILIES["montage"].generate(300)), cluster.copy(), "auto")  # compiled
+    simulate(Work.of(FAMILIES["montage"].generate(300)), cluster.copy(), "auto")  # compile the kernels
     for tasks in (100,) if quick else (500, 5_000):
         decisions(FAMILIES["montage"].generate(tasks), cluster)
     crossings(FAMILIES["montage"].generate(100 if quick else 500), cluster)

@@ -33,7 +33,7 @@ OTHERS: dict[str, dict[str, object]] = {"EASY": {"policy": "easy"}, "neighbourin
 
 
 def made_up(jobs: int, load: float) -> Workload:
-    """Return jobs that ask for so large a part of all nodes on average; above 1, the queue grows and grows."""
+    """Return jobs that request this fraction of all nodes on average; above 1, the queue keeps growing."""
     rng = np.random.default_rng(1)
     nodes = np.minimum(2 ** rng.integers(0, 7, jobs), NODES)
     run = np.maximum(rng.lognormal(7, 1.5, jobs), 1).astype(np.int64)
@@ -44,7 +44,7 @@ def made_up(jobs: int, load: float) -> Workload:
 
 
 def log_of(name: str, jobs: int | None) -> tuple[str, Workload]:
-    """Return a real log, or one that was made up, and what it is."""
+    """Return a real log or a synthetic one, and its description."""
     path = DATA / "queues" / f"{name}.swf.gz"
     if not path.exists():
         return "a made-up log", made_up(jobs or 30_000, 0.7)
@@ -80,7 +80,7 @@ class PlainPlan:
         return held
 
     def change(self, begin: int, end: int, by: int) -> None:
-        """Make more nodes free, or fewer."""
+        """Increase or decrease the number of free nodes."""
         times, free = self.times, self.free
         low = self._breakpoint(begin)
         high = self._breakpoint(end)
@@ -98,7 +98,7 @@ class PlainPlan:
         return place
 
     def trim(self, now: int) -> None:
-        """Forget what was before now."""
+        """Drop the breakpoints before now."""
         passed = bisect_right(self.times, now) - 1
         if passed:
             del self.times[:passed], self.free[:passed]
@@ -150,8 +150,8 @@ def plain_replay(log: Workload, requests: str) -> list[int]:
 
 
 def replaying(name: str, log: Workload) -> None:
-    """Print how many jobs a second are replayed, in each of several runs, and how often as fast as plain Python."""
-    replay(log.head(1000))  # compiled once
+    """Print how many jobs are replayed per second in each of several runs, and the speed-up over plain Python."""
+    replay(log.head(1000))  # compile the kernels
     for requests in REQUESTS:
         begin = process_time()
         plain = plain_replay(log, requests)
@@ -179,7 +179,7 @@ def replaying(name: str, log: Workload) -> None:
 
 
 def growth(sizes: tuple[int, ...]) -> None:
-    """Print how the time of a job grows with their number, where the queue stays short and where it grows with them."""
+    """Print how the time per job grows with their number, for a short queue and for one that grows with them."""
     for load in (0.7, 1.2):
         for size in sizes:
             if load > 1 and size > 30_000:
@@ -197,7 +197,7 @@ def growth(sizes: tuple[int, ...]) -> None:
 
 
 def what_ifs(log: Workload, times: int) -> None:
-    """Print what questions and copies cost where the queue is longest of some moments, Python's calls included."""
+    """Print the cost of queries and copies when the queue is longest among some moments, with Python's overhead."""
 
     def microseconds(action: Callable[[], object]) -> str:
         action()
@@ -224,7 +224,7 @@ def what_ifs(log: Workload, times: int) -> None:
 
 
 def simulating(log: Workload) -> None:
-    """Print what it costs to simulate 500 tasks of 50 minutes in the midst of the log, 16 in the system at a time."""
+    """Print the cost of simulating 500 tasks of 50 minutes in the middle of the log, 16 in the system at a time."""
     for requests in REQUESTS:
         cluster = Cluster(log.machine_nodes, log, requests=requests, max_submitted=16)
         cluster.advance(int(log.submit[len(log) // 2]))

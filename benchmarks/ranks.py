@@ -1,4 +1,4 @@
-"""Speed and memory of ranking: how PRIO grows to a million jobs of several shapes, and what the certificate costs.
+"""Speed and memory of ranking: PRIO on up to a million jobs of several shapes, and the cost of the certificate.
 
     python benchmarks/ranks.py [--quick]
 
@@ -28,7 +28,7 @@ COPY = 2_988
 
 
 def family(name: str) -> Callable[[int], Graph]:
-    """Return how to make one workflow of a family, of any size."""
+    """Return a function that generates one workflow of a family, of any size."""
     return lambda jobs: FAMILIES[name].generate(jobs).graph
 
 
@@ -41,19 +41,19 @@ def copies(jobs: int) -> Graph:
 
 
 def chain(jobs: int) -> Graph:
-    """One job after the other: as many components as jobs."""
+    """One job after another: as many components as jobs."""
     return Graph.from_edges(jobs, np.arange(jobs - 1), np.arange(1, jobs))
 
 
 def knots(jobs: int) -> Graph:
-    """Components that are not bipartite, one after the other: none is known before the last one is done."""
+    """Non-bipartite components, one after another: each is known only when the previous one is done."""
     knot = np.array([(0, 4), (0, 3), (1, 5), (1, 2), (2, 4), (3, 5), (4, 6), (5, 7)])
     edges = (knot[None] + 6 * np.arange(jobs // 6)[:, None, None]).reshape(-1, 2)
     return Graph.from_edges(jobs // 6 * 6 + 2, edges[:, 0], edges[:, 1])
 
 
 def different(jobs: int) -> Graph:
-    """Random bipartite blocks: hardly any has the profile of another."""
+    """Random bipartite blocks: hardly any two have the same profile."""
     rng = np.random.default_rng(0)
     pairs, begin = [], 0
     while begin < jobs:
@@ -67,7 +67,7 @@ def different(jobs: int) -> Graph:
 
 
 def tangle(jobs: int) -> Graph:
-    """Two dependencies each, on any of the thousand jobs before: deep, wide and without structure."""
+    """Two dependencies each, on any of the previous thousand jobs: deep, wide and without structure."""
     rng = np.random.default_rng(0)
     children = np.repeat(np.arange(1, jobs), 2)
     return Graph.from_edges(jobs, children - rng.integers(1, np.minimum(children, 1000) + 1), children)
@@ -86,8 +86,8 @@ SHAPES: dict[str, Callable[[int], Graph]] = {
 
 
 def measured(shape: str, jobs: int, *, certified: bool) -> dict[str, float]:
-    """Rank one workflow; meant for a process of its own."""
-    explain(tangle(20_000))  # compiled
+    """Rank one workflow; meant to run in a separate process."""
+    explain(tangle(20_000))  # compile the kernels
     graph = SHAPES[shape](jobs)
     begin = perf_counter()
     found = explain(graph)
@@ -116,14 +116,14 @@ def measured(shape: str, jobs: int, *, certified: bool) -> dict[str, float]:
 
 
 def apart(shape: str, jobs: int, *, certified: bool = False) -> dict[str, float]:
-    """Measure in another process."""
+    """Measure in a separate process."""
     command = [sys.executable, __file__, "--one", shape, str(jobs), *(["--certified"] if certified else [])]
     found: dict[str, float] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     return found
 
 
 def main() -> None:
-    """Print all lines, or with --quick small ones."""
+    """Print all sizes, or only small ones with --quick."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--one", nargs=2, metavar=("SHAPE", "JOBS"), help=argparse.SUPPRESS)

@@ -1,4 +1,4 @@
-"""How fast `tonnage run` starts tasks, next to others that run commands, in the same run; and how fast it resumes.
+"""How fast `tonnage run` starts tasks, next to other runners of commands in the same run, and how fast it resumes.
 
     python benchmarks/runs.py [--quick]
 
@@ -35,7 +35,7 @@ from tonnage.run.session import RunSession
 from tonnage.workflow import Workflow, read
 
 IDEAL = 0.1  # seconds that a task of the second table sleeps
-LEFT = 100  # one task in so many is not done when a run is resumed
+LEFT = 100  # one task in this many is not done when a run is resumed
 
 THREADS = """
 import subprocess, sys
@@ -58,7 +58,7 @@ with LocalCluster() as cluster:
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """So many times the same command, so many at once."""
+    """The same command a number of times, some at once."""
 
     count: int
     at_once: int
@@ -67,7 +67,7 @@ class Tasks:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a run took in seconds; `steady` is from the first start to the last end, where that is known."""
+    """The times of a run in seconds; `steady` is from the first start to the last end, if known."""
 
     wall: float
     cpu: float
@@ -76,13 +76,13 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """A program that runs tasks, and a file to describe them; the file's name is {}."""
+    """A program that runs tasks, and the file that describes them; {} stands for the file's name."""
 
     name: str
     words: Callable[[Tasks], list[str]]
     text: Callable[[Tasks], str] = lambda _: ""
     part: int = 1
-    """One in so many tasks is enough for one that is slow."""
+    """A slow runner gets only one in this many tasks."""
 
     def run(self, tasks: Tasks) -> Spent:
         """Run tasks in an empty folder."""
@@ -94,7 +94,7 @@ class Runner:
             with Path(place, "stdout").open("w") as stdout, Path(place, "stderr").open("w") as stderr:
                 process = subprocess.Popen(words, cwd=place, stdout=stdout, stderr=stderr)
                 _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = status  # it was waited for
+            process.returncode = status  # already reaped
             wall = time.perf_counter() - start
             if status:
                 sys.exit(f"{self.name} failed: {Path(place, 'stderr').read_text()[-2000:]}")
@@ -104,7 +104,7 @@ class Runner:
 
 
 def runners() -> Iterator[Runner]:
-    """Yield ours, and those of the peers that are installed."""
+    """Yield ours, and the other runners that are installed."""
     ours = [sys.executable, "-m", "tonnage", "run", "{}", "--quiet", "--json", "--archive", "{}.db", "--machine"]
     yield Runner(
         "tonnage run",
@@ -185,7 +185,7 @@ def table(title: str, header: list[str], rows: list[list[str]]) -> None:
 def measured(
     some: list[Runner], tasks: Tasks, rounds: int, *, all_of_them: bool
 ) -> dict[str, list[tuple[Spent, Spent]]]:
-    """Return what a run of one task and one of many took, by the runner, in each round."""
+    """Return the times of a run of one task and of one of many, by runner, in each round."""
     found: dict[str, list[tuple[Spent, Spent]]] = {runner.name: [] for runner in some}
     for _ in range(rounds):
         for runner in some:
@@ -199,7 +199,7 @@ def _count(runner: Runner, tasks: Tasks, all_of_them: bool) -> int:
 
 
 def rates(some: list[Runner], tasks: Tasks, rounds: int) -> None:
-    """Print how many short tasks are run in a second, and what one costs."""
+    """Print how many short tasks are run per second, and the cost of each."""
     found = measured(some, tasks, rounds, all_of_them=False)
     ours = 0.0
     rows = []
@@ -225,12 +225,12 @@ def rates(some: list[Runner], tasks: Tasks, rounds: int) -> None:
 
 
 def _without(start: float, wall: float) -> float:
-    """Return a time without that of the start: at most the half of it, where noise makes it look like more."""
+    """Subtract the start-up time from a time: at most half of it, in case noise makes it look longer."""
     return wall - min(start, wall / 2)
 
 
 def efficiency(some: list[Runner], tasks: Tasks, rounds: int) -> None:
-    """Print how near a run of tasks that sleep comes to the shortest time in which it is possible."""
+    """Print how close a run of sleeping tasks comes to the shortest possible time."""
     found = measured(some, tasks, rounds, all_of_them=True)
     ideal = IDEAL * tasks.count / tasks.at_once
     rows = []
@@ -250,7 +250,7 @@ def efficiency(some: list[Runner], tasks: Tasks, rounds: int) -> None:
 
 
 def resume(counts: list[int]) -> None:
-    """Print how long it takes to go on with a run that was killed when almost everything was done; and once more."""
+    """Print how long it takes to resume a run that was killed when almost everything was done, and once more."""
     rows = []
     for count in counts:
         with tempfile.TemporaryDirectory() as place:
@@ -282,7 +282,7 @@ def _in_another_process(what: str, file: Path) -> dict[str, float]:
 
 
 def fill_journal(file: Path) -> None:
-    """Leave a journal behind as an engine does that was killed: all but a few tasks done, nothing in the archive."""
+    """Leave a journal like that of a killed engine: all but a few tasks done, nothing in the archive."""
     prepared = _prepared(read(file))
     engine, journal = prepared.engine, prepared.journal
     used = Amounts.of(cores=0.5, memory=1e6, wall_time=0.01, cpu_time=0.005, processes=1)
@@ -313,7 +313,7 @@ def resume_journal(file: Path) -> None:
     watch.lap()
     journal = Journal(prepared.folder.journal)
     took["journal"] = watch.lap()
-    left = recover(journal, prepared.files, prepared.folder, workflow, prepared.backend, print)
+    left = recover(journal, prepared.files, prepared.folder, workflow, prepared.backend)
     took["left"] = watch.lap()
     Engine(workflow.tasks, prepared.engine.learner, Room([prepared.machine]), workflow=workflow, done=left.done)
     took["engine"] = watch.lap()
@@ -325,11 +325,11 @@ def resume_journal(file: Path) -> None:
 def _prepared(workflow: Workflow) -> RunSession:
     machine = {Resource.CORES: 64.0, Resource.MEMORY: 64e9, Resource.DISK: 64e9}
     archive = str(workflow.source.path) + ".db" if workflow.source else None
-    return RunSession(workflow, Options(machine=machine, archive=archive), print)
+    return RunSession(workflow, Options(machine=machine, archive=archive))
 
 
 class StopWatch:
-    """Tells how much time has passed since it was last asked."""
+    """Measures the time between its calls."""
 
     def __init__(self) -> None:
         self._since = time.perf_counter()

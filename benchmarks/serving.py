@@ -1,4 +1,4 @@
-"""How fast a server over a million jobs answers, and how many measurements it takes in.
+"""How fast a server over a million jobs answers, and how many measurements it ingests.
 
     .venv/bin/python benchmarks/serving.py [--quick]
 
@@ -32,7 +32,7 @@ from tonnage.jobs import Resource
 from tonnage.logs import synthetic
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.archive.servers import Postgres  # they are not installed
+from tests.archive.servers import Postgres  # the tests are not installed
 from tests.serve.server import TOKEN, ServerProcess
 
 READERS = 32
@@ -56,7 +56,7 @@ uvicorn.run(app, port=int(sys.argv[1]), log_level="error")
 
 @dataclass(frozen=True)
 class Request:
-    """What a client sends."""
+    """A request of a client."""
 
     path: str
     body: bytes | None = None
@@ -71,7 +71,7 @@ class Request:
 
 
 class Load:
-    """Clients that ask a server at once, each over a connection of its own, and how long they wait for each answer."""
+    """Concurrent clients, each with its own connection, and how long they wait for each answer."""
 
     def __init__(self, url: str, requests: Sequence[Request], clients: int) -> None:
         self._host, self._port = str(urlsplit(url).hostname), int(urlsplit(url).port or 80)
@@ -79,7 +79,7 @@ class Load:
         self._clients = clients
         self.waits: list[float] = []
         self.refused = 0
-        """Answers that said that the question takes too long."""
+        """Answers that reported a query timeout."""
         self.seconds = 0.0
 
     def go(self) -> "Load":
@@ -122,7 +122,7 @@ class Load:
 
 
 class Bare:
-    """A FastAPI endpoint that does nothing, in a process of its own."""
+    """A FastAPI endpoint that does nothing, in a separate process."""
 
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}"
@@ -135,13 +135,13 @@ class Bare:
                 time.sleep(0.1)
 
     def close(self) -> None:
-        """End it."""
+        """Stop the process."""
         self._process.terminate()
         self._process.wait()
 
 
 def free_port() -> int:
-    """Return a port that nobody listens at."""
+    """Return a free port."""
     import socket
 
     with socket.socket() as found:
@@ -149,7 +149,7 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-# Questions
+# Queries
 
 
 def fill(jobs: int, url: str, folder: Path) -> None:
@@ -163,12 +163,12 @@ def fill(jobs: int, url: str, folder: Path) -> None:
     with Archive.open(url) as archive:
         if not archive.on_sqlite:
             with connect(archive.engine) as connection:
-                connection.execute(text("ANALYZE"))  # as the database does by itself after a minute
+                connection.execute(text("ANALYZE"))  # as the database would do itself after a minute
     file.unlink()
 
 
 def questions(url: str) -> dict[str, list[str]]:
-    """Return what people ask for, by what they would call it."""
+    """Return typical requests of users, by a description."""
     with Archive.open(url) as archive:
         names = sorted(histories(archive, Search(), resources=[Resource.MEMORY]))
         most = max(attempt.used.memory or 0 for attempt in find(archive, sort="memory", limit=1))
@@ -195,7 +195,7 @@ def reading(kind: str, url: str, jobs: int, each: int, bare: Bare, folder: Path)
     print(f"  {'a bare FastAPI endpoint':26}{plain.middle:6.0f} ms {plain.late:6.0f} ms {_rate(plain):9.0f}")
     with ServerProcess(url, folder=folder) as server:
         for name, paths in questions(url).items():
-            Load(server.url, [Request(path) for path in paths], 1).go()  # what is looked up once is known
+            Load(server.url, [Request(path) for path in paths], 1).go()  # fill the caches
             wanted = [Request(paths[number % len(paths)]) for number in range(READERS * each)]
             found = Load(server.url, wanted, READERS).go()
             print(
@@ -212,7 +212,7 @@ def _rate(load: Load) -> float:
 
 
 def summaries(posts: int) -> list[Request]:
-    """Return posts of one summary each; every tenth is there twice."""
+    """Return posts of one summary each; every tenth is a duplicate."""
     numbers = sorted([*range(posts - posts // 11), *range(0, posts - posts // 11, 10)], key=lambda one: one % 997)
     return [Request("/api/attempts", _body(number)) for number in numbers[:posts]]
 
@@ -263,7 +263,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, help="jobs stored while others read")
     parser.add_argument("--posts", type=int, help="posts")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # nothing that was started is left behind
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # leave no child process behind
     jobs = options.jobs or (3_000 if options.quick else 1_000_000)
     posts = options.posts or (300 if options.quick else 10_000)
     each = 1 if options.quick else 20

@@ -22,7 +22,7 @@ GB = 1e9
 
 
 def least(action: Callable[[], object], times: int = 5) -> float:
-    """Return the least of several run times."""
+    """Return the minimum of several run times."""
     best = float("inf")
     for _ in range(times):
         begin = perf_counter()
@@ -32,7 +32,7 @@ def least(action: Callable[[], object], times: int = 5) -> float:
 
 
 def job_log(jobs: int) -> Records:
-    """Return jobs of five categories: memory and disk in several modes with long tails, inputs that tell something."""
+    """Return jobs of five categories: memory and disk in several modes with long tails, and informative inputs."""
     rng = np.random.default_rng(1)
     group = rng.integers(0, 5, jobs)
     inputs = rng.lognormal(20, 0.6, jobs)
@@ -82,7 +82,7 @@ def plain_throughput(histogram: Histogram) -> float:
 
 
 def as_written(histogram: Histogram) -> tuple[float, float]:
-    """Return the first allocations of Equations 1 and 3 as they are written: sums for each candidate."""
+    """Return the first allocations of Equations 1 and 3 taken literally: sums for each candidate."""
     columns: list[list[float]] = [part.tolist() for part in (histogram.peaks, histogram.jobs, histogram.seconds)]
     rows: list[tuple[float, float, float]] = list(zip(*columns, strict=True))
     jobs, seconds, largest = sum(row[1] for row in rows), sum(row[2] for row in rows), histogram.largest
@@ -100,7 +100,7 @@ def as_written(histogram: Histogram) -> tuple[float, float]:
 
 
 def deciding(jobs: int) -> None:
-    """Print how long decisions take once there are histograms."""
+    """Print how long decisions take, given the histograms."""
     history = job_log(jobs).history
     seconds = history.used[Resource.WALL_TIME]
     histograms = [Histogram.of(history.used[Resource(name)], seconds, width=width) for name, width in WIDTHS.items()]
@@ -117,7 +117,7 @@ def deciding(jobs: int) -> None:
 
 
 def replaying(jobs: int) -> None:
-    """Print how many attempts a second the strategies replay online."""
+    """Print how many attempts per second the strategies replay online."""
     records = job_log(jobs)
     slow = ("auto", "regression", "k-means", "quantized", "declared", "density")
     names = [name for name in STRATEGIES if not name.startswith("brute-force") and name not in slow]
@@ -129,7 +129,7 @@ def replaying(jobs: int) -> None:
 
 
 def each_job(jobs: int) -> None:
-    """Print what a decision and what it learns costs a job, with the size of its input."""
+    """Print the cost per job of deciding and learning, by the size of its input."""
     history = job_log(jobs).history
     columns = (history.used[Resource.MEMORY], history.used[Resource.WALL_TIME], history.input_bytes)
     for name in ("auto", "regression", "ladder", "min-waste"):
@@ -142,11 +142,11 @@ def each_job(jobs: int) -> None:
 
 
 def growth(sizes: tuple[int, ...]) -> None:
-    """Print how the optimal ladder's time grows with the number of different peaks."""
+    """Print how the time of the optimal ladder grows with the number of distinct peaks."""
     for size in sizes:
         history = job_log(size).history
         histogram = Histogram.of(history.used[Resource.MEMORY], history.used[Resource.WALL_TIME])
-        ladder(histogram)  # compiled once
+        ladder(histogram)  # compile the kernels
         seconds = least(lambda one=histogram: ladder(one), 3)  # type: ignore[misc]
         print(
             f"  optimal ladder of {len(histogram):,} peaks: {1000 * seconds:.1f} ms, {1e9 * seconds / size:.0f} ns each"

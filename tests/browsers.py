@@ -1,7 +1,7 @@
-"""A real browser for tests of reports and pages: Debian's Chromium, which fails a test on any error in its console.
+"""A real browser for tests of reports and pages: Debian's Chromium; any error in its console fails the test.
 
-The fixtures `chromium`, `browsers` and `artefacts` are known to all tests (tests/conftest.py). A test that expects
-errors, such as a refused request, takes them out of `watched.errors` itself.
+The fixtures `chromium`, `browsers` and `artefacts` are available to all tests (tests/conftest.py). A test that expects
+errors, such as a refused request, removes them from `watched.errors` itself.
 """
 
 import os
@@ -25,17 +25,17 @@ _DESKTOP = {"width": 1280, "height": 900}
 
 @dataclass
 class Watched:
-    """A page, and what its browser complained about."""
+    """A page, and the errors that its browser reported."""
 
     page: "Page"
     context: "BrowserContext"
     errors: list[str] = field(default_factory=list)
-    """What stood in the console as an error or a warning, and exceptions that nobody caught."""
+    """Errors and warnings in the console, and uncaught exceptions."""
     requests: list[str] = field(default_factory=list)
-    """What was asked for, but for what is inside of the page itself."""
+    """The requested URLs, except those embedded in the page itself."""
 
     def must_be_quiet(self) -> None:
-        """Fail where the browser had anything to complain about."""
+        """Fail if the browser reported any error."""
         assert not self.errors, "\n".join(self.errors)
 
     def scrolls_sideways(self) -> bool:
@@ -45,14 +45,14 @@ class Watched:
 
 
 class Browsers:
-    """Opens pages in one browser, each in a context of its own."""
+    """Opens pages in one browser, each in its own context."""
 
     def __init__(self, browser: "Browser") -> None:
         self._browser = browser
         self.opened: list[Watched] = []
 
     def page(self, *, dark: bool = False, phone: bool = False, offline: bool = False, **options: Any) -> Watched:
-        """Return an empty page; `options` are those of a context of playwright."""
+        """Return an empty page; `options` are passed to playwright's context."""
         context = self._browser.new_context(
             viewport=PHONE if phone else _DESKTOP,  # type: ignore[arg-type]
             color_scheme="dark" if dark else "light",
@@ -78,7 +78,7 @@ class Browsers:
             watched.requests.append(url)
 
     def close(self) -> None:
-        """Close all pages, and fail where one had anything to complain about."""
+        """Close all pages, and fail if one reported any error."""
         for watched in self.opened:
             watched.context.close()
         for watched in self.opened:
@@ -87,7 +87,7 @@ class Browsers:
 
 @pytest.fixture(scope="session")
 def chromium(tool: Any) -> "Iterator[Browser]":
-    """Debian's Chromium; without it tests are skipped, and in CI they fail."""
+    """Debian's Chromium; without it, tests are skipped, or fail in CI."""
     path = tool("chromium", "chromium")
     from playwright.sync_api import sync_playwright  # here, because most tests need no browser
 

@@ -1,4 +1,4 @@
-"""The command line, called inside of the test's own process: a process of its own costs half a second of CPU."""
+"""The command line, called within the test's own process: a separate process costs half a second of CPU."""
 
 import json
 import os
@@ -16,13 +16,13 @@ from tonnage.cli import main, tonnage
 
 __all__ = ["NEED_A_PROCESS", "Call", "CommandLine", "Said", "verbs"]
 
-NEED_A_PROCESS = ("run", "serve", "watch")  # these change the process that they are in: signals, children, threads
+NEED_A_PROCESS = ("run", "serve", "watch")  # these change their process: signals, children, threads
 _HARMLESS = ("--help", "--dry-run")
 
 
 @dataclass(frozen=True)
 class Said:
-    """What came of one call of the command line."""
+    """The result of one call of the command line."""
 
     status: int
     stdout: str
@@ -30,7 +30,7 @@ class Said:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What it printed with --json."""
+        """The parsed output of --json."""
         facts: dict[str, Any] = json.loads(self.stdout)
         assert facts["schema"] == 1
         return facts
@@ -40,15 +40,15 @@ Call = Callable[..., Said]
 
 
 class CommandLine:
-    """Calls ``tonnage`` as a shell would: in a folder, with an environment, and with streams of its own."""
+    """Calls ``tonnage`` as a shell would: in a folder, with an environment, and with its own streams."""
 
     def __init__(self, folder: Path, variables: Mapping[str, str]) -> None:
-        """Remember where calls take place, and which variables are other ones there."""
+        """Make calls in this folder, with these variables changed."""
         self.folder = folder
         self.variables = dict(variables)
 
     def __call__(self, *words: object, stdin: str | bytes = "", status: int | None = 0) -> Said:
-        """Call a verb, and expect an exit status; None expects nothing."""
+        """Call a verb and check its exit status; None accepts any."""
         texts = [str(word) for word in words]
         assert texts[0] not in NEED_A_PROCESS or set(texts) & set(_HARMLESS), f"{texts[0]} needs a process of its own"
         with ExitStack() as stack:
@@ -91,14 +91,14 @@ def _inside(folder: Path, variables: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _streams(*files: IO[bytes]) -> Iterator[None]:
-    """Let files be the standard streams, also for what is started meanwhile."""
+    """Redirect the standard streams to files, also for processes started meanwhile."""
     before = sys.stdin, sys.stdout, sys.stderr
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     kept = [os.dup(number) for number in range(3)]
     for number, file in enumerate(files):
         os.dup2(file.fileno(), number)
-    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 (closed below; it is no path)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 (closed below; not a path)
     sys.stdout, sys.stderr = (open(number, "w", encoding="utf-8", closefd=False) for number in (1, 2))  # noqa: SIM115
     try:
         yield
@@ -112,7 +112,7 @@ def _streams(*files: IO[bytes]) -> Iterator[None]:
 
 
 def verbs(command: click.Command = tonnage, name: str = "") -> list[tuple[str, click.Command]]:
-    """Return every verb by its name, those of groups by two names: ``archive import``."""
+    """Return every verb by its name; verbs of groups have two words: ``archive import``."""
     if not isinstance(command, click.Group):
         return [(name, command)]
     context = click.Context(command)

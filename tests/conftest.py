@@ -1,4 +1,4 @@
-"""Where tests find real data, and how hard hypothesis tries."""
+"""Fixtures for all tests: real data, the command line, programs; and the profiles of hypothesis."""
 
 import os
 import shutil
@@ -31,14 +31,14 @@ __all__ = [
 ]
 
 _HERE = Path(__file__).resolve().parent
-# The settings of the user who runs the tests are not those of the tests; browsers write some of their own.
+# Tests must not use the settings of the user who runs them; browsers write settings of their own.
 _SETTINGS = TemporaryDirectory(prefix="tonnage-settings-", ignore_cleanup_errors=True)
 os.environ["XDG_CONFIG_HOME"] = _SETTINGS.name
 
 
 @pytest.fixture(scope="session")
 def data() -> Path:
-    """The folder of real logs and workflows; tests that need it are skipped where there is none."""
+    """The folder of real logs and workflows; tests that need it are skipped if there is none."""
     folder = Path(os.environ.get("TONNAGE_DATA", _HERE.parent.parent / "shared" / "data"))
     if not folder.is_dir():
         pytest.skip("no real data: neither $TONNAGE_DATA nor ../shared/data exists")
@@ -47,19 +47,19 @@ def data() -> Path:
 
 @pytest.fixture
 def command_line(tmp_path: Path) -> CommandLine:
-    """Call ``tonnage`` in a folder of the test's own, with an archive of its own."""
+    """Call ``tonnage`` in the test's own folder, with its own archive."""
     return CommandLine(tmp_path, {"TONNAGE_ARCHIVE": str(tmp_path / "archive.db"), "TZ": "UTC"})
 
 
 @pytest.fixture
 def one_core(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let replays find one core: starting processes takes longer than what the tests replay."""
+    """Make replays use one core: starting processes takes longer than replaying the tests' small inputs."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
 
 
 @pytest.fixture(scope="session")
 def tool() -> "ToolFinder":
-    """Find a program that serves as an oracle; in CI a missing one is a failure, not a skip."""
+    """Find a program that serves as an oracle; if it is missing, skip the test, or fail in CI."""
     return ToolFinder()
 
 

@@ -1,5 +1,5 @@
-"""How long a test waits before it calls something hung."""
+"""How long a test waits before it considers something hung."""
 
 __all__ = ["HANGS"]
 
-HANGS = 300.0  # seconds; a deadline only against hanging: what is judged is order and outcome
+HANGS = 300.0  # seconds; only a guard against hanging: tests check order and outcome, not speed

@@ -1,13 +1,13 @@
-"""Whether work grows with its input, and not with its square: a ratio, which is the same on a slow machine."""
+"""Checks that work grows linearly with its input, not quadratically: a ratio, the same on a slow machine."""
 
 from collections.abc import Callable
 from time import process_time
 
 __all__ = ["grows_linearly"]
 
-_TIMES = 8  # what is linear takes 8 times as long, what is quadratic 64 times
+_TIMES = 8  # linear work takes 8 times as long, quadratic work 64 times
 _MOST = 24
-_NOTHING = 0.005  # seconds of CPU; less says nothing
+_NOTHING = 0.005  # seconds of CPU; shorter times are noise
 
 
 def grows_linearly(work: Callable[[int], object], size: int) -> bool:

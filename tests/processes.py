@@ -1,4 +1,4 @@
-"""The processes that a test has started, found by what it gave them."""
+"""Finds the processes that a test has started, by their arguments or environment."""
 
 import os
 from collections.abc import Iterator
@@ -10,17 +10,17 @@ __all__ = ["all_processes", "commands_with", "is_alive", "minder_and_command", "
 
 
 def all_processes() -> list[int]:
-    """Return the numbers of all processes of this machine."""
+    """Return the ids of all processes on this machine."""
     return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]
 
 
 def with_argument(text: str) -> list[int]:
-    """Return the processes that have a text in their command line; one that has ended has none."""
+    """Return the processes with this text in their command line; ended processes have none."""
     return _holding("cmdline", text)
 
 
 def with_variable(text: str) -> list[int]:
-    """Return the processes that have a text in their environment, such as ``MARK=x``."""
+    """Return the processes with this text, such as ``MARK=x``, in their environment."""
     return _holding("environ", text)
 
 
@@ -33,18 +33,18 @@ def _others() -> Iterator[int]:
 
 
 def commands_with(mark: str) -> list[int]:
-    """Return the processes with a mark among their arguments, without those of ``tonnage watch``, which have it too."""
+    """Return the processes with this argument, without those of ``tonnage watch``, which have it too."""
     return [pid for pid in with_argument(mark) if b"\0watch\0" not in (read(f"/proc/{pid}/cmdline") or b"\0watch\0")]
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process is there and has not ended."""
+    """Whether a process exists and has not ended."""
     process = Process.of(pid)
     return process is not None and not process.ended
 
 
 def minder_and_command(guard: int) -> tuple[int, int] | None:
-    """Return the minder below the process that a user sees, and the command that it has started; None: not yet."""
+    """Return the minder below the process that a user sees, and its command; None if not started yet."""
     for minder in children(guard):
         for command in children(minder):
             return minder, command

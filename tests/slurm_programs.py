@@ -1,4 +1,4 @@
-"""A cluster that is only asked about: programs of Slurm that print what a small one would say."""
+"""Fake Slurm programs that print what those of a small cluster would, for tests that only query it."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ esac
 
 @pytest.fixture
 def slurm_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with an archive of its own; sbatch and squeue have nothing to say."""
+    """The current folder, with its own archive; sbatch and squeue print nothing."""
     for name, text in {"scontrol": _SCONTROL, "squeue": "", "sbatch": ""}.items():
         path = tmp_path / "bin" / name
         path.parent.mkdir(exist_ok=True)

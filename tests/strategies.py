@@ -13,7 +13,7 @@ Edge = tuple[int, int]
 
 
 def examples(number: int) -> settings:
-    """Try so many examples, and under a profile that tries more as many times more."""
+    """Try this many examples, scaled up under a profile that tries more."""
     usual = settings.get_profile("default").max_examples
     return settings(max_examples=max(1, number * settings().max_examples // usual))
 
@@ -38,7 +38,7 @@ def graphs(draw: st.DrawFn, max_size: int = 24) -> tuple[int, list[Edge]]:
 
 _letters = st.sampled_from("abcXYZ019_.-+/é")
 _words = st.text(_letters, min_size=1, max_size=8)
-# What shells and file formats stumble over: quotes, dollars, braces, backslashes, line breaks, comment signs.
+# Troublesome for shells and file formats: quotes, dollars, braces, backslashes, line breaks, comment signs.
 _commands = st.text(
     st.sampled_from(list("ab 0'\"$(){}[]<>|&;#\\/%@=:,.*?!~^`+-\n\té")), min_size=1, max_size=40
 ).filter(lambda command: command.strip() == command)
@@ -61,7 +61,7 @@ _fraction = st.none() | st.floats(0, 1)
 
 @st.composite
 def decisions(draw: st.DrawFn) -> tuple[Decision, ...]:
-    """What an attempt is given, of some resources."""
+    """The allocation of an attempt, for some resources."""
     made = []
     for resource in draw(st.lists(st.sampled_from(list(Resource)[:4]), unique=True)):
         ladder = tuple(sorted(draw(st.lists(st.floats(0.5, 1e15), min_size=1, max_size=4))))
@@ -91,7 +91,7 @@ def tasks(draw: st.DrawFn, name: str, files: bool) -> Task:
 
 @st.composite
 def workflows(draw: st.DrawFn, files: bool = True, special: bool = True) -> Workflow:
-    """A workflow whose tasks hold all that a file format may find hard to say."""
+    """A workflow whose tasks contain everything that is hard to express in a file format."""
     names = draw(
         st.lists(_words | st.sampled_from(["PARENT", "all_nodes", "a b"]), unique=True, min_size=1, max_size=6)
     )

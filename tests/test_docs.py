@@ -1,4 +1,4 @@
-"""The documentation is true: its commands work, and every verb and option stands in it."""
+"""The documentation is true: its commands work, and every verb and option is documented."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from tests.command_line import NEED_A_PROCESS, CommandLine, verbs
 from tonnage.cli import VERBS
 
 TOP = Path(__file__).resolve().parents[1]
-ELSEWHERE = ("slurm.md", "htcondor.md")  # what is done on a cluster or pool is tested beside those
+ELSEWHERE = ("slurm.md", "htcondor.md")  # what needs a cluster or pool is tested in tests/slurm and tests/htcondor
 PAGES = [*sorted((TOP / "docs").glob("*.md"))]
 _BLOCK = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _PROGRAM = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -49,7 +49,7 @@ def test_the_commands_of_a_page_work_one_after_the_other(
 
 
 def plain_words(command: str) -> list[str]:
-    """Return the words of a call of ``tonnage`` that needs neither a shell nor a process of its own, else nothing."""
+    """Return the words of a ``tonnage`` call that needs neither a shell nor its own process, else nothing."""
     lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     program, *words = lexer
@@ -61,7 +61,8 @@ PROGRAMS = _PROGRAM.findall((TOP / "docs" / "python.md").read_text())  # other p
 
 
 @pytest.mark.parametrize("text", PROGRAMS, ids=range(len(PROGRAMS)))
-def test_the_programs_of_the_page_on_python_work(text: str, folder: Path) -> None:
+def test_the_programs_of_the_page_on_python_work(text: str, folder: Path, command_line: CommandLine) -> None:
+    command_line("generate", "jobs", "-o", folder / "jobs.csv")  # which the page names
     (folder / "program.py").write_text(text)
     run([sys.executable, "program.py"], folder)
 
@@ -95,13 +96,14 @@ def test_every_module_in_the_command_line_is_a_verb() -> None:
     modules = {path.stem for path in folder.glob("*.py")} - {
         "__init__",
         "clusters",
+        "console",
         "groups",
         "options",
         "pack_live",
-        "sources",
+        "source_options",
         "strategies",
         "tables",
-        "views",
+        "run_view",
     }
     assert modules | packages == set(VERBS)
 

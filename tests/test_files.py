@@ -1,4 +1,4 @@
-"""Files are read within limits and written whole or not at all."""
+"""Files are read within limits, and written completely or not at all."""
 
 import bz2
 import gzip

@@ -1,4 +1,4 @@
-"""Hot loops run as they are or compiled, wherever the package is installed."""
+"""Hot loops run interpreted or compiled, wherever the package is installed."""
 
 import subprocess
 import sys
@@ -31,7 +31,7 @@ def test_a_small_input_runs_the_function_itself_and_a_large_one_its_compiled_twi
 
 
 def test_compiling_works_where_nothing_can_be_kept() -> None:
-    # Code that stands in no file has no place for a cache, as a package in a closed folder has none.
+    # Code that is not in a file has no place for a cache, like a package in a read-only folder.
     code = "from tonnage.jit import compiled\ndef f(x):\n    return x + 1\nprint(compiled(f, 10**6)(1))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout == "2\n"

@@ -25,14 +25,14 @@ from tonnage.run.executor.executor import Executor
 from tonnage.workflow import Task
 
 OWN = "touch own"  # the task's own file
-# What others could read while a run goes on, as a task sees it.
+# Files that others could read during a run, as seen by a task.
 SEEN = "find . -perm /077 ! -type l ! -name own ! -name bad ! -name seen >seen"
 JOBS = "category,command,memory,wall_time\nalign,bwa --password x,300,10\n"
 
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder and an archive of the test's own, under a umask that takes nothing away."""
+    """The test's own folder and archive, under a umask that removes no permissions."""
     folder = tmp_path / "here"
     folder.mkdir(0o700)
     monkeypatch.chdir(folder)
@@ -46,7 +46,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def written(name: str, text: str) -> str:
-    """Write a workflow, whose mode is the user's business."""
+    """Write a workflow, whose mode is up to the user."""
     Path(name).touch(0o600)
     Path(name).write_text(text)
     return name
@@ -54,7 +54,7 @@ def written(name: str, text: str) -> str:
 
 def import_jobs() -> None:
     assert tonnage(["archive", "import", "jobs.csv"]) == 0
-    with Archive.open() as archive:  # its write-ahead log and shared memory are there only meanwhile
+    with Archive.open() as archive:  # its write-ahead log and shared memory exist only while it is open
         assert archive.count() == 1
         assert {path.name for path in Path("data/archives").iterdir()} > {"archive.db", "archive.db-wal"}
         check_all()
@@ -90,7 +90,7 @@ def run_on_this_machine(*options: str) -> None:
     check_what_was_seen()
     left = [path for path in Path(".tonnage").rglob("bad") if path.is_file()]
     assert len(left) == 1
-    left[0].unlink()  # what a failed task has written is the task's
+    left[0].unlink()  # files written by a failed task are its own
 
 
 def run_in_sandboxes() -> None:
@@ -143,7 +143,7 @@ def wait_for_a_server() -> None:
 
 
 def check_what_was_seen() -> None:
-    """See that nothing was open to others while a task ran."""
+    """Check that nothing was readable by others while a task ran."""
     assert Path("seen").read_text() == ""
     Path("seen").unlink()
 
@@ -173,7 +173,7 @@ def test_whatever_the_umask_only_the_owner_can_read_what_holds_command_lines(act
 
 
 def check_all() -> None:
-    """See that everything below this folder is private, apart from a task's own file."""
+    """Check that everything below this folder is private, apart from a task's own file."""
     found = [path for path in Path().rglob("*") if not path.is_symlink() and path != Path("own")]
     assert found
     assert [str(path) for path in found if S_IMODE(path.stat().st_mode) & 0o077] == []

@@ -1,4 +1,4 @@
-"""Names that users know things by: each stands in one registry, which needs nothing heavy to be read."""
+"""The names that users see: each is in one registry, which can be read without heavy imports."""
 
 import ast
 import pickle
@@ -34,7 +34,7 @@ HEAVY = ["numpy", "numba", "sqlalchemy", "rich", "plotly", "jinja2", "fastapi", 
 
 
 def deferred() -> Iterator[str]:
-    """Yield every path that is imported only when it is used."""
+    """Yield every path that is imported only on first use."""
     for module in sorted(PACKAGE.rglob("*.py")):
         for node in ast.walk(ast.parse(module.read_text())):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):

@@ -1,4 +1,4 @@
-"""One rule for what attempts were given, used and wasted: runs, reports, simulations and the archive count alike."""
+"""One rule for what attempts were allocated, used and wasted: runs, reports, simulations and the archive agree."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -26,11 +26,11 @@ from tonnage.workflow import Task
 
 MEMORY = Resource.MEMORY
 Figures = tuple[float, float, float, float]
-"""Given, used, unmeasured and wasted."""
+"""Allocated, used, unmeasured and wasted."""
 
 
 def by_the_rule(found: Sequence[Attempt], resource: Resource) -> Figures:
-    """Add attempts up word by word as the rule says."""
+    """Add up attempts by a literal reading of the rule."""
     held = used = unmeasured = wasted = 0.0
     for one in found:
         amount = getattr(one.allocated, resource)
@@ -62,7 +62,7 @@ def about(wanted: Figures) -> object:
 
 
 def row(number: int, one: Attempt) -> Row:
-    """Return an attempt as the journal of a run has it."""
+    """Return an attempt as recorded in a run's journal."""
     assert one.started is not None
     return Row(
         attempt=number,
@@ -114,7 +114,7 @@ def test_the_view_of_a_run_under_way_counts_by_the_rule(made: list[Attempt]) -> 
     for place, one in enumerate(ran):
         given = one.requested.updated(one.allocated).known()
         decisions = tuple(Decision(resource, (amount,), "declared", 0, "") for resource, amount in given)
-        progress.started(Start(place, place, 1, 0, decisions, nan), now=-5.0)  # it waits in a queue until it starts
+        progress.started(Start(place, place, 1, 0, decisions, nan), now=-5.0)  # waiting in a queue until it starts
         end = Ended(attempt=place, outcome=one.outcome or Outcome.DONE, used=one.used)
         end = replace(end, started=one.started, ended=one.ended)
         progress.ended(end, Settled(place, State.DONE if one.finished else State.FAILED))

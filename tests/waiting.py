@@ -1,4 +1,4 @@
-"""Waiting until something is so, however long that takes on a busy machine."""
+"""Waits for a condition, however long that takes on a busy machine."""
 
 import time
 from collections.abc import Callable
@@ -12,7 +12,7 @@ _Found = TypeVar("_Found")
 
 
 def until(look: Callable[[], _Found | None]) -> _Found:
-    """Look again and again until something is found, and return it."""
+    """Call `look` repeatedly until it finds something, and return that."""
     deadline = time.monotonic() + HANGS
     while not (found := look()):
         assert time.monotonic() < deadline, "it does not happen"

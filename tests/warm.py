@@ -1,6 +1,6 @@
-"""The command line in a process of its own that starts at once: forked by a server that has loaded everything.
+"""The command line in its own process, which starts at once: forked by a server that has loaded everything.
 
-It can be killed, interrupted and waited for as any other process; a new Python would need half a second of CPU first.
+It can be killed, interrupted and waited for like any other process; a new Python would need half a second of CPU first.
 """
 
 import os
@@ -21,7 +21,7 @@ from tonnage.cli import main
 __all__ = ["Warm", "context"]
 
 context = get_context("forkserver")
-# Not our own modules, which the server does not find.
+# Not our own modules, which the server cannot find.
 context.set_forkserver_preload(
     [
         *("pytest", "alembic.command", "psycopg", "sqlalchemy.dialects.postgresql.psycopg"),
@@ -32,7 +32,7 @@ context.set_forkserver_preload(
 
 
 class Warm:
-    """``tonnage`` with some words; it is gone at the end of its `with` statement whatever happens."""
+    """A call of ``tonnage``; its process is always gone at the end of the `with` statement."""
 
     def __init__(
         self,
@@ -42,10 +42,9 @@ class Warm:
         constants: Mapping[str, float] | None = None,
         log: Path | None = None,
     ) -> None:
-        """Begin it in a folder, with these environment variables and no others, by default the test's own.
+        """Start it in a folder, with exactly these environment variables, by default the test's own.
 
-        `constants` are those of modules that are other ones there, such as how long it is patient. What it prints goes
-        to `log`, if that is given.
+        `constants` overrides constants of modules, such as timeouts. Its output goes to `log`, if given.
         """
         self._folder = TemporaryDirectory(prefix="tonnage-warm-")
         self._out, self._err = (log or Path(self._folder.name, name) for name in ("out", "err"))
@@ -69,7 +68,7 @@ class Warm:
         return self._process.pid or 0
 
     def poll(self) -> int | None:
-        """Return the exit status, or None while it goes on; it is negative after a signal."""
+        """Return the exit status, or None while it runs; negative after a signal."""
         return self._process.exitcode
 
     def send_signal(self, number: int) -> None:
@@ -80,17 +79,17 @@ class Warm:
         self.wait()
 
     def wait(self) -> int:
-        """Wait for its end, and return the exit status."""
+        """Wait until it ends, and return the exit status."""
         self._process.join(HANGS)
         status = self._process.exitcode
         assert status is not None, "it hangs"
         return status
 
     def said(self) -> Said:
-        """Wait for its end, and return what it said."""
+        """Wait until it ends, and return its result."""
         status = self.wait()
         out, err = (path.read_text(errors="replace") for path in (self._out, self._err))
-        assert "Traceback" not in err, err
+        assert "\nTraceback" not in f"\n{err}", err  # a task's own is quoted, behind our name
         return Said(status, out, err)
 
     def __enter__(self) -> Self:
@@ -107,7 +106,7 @@ class Warm:
 def _call(
     words: list[str], folder: str, variables: dict[str, str], constants: dict[str, float], out: str, err: str
 ) -> None:
-    """Be the process."""
+    """Run ``tonnage`` in the forked process."""
     for name, value in constants.items():
         module, _, constant = name.rpartition(".")
         assert hasattr(import_module(module), constant), name

@@ -42,7 +42,7 @@ FIGURES_5_AND_6 = {  # GLUME against Zhang, medium workflows: wins/losses of 12,
 }
 Rows: TypeAlias = list[dict[str, Any]]
 Tables: TypeAlias = dict[tuple[str, str, str], Rows]
-"""Who wins against whom, by log, requests and length."""
+"""Wins and losses, by log, requests and length."""
 
 
 def line(what: str, published: object, ours: object) -> None:
@@ -51,7 +51,7 @@ def line(what: str, published: object, ours: object) -> None:
 
 
 def title(text: str) -> None:
-    """Print what comes next."""
+    """Print a heading."""
     print(f"\n{text}")
     line("", "published", "ours")
 
@@ -68,17 +68,17 @@ def replay(pattern: str, log: str, *options: str) -> dict[str, Any]:
 
 
 def against(rows: Rows, rival: str, strategy: str = "glume") -> dict[str, Any]:
-    """Return how a strategy did against another."""
+    """Return how one strategy compares with another."""
     return next(row for row in rows if row["strategy"] == strategy and row["rival"] == rival)
 
 
 def beats(row: dict[str, Any]) -> str:
-    """Return wins and losses of any size, and the largest of both."""
+    """Return all wins and losses, and the largest of each."""
     return f"{row['wins_any']}/{row['losses_any']}, {row['best']:+.1%}, {min(0.0, row['worst']):+.1%}"
 
 
 def whole(logs: tuple[str, ...], sizes: str, often: tuple[str, ...]) -> Tables:
-    """Play everything, and say how long the whole experiment on KTH takes."""
+    """Replay everything, and return how long the whole experiment on KTH takes."""
     print("Playing each log with accurate and real requests, at most 16 batch jobs in the system")
     tables: Tables = {}
     for log in logs:
@@ -118,7 +118,7 @@ def losses(tables: Tables) -> None:
 
 
 def per_task(sizes: str, often: tuple[str, ...]) -> None:
-    """Figs. 2 and 3: each task on its own against Zhang, under a high and a low cap."""
+    """Figs. 2 and 3: one job per task against Zhang, under a high and a low cap."""
     title(f"KTH, accurate, *-{sizes}-*: of 12 workflows, against Zhang wins/losses (Figs. 2 and 3, which are *-250-*)")
     for cap, published in ((128, "9/3"), (16, "3/9")):
         options = ("--strategies", "per-task,one-job,zhang", "--max-submitted", str(cap), *often)
@@ -134,7 +134,7 @@ def per_task(sizes: str, often: tuple[str, ...]) -> None:
 
 
 def table_2(tables: Tables) -> None:
-    """Table 2, for the logs that there are."""
+    """Table 2, for the available logs."""
     logs = tuple(dict.fromkeys(log for log, _, _ in tables))
     title(f"Table 2: wins/losses of GLUME beyond 5%: of 48 (four logs), and of what is here: {' + '.join(logs)}")
     for requests, rivals in TABLE_2.items():
@@ -147,7 +147,7 @@ def table_2(tables: Tables) -> None:
 
 
 def not_shown(tables: Tables) -> None:
-    """What the paper reports, and whether it shows here."""
+    """Findings of the paper, and whether they are confirmed here."""
     print("\nWhat the paper reports besides, and whether it shows here")
     if ("SDSC", "real", "medium") in tables:
         row = against(tables["SDSC", "real", "medium"], "zhang")
@@ -191,7 +191,7 @@ def _regret(results: Rows, strategy: str) -> str:
 
 
 def verdict(reported: str, ours: str, shown: bool) -> None:
-    """Print what is reported and whether it shows."""
+    """Print a finding, and whether it is confirmed."""
     print(f"  {'shown' if shown else 'NOT shown'}: {reported}\n    here: {ours}")
 
 

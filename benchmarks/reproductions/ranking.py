@@ -27,7 +27,7 @@ SIZES = {
     "montage": (7_881, 8.0, "104 MB"),
     "sdss": (48_013, 845.0, "1.3 GB"),
 }
-"""Jobs, and the seconds and the memory that the paper's tool took in 2006; its Inspiral is our ligo."""
+"""The number of jobs, and the time and memory of the paper's tool in 2006; its Inspiral is our ligo."""
 
 
 def line(what: str, published: object, ours: object) -> None:
@@ -36,7 +36,7 @@ def line(what: str, published: object, ours: object) -> None:
 
 
 def title(text: str) -> None:
-    """Print what comes next."""
+    """Print a heading."""
     print(f"\n{text}")
     line("", "published", "ours")
 
@@ -86,7 +86,7 @@ def times() -> None:
             took, peak = _run("rank", str(path), "--in-place")
             line(f"{family}, {jobs:,} jobs", f"{seconds:g} s, {memory}", f"{took:.2f} s, {format_bytes(peak)}")
     title("Seconds: ranked only")
-    prio(FAMILIES["sdss"].generate(48_013).graph)  # compiled once
+    prio(FAMILIES["sdss"].generate(48_013).graph)  # compile the kernels
     for family, (jobs, seconds, _) in SIZES.items():
         graph = FAMILIES[family].generate(jobs).graph
         begin = perf_counter()
@@ -106,7 +106,7 @@ def _run(*words: str) -> tuple[float, int]:
 
 
 def rivals() -> None:
-    """Where PRIO loses: eligible jobs of each method as a part of those of first in, first out."""
+    """Where PRIO loses: eligible jobs of each method as a fraction of first in, first out."""
     print("\nEligible jobs on average, as a part of those of first in, first out (the paper has no such rivals)")
     print(f"  {'':<22}{'prio':>8}{'descend.':>9}{'gain':>8}{'sidney':>8}{'best':>8}{'bound':>8}")
     for family, (jobs, _, _) in SIZES.items():

@@ -1,4 +1,4 @@
-"""Whole runs that learn as they go, next to what could be had if all jobs were known: Tovar et al., section 4.3.
+"""Whole runs that learn as they go, next to the optimum if all jobs were known: Tovar et al., section 4.3.
 
 The paper's Fig. 15 reports that a run which knows nothing at first comes to waste about as much as one that knows the
 past. Its CMS analysis data is not public, so this looks at the two workflows whose data is: jobs go through the engine
@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.cli.sources import Reading
+from tonnage.job_sources import Reading
 from tonnage.jobs import Resource
 from tonnage.lab.simulated_run import ORACLE, Load, Simulation, play
 from tonnage.run.machines import parse_machines
@@ -32,20 +32,20 @@ SETS = {"cms_simulation": "10x16c64GB", "bwa": "10x16c64GB+500GB"}
 STRATEGIES = ("auto", "ladder", "min-waste", "max-throughput", "percentile", "max-seen", "whole-machine")
 WARM_UP = 0.1
 NEAR = 0.02
-"""How near to the offline optimum a run should come."""
+"""How close to the offline optimum a run should come."""
 QUICK = 2_000
 RESOURCE = Resource.MEMORY
 
 
 def loaded(name: str, *, quick: bool) -> Load:
-    """Return the jobs of a data set; with `quick` only the first ones."""
-    reading = Reading(None, (), ("memory=MB,disk=MB",), None, None, ())
+    """Return the jobs of a data set, or only the first ones with `quick`."""
+    reading = Reading(units={"memory": "MB", "disk": "MB"})
     records = reading.records([str(DATA / "sizing" / f"{name}.csv")], "category")
     return Load.of_records(records.only(np.arange(QUICK)) if quick else records)
 
 
 def optimum(load: Load, counted: NDArray[np.bool_], least: float) -> float:
-    """Return what the best ladders waste that know all jobs and give none less than `least`."""
+    """Return the waste of the best ladders that know all jobs and allocate no less than `least`."""
     categories = np.array([task.category for task in load.tasks])
     paid = used = 0.0
     for name in np.unique(categories):

@@ -72,7 +72,7 @@ AUTO = {"auto": ("0.283", "236", "44.1")}  # the prototype's mean over seeds 11 
 
 
 def replay(path: Path, *options: str) -> list[dict[str, Any]]:
-    """Call the command line, and return its rows."""
+    """Run the command line, and return its rows."""
     command = [sys.executable, "-m", "tonnage", "replay", "size", str(path), "--json", *options]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     rows: list[dict[str, Any]] = json.loads(done.stdout)["results"]
@@ -85,7 +85,7 @@ def line(what: str, published: object, ours: object) -> None:
 
 
 def title(text: str, whose: str = "published") -> None:
-    """Print what comes next."""
+    """Print a heading."""
     print(f"\n{text}")
     line("", whose, "ours")
 

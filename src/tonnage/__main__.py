@@ -1,4 +1,4 @@
-"""The command line's front door: ``tonnage`` and ``python -m tonnage``."""
+"""The entry point of the command line: ``tonnage`` and ``python -m tonnage``."""
 
 import sys
 
@@ -6,7 +6,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line and leave with its exit status."""
+    """Run the command line and exit with its status."""
     if sys.argv[1:2] == ["watch"]:
         _watch()
     from tonnage.cli import main as run
@@ -15,15 +15,15 @@ def main() -> None:
 
 
 def _watch() -> None:
-    """Start at once, without all that other verbs need, and leave as soon as the command has ended.
+    """Start immediately, without the imports of other verbs, and exit as soon as the command has finished.
 
-    Returns only where help is asked for, which click prints.
+    Returns only if help is requested, which click prints.
     """
     import os
     from _signal import SIG_DFL, SIGINT, default_int_handler, getsignal, signal
 
     if getsignal(SIGINT) is default_int_handler:
-        signal(SIGINT, SIG_DFL)  # Ctrl-C, this early, ends us as it would end the command: without a traceback
+        signal(SIGINT, SIG_DFL)  # this early, Ctrl-C ends us as it would end the command: without a traceback
 
     from tonnage.watch.main import main as watch
 

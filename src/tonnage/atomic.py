@@ -1,4 +1,4 @@
-"""Files that appear whole, under their name, or not at all.
+"""Files that appear complete under their name, or not at all.
 
 This module is imported by ``watch`` before it starts a command, so it imports little.
 """
@@ -16,21 +16,21 @@ _WORK_FAILED = (ENOSPC, EDQUOT, EIO)
 
 
 class AtomicFile:
-    """A file that is being written: at first beside its place, under a name of its own.
+    """A file that is being written: at first next to its destination, under a temporary name.
 
-    A link stays a link, and what it points to is replaced, with the same permissions and, where that is allowed, the
-    same owner. What is no regular file, such as a pipe or standard output, is not replaced but written to.
+    A link stays a link, and its target is replaced, with the same permissions and, if allowed, the same owner. Anything
+    but a regular file, such as a pipe or standard output, is written to instead of being replaced.
 
-    A new file is private to its owner: most of what is written holds command lines, and they hold passwords. With the
-    mode 0o666 the umask decides, as for any file of the user's.
+    A new file is private to its owner: most files contain command lines, which can contain passwords. With the mode
+    0o666 the umask decides, as for any other file of the user.
     """
 
     def __init__(self, path: object, mode: int = 0o600) -> None:
-        """Make sure that the file can be written."""
+        """Open the temporary file; raises an error if it cannot be written."""
         self._mode = mode
         self.path = os.fspath(path)  # type: ignore[call-overload]
         self.target: str | None = None
-        """The file that is replaced; None where it is written to."""
+        """The file to replace; None if it is written to directly."""
         self._temporary: str | None = None
         self._descriptor = -1
         try:
@@ -42,7 +42,7 @@ class AtomicFile:
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        """Let the file appear, or after an error leave no trace of it."""
+        """Put the file in place, or discard it after an error."""
         if kind is not None:
             self.discard()
             return
@@ -58,12 +58,12 @@ class AtomicFile:
             while data:
                 data = data[os.write(self._descriptor, data) :]
         except BrokenPipeError:
-            raise  # the reader has seen enough
+            raise  # the reader has closed the pipe
         except OSError as error:
             raise self._error(error) from None
 
     def complete(self) -> None:
-        """Bring everything to the disk and close the file, so that only its name is missing."""
+        """Flush everything to disk and close the file, so that only its name is missing."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor < 0:
             return
@@ -75,7 +75,7 @@ class AtomicFile:
             raise self._error(error) from None
 
     def commit(self) -> None:
-        """Let the file appear under its name, complete, in place of one that was there."""
+        """Put the complete file in place under its name, replacing any previous one."""
         self.complete()
         try:
             if self._temporary is not None and self.target is not None:
@@ -86,18 +86,18 @@ class AtomicFile:
 
     @property
     def committed(self) -> bool:
-        """Whether the file has replaced the one that was there."""
+        """Whether the file has been put in place."""
         return self.target is not None and not (self._temporary and os.path.lexists(self._temporary))
 
     def discard(self) -> None:
-        """Leave no trace of the file."""
+        """Close and remove the temporary file."""
         try:
             if self._descriptor >= 0:
                 os.close(self._descriptor)
             if self._temporary is not None:
                 os.unlink(self._temporary)
         except OSError:
-            pass  # whatever the reason, there is nothing more to do
+            pass  # nothing more can be done
 
     def _open(self) -> None:
         stream = _STREAMS.get(self.path)
@@ -113,7 +113,7 @@ class AtomicFile:
             return
         self.target = target
         name = name_beside(target)
-        mode = self._mode if old is None else 0o600  # until it has the mode of the file that it replaces
+        mode = self._mode if old is None else 0o600  # until it gets the mode of the file that it replaces
         self._descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         self._temporary = name
         if old is not None:
@@ -132,7 +132,7 @@ class AtomicFile:
 
 
 def name_beside(path: str) -> str:
-    """Return a new name in the folder of a file."""
+    """Return an unused temporary name in the folder of a file."""
     return os.path.join(os.path.dirname(path), f".tonnage-{os.urandom(6).hex()}")
 
 
@@ -142,9 +142,9 @@ def private_opener(path: str, flags: int) -> int:
 
 
 def make_private_file(path: object) -> None:
-    """Make an empty file that is private to its owner, unless it exists.
+    """Create an empty file that is private to its owner, unless it exists.
 
-    An existing one is not even opened: closing it would drop the locks that SQLite holds on it for this process.
+    An existing file is not even opened: closing it would drop the locks that SQLite holds on it for this process.
     """
     target = os.path.realpath(os.fspath(path))  # type: ignore[call-overload]
     try:
@@ -154,7 +154,7 @@ def make_private_file(path: object) -> None:
 
 
 def make_private_folder(path: object) -> None:
-    """Make a folder, and those above it that are missing, private to their owner; existing ones keep their modes."""
+    """Create a folder and its missing parents, private to their owner; existing ones keep their modes."""
     folder: str = os.fspath(path)  # type: ignore[call-overload]
     try:
         os.mkdir(folder, 0o700)
@@ -170,8 +170,8 @@ def make_private_folder(path: object) -> None:
 
 
 def keep_owner(file: "int | os.PathLike[str]", old: os.stat_result) -> None:
-    """Give a file, or an open one, to the owner and the group of another one, as far as that is allowed."""
-    for owner in (old.st_uid, -1):  # the group alone is what a member of it may give
+    """Give a path or an open file the owner and the group of another file, as far as allowed."""
+    for owner in (old.st_uid, -1):  # members of a group may set the group alone
         try:
             os.chown(file, owner, old.st_gid)
         except OSError:

@@ -1,9 +1,9 @@
-"""Settings that need not be typed each time: ``tonnage.toml`` of a project and of the user.
+"""Persistent settings: the ``tonnage.toml`` files of a project and of the user.
 
-An option beats the environment, which beats the project's file, which beats the user's. The project's file is the
-nearest ``tonnage.toml`` in the current folder or above it; the user's is in the user's configuration folder. A
-project's file may be somebody else's work, so it cannot choose where data is sent unless the user has trusted its
-folder.
+Options take precedence over the environment, which takes precedence over the project's file and then the user's. The
+project's file is the nearest ``tonnage.toml`` in the current folder or above it; the user's is in the user's
+configuration folder. A project's file may come from someone else, so it cannot choose where data is sent unless the
+user trusts its folder.
 """
 
 import os
@@ -36,49 +36,49 @@ _MOST_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Something that a file can say."""
+    """A setting that a file can contain."""
 
     meaning: str
     variables: tuple[str, ...]
-    """The environment variables that say it too, the first before the others."""
+    """The environment variables that set it too; earlier ones take precedence."""
     needs_trust: bool = False
-    """Whether a project's file may only say it in a folder that the user has trusted."""
+    """Whether a project's file can set it only in a folder that the user trusts."""
 
 
 SETTINGS = {
-    "machine": Setting("what the largest machine has, or tasks may use here", ("TONNAGE_MACHINE",)),
+    "machine": Setting("resources of the largest machine, or that tasks may use here", ("TONNAGE_MACHINE",)),
     "strategy": Setting("how jobs are sized", ("TONNAGE_STRATEGY",)),
     "archive": Setting("where measurements are kept", ("TONNAGE_ARCHIVE",), needs_trust=True),
     "partition": Setting("partition of the batch system", ("TONNAGE_PARTITION", "SBATCH_PARTITION")),
-    "account": Setting("account that pays for batch jobs", ("TONNAGE_ACCOUNT", "SBATCH_ACCOUNT")),
+    "account": Setting("account charged for batch jobs", ("TONNAGE_ACCOUNT", "SBATCH_ACCOUNT")),
 }
-"""All that ``tonnage.toml`` can hold."""
+"""All settings that ``tonnage.toml`` can contain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What something says about a setting."""
+    """The value of a setting, and where it comes from."""
 
     setting: str
     text: str
     origin: str
     """A file or an environment variable."""
     problem: str = ""
-    """Why it does not count, where it does not."""
+    """Why it is ignored; empty if it is not."""
 
 
 def lookup(setting: str) -> Value | None:
-    """Return the value that counts, where no option says another."""
+    """Return the value that applies unless an option overrides it."""
     return counting(settings(), setting)
 
 
 def counting(values: Iterable[Value], setting: str) -> Value | None:
-    """Return the first value of a setting that counts."""
+    """Return the first value of a setting that is not ignored."""
     return next((value for value in values if value.setting == setting and not value.problem), None)
 
 
 def settings() -> Iterator[Value]:
-    """Yield all that the environment and both files say; of a setting, what comes first counts."""
+    """Yield all values in the environment and both files; the first of each setting takes precedence."""
     for name, setting in SETTINGS.items():
         for variable in setting.variables:
             if os.environ.get(variable):
@@ -94,11 +94,11 @@ def settings() -> Iterator[Value]:
 def _of_project(path: Path) -> Iterator[Value]:
     trusted = path.parent in trusted_folders()
     if not trusted and path.stat().st_uid not in (os.getuid(), 0):
-        problem = f"it belongs to another user: tonnage config trust {path.parent}"
+        problem = f"the file belongs to another user (to trust it: tonnage config trust {path.parent})"
         yield from (Value(name, text, str(path), problem) for name, text in _read(path).items())
         return
     for name, text in _read(path).items():
-        problem = f"the folder is not trusted: tonnage config trust {path.parent}"
+        problem = f"the folder is not trusted (to trust it: tonnage config trust {path.parent})"
         needs = SETTINGS[name].needs_trust and not trusted
         yield Value(name, text, str(path), problem if needs else "")
 
@@ -113,7 +113,7 @@ def project_file() -> Path | None:
 
 
 def user_file() -> Path:
-    """Return where the user's own settings are, whether they are there or not."""
+    """Return the path of the user's own settings, whether or not the file exists."""
     return _folder() / NAME
 
 
@@ -124,7 +124,7 @@ def _folder() -> Path:
 
 
 def _read(path: Path) -> dict[str, str]:
-    """Return what a file says; raises InputError where it makes no sense."""
+    """Return the settings in a file; raises InputError if they are invalid."""
     import tomllib
 
     try:
@@ -142,11 +142,11 @@ def _read(path: Path) -> dict[str, str]:
 
 def _text(name: str, value: object, path: Path) -> str:
     if name not in SETTINGS:
-        raise InputError(f'"{name}" is not a setting', path=path, hint=f"one of {', '.join(SETTINGS)}")
+        raise InputError(f'"{name}" is not a setting', path=path, hint=f"use one of {', '.join(SETTINGS)}")
     if name == "machine" and isinstance(value, Mapping):
         value = ",".join(f"{key}={amount}" for key, amount in value.items())
     if not isinstance(value, str) or not value.strip():
-        raise InputError(f"{name}: a text is expected", path=path, hint=f'write it in quotes: {name} = "..."')
+        raise InputError(f"{name}: expected a string", path=path, hint=f'write it in quotes: {name} = "..."')
     if name == "machine":
         _check_machine(value, path)
     return value.strip()
@@ -160,7 +160,7 @@ def _check_machine(text: str, path: Path) -> None:
 
 
 def trusted_folders() -> set[Path]:
-    """Return the folders whose ``tonnage.toml`` may say where data is sent to."""
+    """Return the folders whose ``tonnage.toml`` may choose where data is sent."""
     try:
         lines = (_folder() / _TRUSTED).read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
@@ -169,7 +169,7 @@ def trusted_folders() -> set[Path]:
 
 
 def trust(folder: Path, *, revoke: bool = False) -> None:
-    """Trust the ``tonnage.toml`` of a folder from now on, or no longer."""
+    """Trust the ``tonnage.toml`` of a folder from now on, or with `revoke` stop trusting it."""
     folder = folder.resolve()
     folders = trusted_folders() - {folder} if revoke else trusted_folders() | {folder}
     make_private_folder(_folder())

@@ -1,4 +1,4 @@
-"""Worker processes that end when the process that started them does; apart because both serve and cli use it."""
+"""Worker processes that end with the process that started them; a separate module because serve and cli use it."""
 
 import os
 import signal
@@ -9,13 +9,13 @@ __all__ = ["become_a_child"]
 
 
 def become_a_child() -> None:
-    """Leave Ctrl-C to the process that started this one, and end when it is gone, whatever ended it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the first process, which then ends the others
-    Thread(target=_end_with_the_first, daemon=True).start()
+    """Leave Ctrl-C to the parent process, and exit when that is gone for whatever reason."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the parent, which then stops the others
+    Thread(target=_exit_with_parent, daemon=True).start()
 
 
-def _end_with_the_first() -> None:
-    first = parent_process()
-    if first is not None:
-        first.join()
+def _exit_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
         os._exit(1)

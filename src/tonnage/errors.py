@@ -2,14 +2,56 @@
 
 ::
 
-    TonnageError          the work failed (exit status 1)
-    └── InputError        the input or the call is wrong (exit status 2)
-        └── CycleError    a workflow's tasks wait for each other in a circle
+    TonnageError                       the work failed (exit status 1)
+    ├── InputError                     the input or the call is wrong (exit status 2)
+    │   ├── CycleError                 the tasks of a workflow depend on each other in a cycle
+    │   └── DoesNotFitError            a job needs more than it can ever get
+    ├── CannotStartError               a command cannot be started
+    ├── TaskFailedError                a task that a Python program submitted has failed
+    ├── JournalError                   the journal of a run cannot be read or written
+    ├── CannotPackError                no batch job can carry the remaining tasks
+    ├── SchedulerError                 a batch system:
+    │   ├── SchedulerUnreachableError      does not answer now, but may later
+    │   ├── SubmissionRejectedError        will never accept this job
+    │   ├── ProgramFailedError             one of its programs ended with an error
+    │   └── QueueFullError                 has as many jobs of this user as are allowed (simulated clusters)
+    ├── ArchiveServerError             an archive on a server:
+    │   ├── ServerUnreachableError         does not answer now, but may later
+    │   ├── AccessDeniedError              denies access until its settings or the token change
+    │   ├── ServerRejectedError            will never accept what it was sent
+    │   └── OutboxBusyError                is already being sent to by another process of this user
+    └── ServeError                     tonnage serve:
+        ├── ServerBusyError                has too many background jobs waiting
+        └── ReportTimeoutError             could not make a report in time
 
-This module is imported by ``watch`` before it starts a command, so it imports nothing.
+Exceptions that a module raises and catches itself, such as those of parsers, stand in that module.
+
+This one is imported by ``watch`` before it starts a command, so it imports nothing.
 """
 
-__all__ = ["CycleError", "InputError", "TonnageError"]
+__all__ = [
+    "AccessDeniedError",
+    "ArchiveServerError",
+    "CannotPackError",
+    "CannotStartError",
+    "CycleError",
+    "DoesNotFitError",
+    "InputError",
+    "JournalError",
+    "OutboxBusyError",
+    "ProgramFailedError",
+    "QueueFullError",
+    "ReportTimeoutError",
+    "SchedulerError",
+    "SchedulerUnreachableError",
+    "ServeError",
+    "ServerBusyError",
+    "ServerRejectedError",
+    "ServerUnreachableError",
+    "SubmissionRejectedError",
+    "TaskFailedError",
+    "TonnageError",
+]
 
 
 class TonnageError(Exception):
@@ -48,7 +90,7 @@ class InputError(TonnageError):
 
 
 class CycleError(InputError):
-    """The tasks of a workflow depend on each other in a circle."""
+    """The tasks of a workflow depend on each other in a cycle."""
 
     # A circle of thousands of tasks is not worth printing in full: its ends show where to look.
     _SHOWN = 12
@@ -58,7 +100,7 @@ class CycleError(InputError):
         if len(names) == 1:
             message = f'task "{names[0]}" depends on itself'
         else:
-            message = f"the tasks wait for each other in a circle: {' -> '.join(self._shortened())}"
+            message = f"the tasks wait for each other in a cycle: {' -> '.join(self._shortened())}"
         super().__init__(message, path=path)
 
     def _shortened(self) -> "list[str]":
@@ -67,3 +109,90 @@ class CycleError(InputError):
             return closed
         half = self._SHOWN // 2
         return [*closed[:half], f"({len(closed) - 2 * half} more)", *closed[-half:]]
+
+
+class DoesNotFitError(InputError):
+    """A job needs more than it can ever get."""
+
+    def __init__(self, most: float) -> None:
+        super().__init__(f"a job needs more than {most:g}, the most it can get")
+        self.most = most
+
+
+class CannotStartError(TonnageError):
+    """A command cannot be started."""
+
+
+class TaskFailedError(TonnageError):
+    """A task that a Python program submitted has failed: says why, and quotes the end of its standard error."""
+
+
+class JournalError(TonnageError):
+    """The journal of a run cannot be read or written."""
+
+
+class CannotPackError(TonnageError):
+    """No batch job can carry the remaining tasks."""
+
+
+class SchedulerError(TonnageError):
+    """A batch system cannot do what it was asked to."""
+
+
+class SchedulerUnreachableError(SchedulerError):
+    """The batch system does not answer now: nothing is known, and the same call can be made again."""
+
+
+class SubmissionRejectedError(SchedulerError):
+    """The batch system does not accept a job, and would not accept it later either."""
+
+
+class ProgramFailedError(SchedulerError):
+    """A program of the batch system ended with an error that has nothing to do with the network."""
+
+    def __init__(self, program: str, said: str) -> None:
+        super().__init__(f"{program}: {said}")
+        self.said = said
+        """What the program printed."""
+
+
+class QueueFullError(SchedulerError):
+    """A user has as many jobs in a simulated cluster as are allowed."""
+
+
+class ArchiveServerError(TonnageError):
+    """An archive on a server cannot do what it was asked to."""
+
+
+class ServerUnreachableError(ArchiveServerError):
+    """The server did not answer properly; it may later."""
+
+    wait: "float | None" = None
+    """How many seconds the server asks to wait before a retry."""
+
+
+class AccessDeniedError(ArchiveServerError):
+    """The server denies access, now and later, until its settings or the token change."""
+
+
+class ServerRejectedError(ArchiveServerError):
+    """The server will never accept what it was sent."""
+
+    places: "dict[int, str] | None" = None
+    """The attempts that it rejects, by their places, and why; None if it does not say."""
+
+
+class OutboxBusyError(ArchiveServerError):
+    """Another process of this user is already sending to the server."""
+
+
+class ServeError(TonnageError):
+    """``tonnage serve`` cannot do what it was asked to."""
+
+
+class ServerBusyError(ServeError):
+    """Too many background jobs are waiting to accept another."""
+
+
+class ReportTimeoutError(ServeError):
+    """A report could not be made in time."""

@@ -1,4 +1,4 @@
-"""Files as they lie on disk: read with limits, decompressed, decoded; written whole or not at all."""
+"""Files on disk: read with limits, decompressed and decoded; written completely or not at all."""
 
 import gzip
 import os
@@ -22,12 +22,13 @@ __all__ = [
     "is_stream",
     "refuse_other_encodings",
     "stem",
+    "tail",
     "without_gz",
     "write_atomically",
 ]
 
 MAX_FILE = 2**30
-"""The largest file that is read as one piece, decompressed: 1 GiB."""
+"""The largest file that is read in one piece, after decompression: 1 GiB."""
 MAX_LINE = 2**24
 """The longest line of a line-based format: 16 MiB."""
 
@@ -38,15 +39,15 @@ _OTHER_ENCODINGS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
 
 class Pieces:
-    """The bytes of a file, decompressed, a piece at a time; gzip is recognised by its content.
+    """The bytes of a file, decompressed, one piece at a time; gzip is recognised by its content.
 
-    What is no text is refused with the first piece.
+    A file that is not text raises an error with the first piece.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.size = 0
-        """The bytes of the file as it lies on disk; 0 for a pipe."""
+        """The size of the file on disk in bytes; 0 for a pipe."""
         self.position = 0
         """How many of them have been read."""
 
@@ -66,9 +67,9 @@ class Pieces:
             raise InputError(f"cannot be read: {error.strerror or error}", path=self.path) from None
 
     def _read(self, stream: BufferedReader) -> Iterator[bytes]:
-        head = stream.peek(2)[:2]  # not read: a pipe could not give it back
+        head = stream.peek(2)[:2]  # peeked, because a pipe cannot be rewound
         if head in _OTHER_COMPRESSIONS and b"\0" in stream.peek(_CHUNK):
-            raise InputError(f"is compressed with {_OTHER_COMPRESSIONS[head]}; only gzip is read", path=self.path)
+            raise InputError(f"is compressed with {_OTHER_COMPRESSIONS[head]}; only gzip is supported", path=self.path)
         source = gzip.GzipFile(fileobj=stream) if head == _GZIP else stream
         first = True
         while chunk := source.read(_CHUNK):
@@ -95,17 +96,17 @@ class Document:
             chunks.append(chunk)
             size += len(chunk)
             if size > MAX_FILE:
-                raise InputError(f"is larger than {MAX_FILE // 2**30} GiB, the most that is read", path=path)
+                raise InputError(f"is larger than the limit of {MAX_FILE // 2**30} GiB", path=path)
         return cls(path, b"".join(chunks))
 
     @property
     def stem(self) -> str:
-        """The file's name without its endings."""
+        """The file's name without its extensions."""
         return stem(self.path)
 
     @property
     def ending(self) -> str:
-        """The file's ending in small letters, without that of gzip: ``.dag`` for ``x.DAG.gz``."""
+        """The file's extension in lower case, ignoring that of gzip: ``.dag`` for ``x.DAG.gz``."""
         return Path(without_gz(self.path)).suffix.lower()
 
     @cached_property
@@ -123,7 +124,7 @@ class Document:
             raise InputError(f"is not UTF-8 text ({found})", path=self.path, line=line) from None
 
     def lines(self) -> list[str]:
-        """Return the lines without their ends (LF or CR LF), refusing one above MAX_LINE."""
+        """Return the lines without their ends (LF or CR LF); raises an error for one longer than MAX_LINE."""
         lines = self.text.split("\n")
         if lines[-1] == "":
             lines.pop()  # what follows the last line's end is not a line
@@ -138,7 +139,7 @@ class Document:
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is a file; a name that no file can have names none."""
+    """Whether there is a file; False for an impossible name."""
     try:
         return path.is_file()
     except OSError:
@@ -146,39 +147,51 @@ def is_file(path: Path) -> bool:
 
 
 def is_stream(path: Path) -> bool:
-    """Whether a path names a stream, such as ``/dev/stdin`` or that of ``<(command)``, and no file that stays."""
+    """Whether a path names a stream, such as ``/dev/stdin`` or ``<(command)``, rather than a permanent file."""
     path = path.absolute()
-    if path.is_relative_to("/dev/shm"):  # noqa: S108 (files in memory, which many use for scratch data)
+    if path.is_relative_to("/dev/shm"):  # noqa: S108 (files in memory, often used for scratch data)
         return False
     return path.is_relative_to("/dev") or path.is_relative_to("/proc")
 
 
 def refuse_other_encodings(path: Path, data: bytes) -> None:
-    """Refuse bytes that begin as text in another encoding than UTF-8 does."""
+    """Raise InputError if the data begin like text in an encoding other than UTF-8."""
     encoding = _OTHER_ENCODINGS.get(data[:2])
     if encoding:
         raise InputError(f"is encoded in {encoding}; expected UTF-8", path=path)
 
 
 def stem(path: Path) -> str:
-    """Return a file's name without its endings: ``jobs`` for ``jobs.csv.gz``."""
+    """Return a file's name without its extensions: ``jobs`` for ``jobs.csv.gz``."""
     return Path(without_gz(path)).stem or path.name
 
 
 def without_gz(path: Path) -> str:
-    """Return a file's name without the ending of gzip."""
+    """Return a file's name without the extension of gzip."""
     return path.name[:-3] if path.suffix.lower() == ".gz" else path.name
 
 
 def write_atomically(path: Path, text: str, *, mode: int = 0o600) -> None:
-    """Write a file completely or not at all; an ending ``.gz`` compresses.
+    """Write a file completely or not at all; it is compressed if its name ends in ``.gz``.
 
     A new file is private to its owner; with the mode 0o666 the umask decides.
     """
     if "\0" in text:
-        raise InputError("cannot be written: it would hold a NUL character, which no text file does", path=path)
+        raise InputError("cannot be written: a text file cannot contain a NUL character", path=path)
     data = text.encode("utf-8")
     if path.suffix.lower() == ".gz":
         data = gzip.compress(data, mtime=0)
     with AtomicFile(path, mode) as file:
         file.write(data)
+
+
+def tail(path: Path, most: int) -> str:
+    """Return the end of a text file, up to a number of bytes, from the beginning of a line; empty if unreadable."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - most))
+            text = file.read(most).decode(errors="replace")
+    except OSError:
+        return ""
+    return text if size <= most else text.partition("\n")[2] or text

@@ -1,8 +1,8 @@
-"""Hot loops: one plain Python function each, compiled by numba where the input is large.
+"""Hot loops: plain Python functions, compiled by numba if the input is large.
 
-Importing numba and loading a compiled kernel takes most of a second, so a small input runs the function as it is.
-A kernel may call other plain functions of its module by their names: they are compiled with it. numba is an extra
-(``fast``): without it, large inputs run the plain functions too, which is slow and said once.
+Importing numba and loading a compiled kernel takes most of a second, so small inputs use the plain function. A kernel
+can call other plain functions of its module by name: they are compiled with it. numba is an extra (``fast``): without
+it, large inputs use the plain functions too, which is slow, and a warning is logged once.
 """
 
 import logging
@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 __all__ = ["COMPILE_FROM", "compiled"]
 
 COMPILE_FROM = 10_000
-"""From this many tasks on, compiling pays."""
+"""From this many tasks on, compiling pays off."""
 
 _log = logging.getLogger(__name__)
 P = ParamSpec("P")
@@ -22,10 +22,10 @@ R = TypeVar("R")
 
 
 def compiled(function: Callable[P, R], size: int, *, allocates: bool = True) -> Callable[P, R]:
-    """Return `function` itself for a small input, its compiled twin for a large one.
+    """Return `function` itself for a small input, or its compiled version for a large one.
 
-    One that `allocates` no arrays is faster: then no references are counted, which takes longer than all else where
-    small functions call each other.
+    A function that does not allocate arrays is faster with `allocates` false: no references are counted, which
+    otherwise dominates if small functions call each other.
     """
     if size < COMPILE_FROM or not _has_numba():
         return function
@@ -50,13 +50,13 @@ def _compiled(function: Callable[..., object], allocates: bool) -> Callable[...,
     whole = _with_compiled_helpers(function, allocates)
     try:
         compiled = numba.njit(cache=True, **options)(whole)
-    except RuntimeError:  # neither the package's folder nor the user's can be written to
+    except RuntimeError:  # neither the package's folder nor the user's is writable
         compiled = numba.njit(whole, **options)
     return cast(Callable[..., object], compiled)
 
 
 def _with_compiled_helpers(function: Callable[..., object], allocates: bool) -> Callable[..., object]:
-    """Return a twin of a function that calls the compiled twins of its module's other functions."""
+    """Return a copy of a function that calls compiled versions of its module's other functions."""
     code, names = function.__code__, function.__globals__
     called = {name: names.get(name) for name in code.co_names}
     helpers = {

@@ -1,4 +1,4 @@
-"""The values that travel between the rooms: what a job asks for and what it uses."""
+"""The values shared by all packages: what a job requests and what it uses."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -38,7 +38,7 @@ __all__ = [
 
 
 class Resource(StrEnum):
-    """A resource by the name it has in options, JSON and database columns."""
+    """A resource, by its name in options, JSON and database columns."""
 
     CORES = "cores"
     MEMORY = "memory"
@@ -49,7 +49,7 @@ class Resource(StrEnum):
 
     @property
     def unit(self) -> Literal["cores", "bytes", "seconds", "processes"]:
-        """What an amount of it is counted in."""
+        """The unit in which amounts of it are counted."""
         if self in (Resource.MEMORY, Resource.DISK):
             return "bytes"
         if self in (Resource.WALL_TIME, Resource.CPU_TIME):
@@ -57,34 +57,34 @@ class Resource(StrEnum):
         return "cores" if self is Resource.CORES else "processes"
 
     def parse(self, text: str) -> float:
-        """Return the amount of it that a user wrote: ``4GB``, ``2h``, ``8``."""
+        """Parse an amount as users write it: ``4GB``, ``2h``, ``8``."""
         if self.unit == "bytes":
             return float(parse_bytes(text))
         return float(parse_seconds(text) if self.unit == "seconds" else parse_cores(text))
 
     def shown(self, amount: float, *, binary: bool = False) -> str:
-        """Print an amount of it for people, bytes in powers of 1000 or, with `binary`, of 1024."""
+        """Format an amount for people, bytes in powers of 1000 or, with `binary`, of 1024."""
         if self.unit == "bytes":
             return format_bytes(amount, binary=binary)
         return format_seconds(amount) if self.unit == "seconds" else format_cores(amount)
 
 
 GIVEN = (Resource.CORES, Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
-"""What a job can ask for and be given."""
+"""The resources that a job can request and be allocated."""
 SHARED = (Resource.CORES, Resource.MEMORY, Resource.DISK)
-"""What jobs that run on a machine at the same time share."""
+"""The resources that jobs running on a machine at the same time share."""
 EXHAUSTIBLE = (Resource.MEMORY, Resource.DISK)
-"""What a job can run out of before its time is over: it is retried with more."""
+"""The resources that a job can run out of before its time limit: it is retried with more."""
 
 HOURS = {"bytes": (1e9 * 3600, "GB*h"), "cores": (3600.0, "core*h")}
-"""What an amount times a run time is printed in, by the unit of the amount: how many of ours, and its name."""
+"""The size and the name of the unit in which an amount times a run time is printed, by the unit of the amount."""
 
-_RESOURCES = tuple(Resource)  # to go through an enumeration takes several times as long
+_RESOURCES = tuple(Resource)  # iterating over an enumeration takes several times as long
 
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """How much of each resource, in cores, bytes and seconds; None is unknown."""
+    """An amount of each resource, in cores, bytes and seconds; None if unknown."""
 
     cores: Cores | None = None
     memory: Bytes | None = None
@@ -104,7 +104,7 @@ class Amounts:
         cpu_time: float | None = None,
         processes: int | None = None,
     ) -> "Amounts":
-        """Return amounts from plain numbers in base units: the border where numbers get their units."""
+        """Build amounts from plain numbers in base units: here numbers get their types."""
         return cls(
             cores=None if cores is None else Cores(float(cores)),
             memory=None if memory is None else Bytes(round(memory)),
@@ -122,7 +122,7 @@ class Amounts:
                 yield resource, amount
 
     def updated(self, others: "Amounts") -> "Amounts":
-        """Return these amounts, replaced by others where those are known."""
+        """Return these amounts, with those that are known in `others` replaced."""
         return replace(self, **{str(resource): getattr(others, resource) for resource, _ in others.known()})
 
 
@@ -134,11 +134,11 @@ AMOUNTS: dict[str, tuple[Literal["used", "requested", "allocated"], Resource]] =
     **{f"requested_{resource}": ("requested", resource) for resource in GIVEN},
     **{f"allocated_{resource}": ("allocated", resource) for resource in GIVEN},
 }
-"""Every amount of an attempt by the name that it has in tables, conditions and database columns."""
+"""All amounts of an attempt, by their names in tables, conditions and database columns."""
 
 
 class Outcome(StrEnum):
-    """How an attempt ended, by the name it has in options, JSON and database columns."""
+    """How an attempt ended, by its name in options, JSON and database columns."""
 
     DONE = "done"
     FAILED = "failed"
@@ -153,15 +153,15 @@ class Outcome(StrEnum):
 class Attempt:
     """One execution of a task with one allocation: what it was, how it ended, what it had and what it used.
 
-    Moments are seconds since 1970 in UTC; None is unknown.
+    Timestamps are seconds since 1970 in UTC; None if unknown.
     """
 
     native_id: str | None = None
-    """What the system that ran it calls it, unique in the world as far as that system can: ``slurm:refs8:13:...``."""
+    """Its id in the system that ran it, as globally unique as that system allows: ``slurm:refs8:13:...``."""
     row: str = ""
-    """The text that it was read from: tells attempts without a native id apart."""
+    """The text that it was read from: distinguishes attempts without a native id."""
     identity: bytes | None = None
-    """What it is known by in the archive that it comes from."""
+    """Its key in the archive that it comes from."""
 
     run: str | None = None
     workflow: str | None = None
@@ -171,7 +171,7 @@ class Attempt:
     """Which attempt of its task this is, from 1."""
     category: str | None = None
     label: str | None = None
-    """What `discover` found it to be."""
+    """The cluster that `discover` assigned it to."""
     command: str | None = None
     executable: str | None = None
     user: str | None = None
@@ -182,7 +182,7 @@ class Attempt:
     ended: float | None = None
     outcome: Outcome | None = None
     exhausted: Resource | None = None
-    """Which resource was exhausted, where that is known."""
+    """The resource that was exhausted, if known."""
     exit_status: int | None = None
     signal: int | None = None
 
@@ -193,35 +193,35 @@ class Attempt:
     memory_method: str | None = None
     """How memory was measured: ``pss``, ``rss``, ``max_rss``, ``cgroup`` and so on."""
     lower_bounds: tuple[str, ...] = ()
-    """The resources of which more may have been used than was seen."""
+    """The resources whose use may have been higher than measured."""
     input_bytes: Bytes | None = None
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     fields: Mapping[str, str] = field(default_factory=dict)
-    """What the user said about it: ``{"project": "atlas"}``."""
+    """Fields set by the user: ``{"project": "atlas"}``."""
     raw: Mapping[str, object] = field(default_factory=dict)
-    """What else the log says, under the log's own names."""
+    """Other information in the log, under the log's own names."""
 
     @property
     def finished(self) -> bool:
-        """Whether it got as much as it needed, as far as is known."""
+        """Whether it got as much as it needed, as far as known."""
         return self.outcome is None or self.outcome is Outcome.DONE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class History:
-    """What past attempts of one kind used: arrays with one number an attempt, oldest first; NaN is unknown."""
+    """What past attempts of one kind used: arrays with one number per attempt, oldest first; NaN if unknown."""
 
     used: "Mapping[Resource, NDArray[np.float64]]"
     """The peak, or the seconds, of each resource."""
     requested: "Mapping[Resource, NDArray[np.float64]]"
     input_bytes: "NDArray[np.float64]"
     finished: "NDArray[np.bool_]"
-    """Whether it got as much as it needed; the peaks of others are only as high as they were let."""
+    """Whether it got as much as it needed; the peaks of others are cut off at their limits."""
     ran_out: "NDArray[np.int8]"
-    """Which resource it ran out of, by its place in `Resource`, unless its task finished later; else -1."""
+    """The resource it ran out of, by its position in `Resource`, unless its task finished later; else -1."""
     memory_methods: Mapping[str, int] = field(default_factory=dict)
-    """How memory was measured, and of how many attempts, where that is known."""
+    """How many attempts had their memory measured by which method, as far as known."""
 
     def __len__(self) -> int:
         return len(self.finished)
@@ -233,17 +233,17 @@ class Decision:
 
     resource: Resource
     ladder: tuple[float, ...]
-    """What attempts are tried with, one after the other, in base units; the last is the most that one may get."""
+    """The amounts to try, one after the other, in base units; the last is the most that an attempt can get."""
     strategy: str
     samples: int
     """How many past jobs it is based on."""
     reason: str
     rung: int = 0
-    """Which rung of the ladder this attempt gets."""
+    """The rung of the ladder that this attempt gets."""
     expected_waste: float | None = None
-    """The part of what is given that will not be used, if jobs go on as they were."""
+    """The fraction of the allocations that will not be used, if future jobs are like past ones."""
     expected_retries: float | None = None
-    """The part of the jobs that will need more than one attempt."""
+    """The fraction of the jobs that will need more than one attempt."""
 
     @property
     def amount(self) -> float:

@@ -1,8 +1,7 @@
-"""Imports that wait until something is used: names are known before what they stand for is loaded.
+"""Lazy imports: names are available before the code behind them is loaded.
 
-The command line offers the names of strategies, packers, formats and so on. Each stands once, in a registry: a plain
-dict in a module that loads at once, because its values are `Deferred` and because the package around it `exports`
-lazily.
+The command line offers the names of strategies, packers, formats and so on. Each is listed once, in a registry: a plain
+dict in a module that loads quickly, because its values are `Deferred` and because its package `exports` lazily.
 """
 
 import sys
@@ -17,25 +16,25 @@ __all__ = ["Deferred", "exports"]
 
 @dataclass(frozen=True, slots=True)
 class Deferred:
-    """A function that is imported when it is called, by its path: ``tonnage.pack.glume:glume``."""
+    """A function given by its path, such as ``tonnage.pack.glume:glume``, and imported when it is called."""
 
     path: str
 
-    def load(self) -> Any:  # noqa: ANN401 (only the registry knows what a path stands for)
+    def load(self) -> Any:  # noqa: ANN401 (only the registry knows the type)
         """Import the function."""
         module, _, name = self.path.partition(":")
         return getattr(import_module(module), name)
 
     def __call__(self, *arguments: object, **options: object) -> Any:  # noqa: ANN401
-        """Import and call it."""
+        """Import the function and call it."""
         return self.load()(*arguments, **options)
 
 
 def exports(package: str) -> Callable[[str], object]:
-    """Return the `__getattr__` of a package: it imports what ``if TYPE_CHECKING:`` in its `__init__` would.
+    """Return the `__getattr__` of a package: it imports the names listed under ``if TYPE_CHECKING:`` in its `__init__`.
 
-    So the names stand where type checkers read them, and each is imported when it is first asked for. None may be the
-    name of a module of the package too: once that is imported, Python would return the module instead.
+    The names are where type checkers read them, and each is imported on first use. None of them may also be the name of
+    a module of the package: once that is imported, Python would return the module instead.
     """
 
     def get(name: str) -> object:
@@ -51,7 +50,7 @@ def exports(package: str) -> Callable[[str], object]:
 
 
 def _homes(path: Path) -> dict[str, str]:
-    """Return the module that each name comes from which a file imports for type checkers only."""
+    """Return the module of each name that a file imports for type checkers only."""
     import ast
 
     tree = ast.parse(path.read_text(encoding="utf-8"))

@@ -1,8 +1,8 @@
-"""Bytes, seconds and cores: parsed from and printed for people.
+"""Bytes, seconds and cores: parsed from user input and formatted for people.
 
-Inside Tonnage an amount is a plain number in its base unit; only the borders parse and print. Here MB is 10^6 and
-MiB is 2^20; formats with other rules (Slurm, HTCondor, cctools) say so in their own module. Input that could mean
-two things ("4", "4G", "1:30") is refused rather than guessed.
+Inside Tonnage an amount is a plain number in its base unit; parsing and formatting happen only at the boundaries. Here
+MB is 10^6 and MiB is 2^20; formats with other rules (Slurm, HTCondor, cctools) document them in their own modules.
+Ambiguous input ("4", "4G", "1:30") is an error, never a guess.
 
 This module is imported by ``watch`` before it starts a command, so it imports nothing at run time but ``errors``.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Bytes = NewType("Bytes", int)
     Seconds = NewType("Seconds", float)
     Cores = NewType("Cores", float)
-else:  # typing.NewType costs milliseconds of start-up; at run time the plain number does the same
+else:  # typing.NewType costs milliseconds at start-up; at run time the plain number is equivalent
     Bytes = int
     Seconds = float
     Cores = float
@@ -38,7 +38,7 @@ _BINARY = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50,
 _BYTES = {unit.lower(): size for unit, size in (_DECIMAL | _BINARY).items()}
 _AMBIGUOUS_BYTES = frozenset("kmgtpe")
 
-# Minutes are "m" or "min"; what could be months or mega ("M") is no unit of time.
+# Minutes are "m" or "min"; "M" is not a unit of time, because it could be months or mega.
 _SECONDS = {"w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _SECONDS_ALIASES = {
     **dict.fromkeys(("week", "weeks"), "w"),
@@ -48,13 +48,13 @@ _SECONDS_ALIASES = {
     **dict.fromkeys(("second", "seconds", "sec", "secs"), "s"),
 }
 
-_LARGEST = 2.0**63  # what a database column and a 64-bit array hold
+_LARGEST = 2.0**63  # the limit of database columns and 64-bit arrays
 
 
 def parse_bytes(text: str) -> Bytes:
-    """Return the bytes that a text such as ``4GB``, ``4 GiB`` or ``1.5 TB`` names.
+    """Parse an amount such as ``4GB``, ``4 GiB`` or ``1.5 TB`` into bytes.
 
-    A bare number and a bare prefix are ambiguous (megabytes? 1000 or 1024?) and refused; ``0`` is 0.
+    A bare number and a bare prefix are ambiguous (megabytes? 1000 or 1024?) and raise an error; ``0`` is 0.
     """
     number, unit = _number_and_unit(text, "an amount of bytes such as 4GB or 4GiB")
     size = _BYTES.get(unit.lower())
@@ -76,7 +76,7 @@ def _bytes_hint(number: float, unit: str) -> str:
 
 
 def parse_seconds(text: str) -> Seconds:
-    """Return the seconds that a text such as ``90``, ``1h30m``, ``250ms``, ``02:03:04`` or ``1-02:03:04`` names."""
+    """Parse a time such as ``90``, ``1h30m``, ``250ms``, ``02:03:04`` or ``1-02:03:04`` into seconds."""
     stripped = text.strip()
     if ":" in stripped:
         return Seconds(_in_range(_parse_clock(stripped, text), text))
@@ -104,7 +104,7 @@ def _seconds_hint(word: str) -> str:
 
 
 def _parse_clock(stripped: str, text: str) -> float:
-    """Read [D-]HH:MM:SS[.fraction]; without days, two fields could be hours or minutes first, so three are needed."""
+    """Parse [D-]HH:MM:SS[.fraction]; three fields are required, because two could be HH:MM or MM:SS."""
     days, dash, clock = stripped.rpartition("-")
     fields = clock.split(":")
     whole, dot, fraction = fields[-1].partition(".")
@@ -123,7 +123,7 @@ def _parse_clock(stripped: str, text: str) -> float:
 
 
 def parse_cores(text: str) -> Cores:
-    """Return the number of cores that a text such as ``4``, ``0.5`` or ``2 cores`` names."""
+    """Parse a number of cores such as ``4``, ``0.5`` or ``2 cores``."""
     number, unit = _number_and_unit(text, "a number of cores such as 4 or 0.5")
     if unit.lower() not in ("", "core", "cores"):
         raise InputError(f'"{text}" is not a number of cores', hint="write a plain number such as 4 or 0.5")
@@ -131,7 +131,7 @@ def parse_cores(text: str) -> Cores:
 
 
 def format_bytes(amount: float, *, binary: bool = False) -> str:
-    """Print bytes with three significant digits: ``1.35 GB``, or ``1.26 GiB`` with `binary` units."""
+    """Format bytes with three significant digits: ``1.35 GB``, or ``1.26 GiB`` with `binary` units."""
     units, base = (["B", *_BINARY], 1024) if binary else (list(_DECIMAL), 1000)
     value, index = float(amount), 0
     # 999.5 prints as 1000 with three digits, so it already belongs to the next unit.
@@ -141,7 +141,7 @@ def format_bytes(amount: float, *, binary: bool = False) -> str:
 
 
 def format_seconds(amount: float) -> str:
-    """Print a time with its two largest units: ``1h30m``, ``2d4h``, ``12.5s``, ``350ms``."""
+    """Format a time with its two largest units: ``1h30m``, ``2d4h``, ``12.5s``, ``350ms``."""
     if amount < 0:
         return f"-{format_seconds(-amount)}"
     if amount < 0.9995:
@@ -152,14 +152,14 @@ def format_seconds(amount: float) -> str:
         if amount >= _SECONDS[large]:
             rounded = round(amount / _SECONDS[small]) * _SECONDS[small]
             if rounded != amount:
-                return format_seconds(rounded)  # rounding may reach the next larger unit
+                return format_seconds(rounded)  # rounding can reach the next larger unit
             whole, part = divmod(amount, _SECONDS[large])
             return f"{whole:.0f}{large}{part / _SECONDS[small]:.0f}{small}" if part else f"{whole:.0f}{large}"
     return "1m"
 
 
 def format_cores(amount: float) -> str:
-    """Print a number of cores: ``4`` or ``0.5``."""
+    """Format a number of cores: ``4`` or ``0.5``."""
     return _three_digits(amount) if abs(amount) < 100 else f"{amount:.0f}"
 
 
@@ -169,7 +169,7 @@ def _number_and_unit(text: str, expected: str) -> "tuple[float, str]":
 
 
 def _leading_number(rest: str, text: str, expected: str) -> "tuple[float, str]":
-    """Split off an unsigned decimal number; a sign, an exponent or a comma is an error that says so."""
+    """Split off an unsigned decimal number; raises InputError if there is none."""
     rest = rest.lstrip()
     end = 0
     while end < len(rest) and (_is_digits(rest[end]) or rest[end] == "."):

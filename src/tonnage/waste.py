@@ -1,18 +1,18 @@
-"""What attempts were given, what they used of it and what they wasted: the one rule for runs, reports and the archive.
+"""How waste is computed from what attempts were allocated and used: one rule for runs, reports and the archive.
 
-An attempt holds what it was allocated, or where that is unknown what it requested, for as long as it runs: from its
-start to its end, or for the run time that was measured where that is longer (HTCondor's log has whole seconds, in which
-a short task takes no time). Its account is in amounts times seconds:
+An attempt holds what it was allocated, or if that is unknown what it requested, for as long as it runs: from its start
+to its end, or for the measured run time if that is longer (HTCondor's log has whole seconds, so a short task takes no
+time). Its account is in amounts times seconds:
 
-- An attempt that succeeded used its peak for all of that time, and wasted the rest. It cannot use more than it was
-  given: an attempt that outgrew its allocation does not make up for the waste of others. An attempt whose outcome is
-  unknown counts as one that succeeded.
-- An attempt that did not succeed (it failed, ran out of a resource or of time, was preempted, lost or cancelled)
-  produced nothing: all that it held is waste, whatever it used.
-- Where it is unknown what a successful attempt used, what it held is unmeasured: neither used nor wasted.
-- Where it is unknown what an attempt was given, or how long it ran, it is not counted.
+- A successful attempt used its peak for all of that time, and wasted the rest. It cannot use more than it was given: an
+  attempt that outgrew its allocation does not make up for the waste of others. An attempt whose outcome is unknown
+  counts as successful.
+- An unsuccessful attempt (it failed, ran out of a resource or of time, was preempted, lost or cancelled) produced
+  nothing: everything it held is waste, whatever it used.
+- If it is unknown what a successful attempt used, what it held is unmeasured: neither used nor wasted.
+- If it is unknown what an attempt was given, or how long it ran, it is not counted.
 
-The rule is here twice, for one attempt and for arrays of many; a test compares them.
+The rule is implemented twice, for one attempt and for arrays of many; a test compares them.
 """
 
 from dataclasses import dataclass, replace
@@ -39,31 +39,31 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What attempts were given of a resource, in amounts times seconds, and what became of it."""
+    """How much of a resource attempts were given and used, in amounts times seconds."""
 
     given: float = 0.0
     used: float = 0.0
     unmeasured: float = 0.0
-    """What was given to attempts that succeeded and whose use is unknown."""
+    """What was given to successful attempts whose use is unknown."""
     whole_machine: float = 0.0
-    """What would have been given with a whole machine for each task, where that was worked out."""
+    """What would have been given with a whole machine for each task, if computed."""
     max_seen: float = 0.0
-    """What would have been given with the largest peak of its category for each task, where that was worked out."""
+    """What would have been given with the largest peak of its category for each task, if computed."""
 
     @property
     def wasted(self) -> float:
-        """What was given and not used, as far as that is known."""
-        return max(0.0, self.given - self.unmeasured - self.used)  # sums of floats may miss 0 by a little
+        """What was given but not used, as far as known."""
+        return max(0.0, self.given - self.unmeasured - self.used)  # rounding can make sums slightly negative
 
     @property
     def waste_fraction(self) -> float | None:
-        """The part of what was given that was not used, as far as that is known."""
+        """The fraction of what was given that was not used, as far as known."""
         known = self.given - self.unmeasured
         return self.wasted / known if self.measured and known > 0 else None
 
     @property
     def measured(self) -> bool:
-        """Whether it is known of any attempt what it used."""
+        """Whether the use of any attempt is known."""
         return bool(self.used or not self.unmeasured)
 
     def __add__(self, other: "Account") -> "Account":
@@ -76,10 +76,10 @@ class Account:
         )
 
     def compared(self, *, machine: float, peak: float, seconds: float) -> "Account":
-        """Return the account of a category beside what simpler sizes would have given.
+        """Add what simpler ways of sizing would have given to the account of a category.
 
-        `machine` is what a whole machine has, `peak` the largest of the category, and `seconds` how long its attempts
-        ran that succeeded: with either size, no other attempt would have been needed.
+        `machine` is what a whole machine has, `peak` the largest of the category, and `seconds` the total run time of
+        its successful attempts: with either size, no other attempt would have been needed.
         """
         return replace(self, whole_machine=machine * seconds, max_seen=peak * seconds)
 
@@ -88,14 +88,14 @@ NOTHING_HELD = Account()
 
 
 def allocation(attempt: Attempt, resource: Resource) -> float | None:
-    """Return what an attempt was allocated, or where that is unknown what it requested."""
+    """Return what an attempt was allocated, or if that is unknown what it requested."""
     allocated: float | None = getattr(attempt.allocated, resource)
     requested: float | None = getattr(attempt.requested, resource)
     return requested if allocated is None else allocated
 
 
 def held_seconds(started: float | None, ended: float | None, wall_time: float | None) -> float | None:
-    """Return for how long an attempt held what it was given; None where that is unknown."""
+    """Return for how long an attempt held what it was given; None if unknown."""
     if started is None or ended is None:
         return None if wall_time is None else max(0.0, wall_time)
     return max(0.0, ended - started, wall_time or 0.0)
@@ -116,7 +116,7 @@ def account_for(given: float | None, peak: float | None, seconds: float | None, 
 def held_seconds_each(
     started: "NDArray[np.float64]", ended: "NDArray[np.float64]", wall_time: "NDArray[np.float64]"
 ) -> "NDArray[np.float64]":
-    """Return for how long each attempt held what it was given; NaN is unknown."""
+    """Return for how long each attempt held what it was given; NaN if unknown."""
     import numpy as np
 
     return np.maximum(0.0, np.fmax(ended - started, wall_time))
@@ -125,7 +125,7 @@ def held_seconds_each(
 def used_amounts(
     given: "NDArray[np.float64]", peaks: "NDArray[np.float64]", succeeded: "NDArray[np.bool_]"
 ) -> "NDArray[np.float64]":
-    """Return how much each attempt used of what it was given; NaN is unknown, or unknown what it was given."""
+    """Return how much each attempt used of what it was given; NaN if either is unknown."""
     import numpy as np
 
     return np.where(np.isfinite(given), np.where(succeeded, np.minimum(peaks, given), 0.0), np.nan)
@@ -137,7 +137,7 @@ def shares(
     seconds: "NDArray[np.float64]",
     succeeded: "NDArray[np.bool_]",
 ) -> "tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]":
-    """Return what each attempt was given, used, and was given without a measurement, in amounts times seconds."""
+    """Return what each attempt was given, what it used, and what is unmeasured, in amounts times seconds."""
     import numpy as np
 
     used = used_amounts(given, peaks, succeeded)
@@ -152,5 +152,5 @@ def added_up(
     seconds: "NDArray[np.float64]",
     succeeded: "NDArray[np.bool_]",
 ) -> Account:
-    """Return what the accounts of many attempts add up to."""
+    """Return the sum of the accounts of many attempts."""
     return Account(*(float(one.sum()) for one in shares(given, peaks, seconds, succeeded)))

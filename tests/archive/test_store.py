@@ -120,11 +120,15 @@ def test_names_of_any_length_are_stored(archive: Archive, store: Store) -> None:
 
 
 def test_rows_that_cannot_be_used_are_counted_with_their_reasons(archive: Archive, store: Store) -> None:
-    entries = [Attempt(row="a"), Skipped(2, "it has not ended", "RUNNING"), Skipped(5, "it has not ended", "PENDING")]
+    entries = [
+        Attempt(row="a"),
+        Skipped(2, "it has not finished", "RUNNING"),
+        Skipped(5, "it has not finished", "PENDING"),
+    ]
     report = store(entries)
     assert (report.read, report.stored, report.skipped) == (3, 1, 2)
-    assert report.reasons == {"it has not ended": 2}
-    assert [example.line for example in report.examples["it has not ended"]] == [2, 5]
+    assert report.reasons == {"it has not finished": 2}
+    assert [example.line for example in report.examples["it has not finished"]] == [2, 5]
 
 
 def test_what_stands_before_the_damage_is_stored(archive: Archive) -> None:
@@ -134,7 +138,7 @@ def test_what_stands_before_the_damage_is_stored(archive: Archive) -> None:
 
     with pytest.raises(InputError, match="in the middle") as caught:
         import_source(archive, Source("x", "x", "csv", damaged()))
-    assert caught.value.hint == "new jobs that stand before that and are stored: 7"
+    assert caught.value.hint == "new jobs stored before the error: 7"
     assert archive.count() == 7
 
 
@@ -171,7 +175,7 @@ def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "browser.db"
     with sqlite3.connect(file) as other:
         other.execute("CREATE TABLE bookmarks (url TEXT)")
-    with pytest.raises(InputError, match="something else"):
+    with pytest.raises(InputError, match="is a database, but not an archive"):
         Archive.open(str(file), create=True)
 
 
@@ -179,7 +183,7 @@ def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
     ("text", "expected"),
     [
         ("mysql://host/db", "not a kind of archive"),
-        ("http://host/", "this is done where the archive is"),
+        ("http://host/", "does not work over HTTP"),
         ("sqlite://", "does not name a file"),
         ("://", "not an archive"),
     ],

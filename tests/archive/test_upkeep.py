@@ -117,7 +117,7 @@ def test_a_sound_archive_has_no_problems_and_an_odd_row_is_found(archive: Archiv
         connection.execute(text("UPDATE attempts SET memory = -1 WHERE id = (SELECT max(id) FROM attempts)"))
     negative, odd = check(archive)
     assert "a negative amount: 1" in negative
-    assert "an outcome that is not known: 1" in odd
+    assert "an unknown outcome: 1" in odd
 
 
 def test_a_damaged_file_is_found(tmp_path: Path) -> None:
@@ -240,8 +240,8 @@ def test_an_older_server_waits_for_migrate(url: str) -> None:
 
 
 def test_migrate_makes_what_is_not_there(url: str) -> None:
-    assert "made" in bring_up_to_date(url)
-    assert f"is version {VERSION}" in bring_up_to_date(url)
+    assert "created" in bring_up_to_date(url)
+    assert f"already has version {VERSION}" in bring_up_to_date(url)
     Archive.open(url).close()
 
 

@@ -1,4 +1,4 @@
-"""The simulated cluster by brute force: no profile, only jobs, and who holds nodes at which moment is counted anew."""
+"""The simulated cluster by brute force: no profile, only jobs; the nodes in use are recounted at every moment."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ Happened = tuple[int, str, int]
 
 @dataclass(eq=False)
 class Job:
-    """A job in the system; `number` is its place in the log, or that of ours."""
+    """A job in the system; `number` is its position in the log, or among ours."""
 
     number: int
     ours: bool
@@ -21,7 +21,7 @@ class Job:
     run: int
     user: int = 0
     start: int = FOREVER
-    """When it started, or is promised to."""
+    """When it started, or its promised start."""
     first: int = 0
     promises: list[int] = field(default_factory=list)
 
@@ -46,7 +46,7 @@ class Reference:
         self.running: list[Job] = []
         self.ours: list[Job] = []
 
-    # What a user does.
+    # User actions.
 
     def submit(self, nodes: int, request: int, run: int | None, user: int = 0) -> Job:
         job = Job(len(self.ours), True, self.now, nodes, request, FOREVER if run is None else run, user)
@@ -121,7 +121,7 @@ class Reference:
             job.promises.append(start)
 
     def would_start(self) -> list[Job]:
-        """Under EASY: which jobs start now. The first that cannot is promised a start, for as long as this takes."""
+        """Under EASY, return the jobs that start now. The first that cannot gets a promise for this planning only."""
         started: list[Job] = []
         waiting: list[Job] = []
         for job in self.queue:
@@ -142,21 +142,21 @@ class Reference:
         return started
 
     def can_start(self) -> bool:
-        """Under EASY: whether somebody starts now."""
+        """Under EASY, whether a job starts now."""
         started = self.would_start()
         for job in started:
             job.start = FOREVER
         return bool(started)
 
-    # Where there is room.
+    # Placement.
 
     def earliest(self, job: Job, others: Sequence[Job]) -> tuple[int, int]:
-        """Return the first start at which a job fits beside others for all of its request, and its first node."""
+        """Return the first start at which a job fits beside others for its whole requested time, and its first node."""
         starts = np.array([other.start for other in others], int)
         ends = np.array([other.start + other.request for other in others], int)
         nodes = np.array([other.nodes for other in others], int)
         same = np.array([other.ours and job.ours and other.user == job.user for other in others], int)
-        # Use rises only where somebody starts, and falls only where somebody ends.
+        # Use rises only when a job starts, and falls only when one ends.
         moments = np.array(sorted({self.now, *starts.tolist(), *ends.tolist()}), int)
         there = (starts <= moments[:, None]) & (moments[:, None] < ends)
         full = there @ nodes + job.nodes > self.nodes
@@ -183,7 +183,7 @@ class Reference:
         return None
 
     def holders(self, moment: int) -> list[Job]:
-        """Return who holds nodes at a moment, or is promised them."""
+        """Return the jobs that hold nodes at a moment, or are promised them."""
         return [job for job in [*self.running, *self.queue] if job.start <= moment < job.start + job.request]
 
     def free(self, moment: int) -> int:

@@ -1,4 +1,4 @@
-"""The simulated cluster: starts are those of brute force, and promises are kept."""
+"""The simulated cluster: starts agree with brute force, and promises are kept."""
 
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.batch.reference import FOREVER, Job, Reference
 from tests.batch.workloads import NODES, jobs_of, kernels_compiled, rows_of, several, workload, workloads
-from tonnage.batch import POLICIES, REQUESTS, Cluster, Event, RefusedError, Workload, replay
-from tonnage.errors import InputError
+from tonnage.batch import POLICIES, REQUESTS, Cluster, Event, Workload, replay
+from tonnage.errors import InputError, QueueFullError
 
 submissions = st.tuples(
     st.just("submit"), st.integers(1, NODES), st.integers(1, 12), st.none() | st.integers(0, 14), st.integers(0, 1)
@@ -29,7 +29,7 @@ caps = st.none() | st.integers(1, 3)
 
 
 class Twins:
-    """A cluster and brute force, which get the same and must say the same."""
+    """A cluster and brute force, with the same input and necessarily the same output."""
 
     def __init__(self, log: Workload, *, requests: str, policy: str, **options: Any) -> None:
         self.starts = np.full(len(log), -1, np.int64)
@@ -131,7 +131,7 @@ def test_starts_are_those_of_brute_force(
 def test_starts_of_the_first_jobs_of_kth_are_those_of_brute_force(
     data: Path, requests: str, policy: str, jobs: int
 ) -> None:
-    # EASY makes its plan anew at every event, which takes the plain reference long.
+    # EASY plans anew at every event, which is slow in the plain reference.
     log = Workload.load(data / "queues" / "kth-sp2.swf.gz").head(jobs if policy == "easy" else 2 * jobs + jobs // 2)
     expected = jobs_of(log, requests)
     Reference(log.machine_nodes, expected, easy=policy == "easy").advance(FOREVER)
@@ -139,7 +139,7 @@ def test_starts_of_the_first_jobs_of_kth_are_those_of_brute_force(
 
 
 def most_used(log: Workload, starts: np.ndarray[Any, Any]) -> int:
-    """The most nodes that are in use at any moment."""
+    """The peak number of nodes in use."""
     change = np.concatenate([log.nodes, -log.nodes])
     order = np.lexsort((change, np.concatenate([starts, starts + log.run])))
     return int(np.cumsum(change[order]).max(initial=0))
@@ -187,7 +187,7 @@ def test_no_job_starts_after_its_first_promise(
 def test_an_estimate_is_what_happens_when_nothing_else_arrives_or_a_bound(
     log: Workload, until: int, nodes: int, request: int, requests: str
 ) -> None:
-    log = workload([row for row in rows_of(log) if row[2]])  # who takes no time cannot ask for that
+    log = workload([row for row in rows_of(log) if row[2]])  # a job that takes no time cannot request that
     begin = int(log.submit[0]) if len(log) else 0
     early = log.head(int((log.submit <= begin + until).sum()))
     cluster = Cluster(NODES, early, requests=requests)
@@ -258,7 +258,7 @@ def test_how_long_a_job_takes_may_become_known_while_it_runs() -> None:
     cluster.advance()
     cluster.advance(30)
     cluster.will_run(job, 40)
-    assert cluster.start_of(behind) == 100  # nobody in the queue knows
+    assert cluster.start_of(behind) == 100  # no job in the queue knows
     assert cluster.advance() == [(job, "ended", 40), (behind, "started", 40)]
     cluster.will_run(behind, 0)
     assert cluster.advance() == [(behind, "ended", 40)]
@@ -283,7 +283,7 @@ def test_a_job_above_the_cap_on_submitted_jobs_is_refused() -> None:
     cluster.submit(8, 10)
     assert cluster.room() == 0
     assert cluster.room(user=1) == 2
-    with pytest.raises(RefusedError, match="user 0 has 2 jobs in the system"):
+    with pytest.raises(QueueFullError, match="user 0 already has 2 jobs in the system"):
         cluster.submit(1, 1)
     cluster.submit(1, 1, user=1)
     cluster.cancel(first)
@@ -297,7 +297,7 @@ def test_neighbouring_nodes_are_the_lowest_that_are_free_throughout() -> None:
     cluster.advance()
     assert [event.job for event in cluster.advance()] == [jobs[1], jobs[3]]
     assert cluster.snapshot().earliest(2, 10) == 5
-    assert cluster.snapshot().earliest(3, 10) == 10  # four are free, but no three side by side
+    assert cluster.snapshot().earliest(3, 10) == 10  # four are free, but no three adjacent ones
     assert Cluster(NODES).snapshot().earliest(3, 10) == 0
 
 
@@ -307,7 +307,7 @@ def test_a_job_that_cannot_start_earlier_keeps_the_nodes_that_it_was_promised() 
         cluster.submit(nodes, request, run)
     job = cluster.submit(3, 30)  # nodes 2-4, from 10 on
     cluster.advance()
-    assert len(cluster.advance()) == 2  # nodes 0, 1 and 7 are free: three, but not side by side
+    assert len(cluster.advance()) == 2  # nodes 0, 1 and 7 are free: three, but not adjacent
     assert cluster.start_of(job) == 10
     seen = cluster.snapshot()
     assert np.flatnonzero(seen.busy[seen.times == 10][0]).tolist() == [2, 3, 4]
@@ -317,16 +317,19 @@ def test_a_job_that_cannot_start_earlier_keeps_the_nodes_that_it_was_promised() 
     ("wrong", "message"),
     [
         (lambda: Cluster(0), "at least one node, not 0"),
-        (lambda: Cluster(4, policy="fair"), '"fair" is no policy: conservative, easy'),
-        (lambda: Cluster(8, workload([]), requests="exact"), '"exact" is no kind of requests: accurate, real'),
-        (lambda: Cluster(8, max_running=0), "at least one job, not 0"),
-        (lambda: Cluster(4, workload([(0, 5, 1, 1)])), "jobs of 5 nodes, and the cluster only 4"),
-        (lambda: Cluster(4).submit(5, 10), "1 to 4 nodes here, not 5"),
+        (lambda: Cluster(4, policy="fair"), '"fair" is not a policy: expected conservative or easy'),
+        (
+            lambda: Cluster(8, workload([]), requests="exact"),
+            '"exact" is not a kind of requests: expected accurate or real',
+        ),
+        (lambda: Cluster(8, max_running=0), "at least 1, not 0"),
+        (lambda: Cluster(4, workload([(0, 5, 1, 1)])), "jobs of 5 nodes, but the cluster has only 4"),
+        (lambda: Cluster(4).submit(5, 10), "1 to 4 nodes, not 5"),
         (lambda: Cluster(4).submit(1, 0), "seconds, not 0"),
         (lambda: Cluster(4).submit(1, 1, -1), "cannot run for -1 seconds"),
-        (lambda: Cluster(4).cancel(0), "there is no job 0"),
+        (lambda: Cluster(4).cancel(0), "no job 0 is queued or running"),
         (lambda: Cluster(4).advance(-1), "cannot go back to -1"),
-        (lambda: Cluster(4).snapshot().earliest(5, 1), "1 to 4 nodes here, not 5"),
+        (lambda: Cluster(4).snapshot().earliest(5, 1), "1 to 4 nodes, not 5"),
         (lambda: Cluster(4).snapshot().earliest(1, 0), "at least 1 second, not 0"),
     ],
 )
@@ -339,12 +342,12 @@ def test_a_job_that_waits_cannot_finish_and_one_that_is_gone_cannot_be_cancelled
     cluster = Cluster(NODES)
     running, waiting = cluster.submit(8, 10), cluster.submit(8, 10)
     cluster.advance()
-    with pytest.raises(InputError, match=f"job {waiting} does not run yet"):
+    with pytest.raises(InputError, match=f"job {waiting} is not running yet"):
         cluster.finish(running, waiting)
     assert cluster.running == 1
     cluster.finish(running)
     assert cluster.advance() == [(waiting, "started", 0)]
-    with pytest.raises(InputError, match=f"there is no job {running}"):
+    with pytest.raises(InputError, match=f"no job {running} is queued or running"):
         cluster.cancel(running)
 
 

@@ -1,4 +1,4 @@
-"""What HTCondor is given: DAGs that say what the workflow says, and jobs that ask for what was decided."""
+"""The files for HTCondor: DAGs that match the workflow, and jobs that request what was decided."""
 
 import shlex
 import subprocess
@@ -45,7 +45,7 @@ def made(
     disk: Sequence[float] = (1e6,),
     **options: object,
 ) -> tuple[Dag, list[Node]]:
-    """Write the DAG of a workflow, each task with an order of its own."""
+    """Write the DAG of a workflow, with an order for each task."""
     order = rank(workflow, "prio").tolist()
     place = {task: number for number, task in enumerate(order)}
     orders = [
@@ -71,13 +71,13 @@ def with_commands(workflow: Workflow) -> Workflow:
 
 
 def commands_of(node: htcondor_dag.Node, retry: int = 0) -> dict[str, str]:
-    """Return the submit commands of a node as HTCondor's own library sees them, at the first try or a later one."""
+    """Return a node's submit commands as HTCondor's own library reads them, at the first or a later try."""
     variables = [replace(one, value=one.value.replace("$(RETRY)", str(retry))) for one in node.variables]
     return expanded(Path(node.description).read_text(), variables, cluster=7)
 
 
 def check(dag: Dag, nodes: list[Node], workflow: Workflow) -> None:
-    """Check that the DAG says what the workflow says, and that HTCondor's own library sees what was decided."""
+    """Check that the DAG matches the workflow, and that HTCondor's own library reads what was decided."""
     back = read(dag.path)
     index = {node.name: number for number, node in enumerate(nodes)}
     assert [task.name for task in back.tasks] == [node.name for node in nodes]
@@ -117,7 +117,7 @@ def test_the_dags_of_real_workflows_are_those_workflows(data: Path, tmp_path: Pa
         try:
             workflow = read(path)
         except InputError:
-            continue  # made to be refused
+            continue  # meant to be refused
         if not len(workflow) or len(workflow) > 2000:
             continue
         workflow = with_commands(workflow)
@@ -127,7 +127,7 @@ def test_the_dags_of_real_workflows_are_those_workflows(data: Path, tmp_path: Pa
     assert seen > least
 
 
-# HTCondor has no way to write its own word for a dollar, which hypothesis finds in our source.
+# HTCondor cannot express its own placeholder for a dollar, which hypothesis finds in our source.
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=30).filter(
     lambda text: "$(DOLLAR)" not in text.upper()
 )
@@ -152,7 +152,7 @@ def test_any_command_and_any_name_reach_the_job_as_they_are(
 
 @pytest.mark.parametrize("grows_disk", [True, False])
 def test_the_number_of_the_retry_chooses_how_much_a_job_asks_for(tmp_path: Path, grows_disk: bool) -> None:
-    """Of disk only in an older version: a newer one knows itself when there was too little."""
+    """For disk only in older versions: newer ones notice themselves when there was too little."""
     workflow = Workflow.build("w", [Task("a", "true")])
     dag, _ = made(tmp_path, workflow, disk=(1e6, 2e6), grows_disk=grows_disk, retries=1)
     theirs = read_dag(dag.path).nodes["a"]
@@ -169,20 +169,20 @@ def test_the_number_of_the_retry_chooses_how_much_a_job_asks_for(tmp_path: Path,
 @pytest.mark.parametrize(
     ("ad", "removed"),
     [
-        ({"JobStatus": 1}, False),  # it has not run yet
+        ({"JobStatus": 1}, False),  # has not run yet
         ({"JobStatus": 1, "MemoryUsage": 803, "MemoryProvisioned": 640, "RequestMemory": 540}, True),
         ({"JobStatus": 2, "MemoryUsage": 803, "MemoryProvisioned": 640, "RequestMemory": 540}, False),
         ({"JobStatus": 1, "MemoryUsage": 600, "MemoryProvisioned": 640, "RequestMemory": 540}, False),
         ({"JobStatus": 1, "DiskUsage": 300, "DiskProvisioned": 200, "RequestDisk": 150}, True),
-        ({"JobStatus": 1, "DiskUsage": 300, "DiskProvisioned": 200, "RequestDisk": 400}, False),  # HTCondor grew it
-        ({"JobStatus": 5, "HoldReasonCode": 1, "HoldReasonSubCode": 0}, False),  # somebody may release it
+        ({"JobStatus": 1, "DiskUsage": 300, "DiskProvisioned": 200, "RequestDisk": 400}, False),  # HTCondor raised it
+        ({"JobStatus": 5, "HoldReasonCode": 1, "HoldReasonSubCode": 0}, False),  # a user may release it
         ({"JobStatus": 5, "HoldReasonCode": 34, "HoldReasonSubCode": 102}, True),
         ({"JobStatus": 5, "HoldReasonCode": 21, "HoldReasonSubCode": 104}, True),
         ({"JobStatus": 5, "HoldReasonCode": 21, "HoldReasonSubCode": 0}, False),
     ],
 )
 def test_a_job_for_which_waiting_is_in_vain_is_removed(dag: Dag, ad: dict[str, object], removed: bool) -> None:
-    """Evicted above what it had, and asking for no more, it would be evicted for ever."""
+    """Evicted for exceeding its allocation and requesting no more, it would be evicted forever."""
     policy = commands_of(read_dag(dag.path).nodes["a"])["periodic_remove"]
     assert evaluated(policy, {"RequestMemory": 540, "RequestDisk": 100, **ad}) is removed
 
@@ -234,20 +234,20 @@ def test_jobs_find_programs_as_we_do_where_files_are_shared_and_only_then(
 
 
 def test_a_folder_that_htcondor_cannot_name_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot name this folder"):
+    with pytest.raises(InputError, match="does not support the name of this folder"):
         made(tmp_path / "a b", Workflow.build("w", [Task("a", "true")]))
 
 
 @pytest.mark.parametrize("name", ["/tmp/x", "../x", "a;b", "a=b"])
 def test_a_file_that_cannot_travel_is_refused_by_its_name(tmp_path: Path, name: str) -> None:
     workflow = Workflow.build("w", [Task("a", "true", outputs=(name,))])
-    with pytest.raises(InputError, match="cannot travel"):
+    with pytest.raises(InputError, match="cannot be transferred"):
         made(tmp_path, workflow, transfers=True)
 
 
 def test_an_input_above_the_tasks_folder_cannot_travel(tmp_path: Path) -> None:
     workflow = Workflow.build("w", [Task("a", "cat ../x", inputs=("../x",))])
-    with pytest.raises(InputError, match="cannot travel"):
+    with pytest.raises(InputError, match="cannot be transferred"):
         made(tmp_path, workflow, transfers=True)
 
 
@@ -261,7 +261,7 @@ def test_files_travel_with_the_folder_that_they_are_in_since_htcondor_remaps_no_
     assert words(commands["arguments"])[2] == "sub"
 
 
-# The program that runs a task on a machine of the pool
+# The script that runs a task on a machine of the pool
 
 
 def run_task(dag: Dag, folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:

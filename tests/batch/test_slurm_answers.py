@@ -1,4 +1,4 @@
-"""The words of sbatch."""
+"""The messages of sbatch are interpreted correctly."""
 
 import pytest
 

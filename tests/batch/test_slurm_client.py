@@ -1,4 +1,4 @@
-"""How Slurm's programs are called: with programs of our own in their place."""
+"""How Slurm's programs are called, with fake programs in their place."""
 
 import os
 import time
@@ -7,11 +7,16 @@ from pathlib import Path
 import pytest
 
 from tests.deadlines import HANGS
-from tonnage.batch.programs import RefusalError
-from tonnage.batch.scheduler import RejectedError, Request, UnreachableError
+from tonnage.batch.scheduler import Request
 from tonnage.batch.slurm import Slurm, SlurmOptions
 from tonnage.batch.slurm.client import Client
-from tonnage.errors import InputError, TonnageError
+from tonnage.errors import (
+    InputError,
+    ProgramFailedError,
+    SchedulerUnreachableError,
+    SubmissionRejectedError,
+    TonnageError,
+)
 
 _POLICY = (
     "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's size"
@@ -21,7 +26,7 @@ _POLICY = (
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for programs, which alone is on the PATH with the system's own."""
+    """A folder for fake programs, the only one on the PATH besides the system's."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:/usr/sbin-none:/bin-none")
@@ -38,10 +43,10 @@ def request(folder: Path) -> Request:
 
 
 def test_a_machine_without_slurm_is_an_error_of_the_call(programs: Path) -> None:
-    with pytest.raises(InputError, match="Slurm is not on this machine: there is no scontrol") as problem:
+    with pytest.raises(InputError, match="Slurm is not available on this machine: scontrol was not found") as problem:
         Slurm().limits()
     assert "login node" in str(problem.value.hint)
-    with pytest.raises(InputError, match="there is no sbatch"):
+    with pytest.raises(InputError, match="sbatch was not found"):
         Slurm().submit(request(programs), programs / "x")
 
 
@@ -58,7 +63,7 @@ def test_variables_that_change_what_programs_do_are_not_handed_on(
     assert {"SLURM_CONF", "MINE", "SLURM_TIME_FORMAT"} < asked.keys()
     assert asked.keys().isdisjoint({"SLURM_JOB_ID", "SBATCH_EXPORT", "SQUEUE_FORMAT", "SACCT_FORMAT"})
     given = dict(line.split("=", 1) for line in client.submit().splitlines())
-    assert given["LC_ALL"] == "de_DE.UTF-8"  # a job takes it over
+    assert given["LC_ALL"] == "de_DE.UTF-8"  # a job inherits it
     assert [name for name in given if name.startswith(("SLURM_", "SBATCH_"))] == ["SLURM_CONF"]
     assert client.calls == {"squeue": 1, "sbatch": 1}
 
@@ -66,7 +71,7 @@ def test_variables_that_change_what_programs_do_are_not_handed_on(
 def test_jobs_inherit_who_pays_and_options_beat_that_for_tonnages_own(
     programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A task may call sbatch, too; and sbatch itself takes its variables for more than what a script says."""
+    """A task may call sbatch too; and sbatch itself lets its variables override a script."""
     monkeypatch.setenv("SBATCH_ACCOUNT", "lab")
     monkeypatch.setenv("SBATCH_QOS", "")
     program(programs, "sbatch", f'echo "$@" $SBATCH_ACCOUNT ${{SBATCH_QOS-none}} > {programs}/words; echo 7')
@@ -92,24 +97,24 @@ def test_jobs_inherit_who_pays_and_options_beat_that_for_tonnages_own(
 )
 def test_silence_is_not_a_refusal(programs: Path, said: str) -> None:
     program(programs, "squeue", f"cat >&2 <<'END'\n{said}\nEND\nexit 1")
-    with pytest.raises(UnreachableError, match="does not answer"):
+    with pytest.raises(SchedulerUnreachableError, match="does not answer"):
         Slurm().look()
 
 
 def test_other_errors_are_told_in_slurms_words(programs: Path) -> None:
     program(programs, "squeue", "echo 'squeue: error: Access/permission denied' >&2; exit 1")
-    with pytest.raises(RefusalError, match="squeue: Access/permission denied"):
+    with pytest.raises(ProgramFailedError, match="squeue: Access/permission denied"):
         Slurm().look()
 
 
 @pytest.mark.parametrize(
     ("said", "kind"),
     [
-        ("sbatch: error: Batch job submission failed: Invalid partition name specified", RejectedError),
-        (f"sbatch: error: AssocMaxSubmitJobLimit\n{_POLICY}", UnreachableError),
-        (f"sbatch: error: QOSMaxSubmitJobPerUserLimit\n{_POLICY}", UnreachableError),
-        ("sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying", UnreachableError),
-        (f"sbatch: error: QOSMaxWallDurationPerJobLimit\n{_POLICY}", RejectedError),
+        ("sbatch: error: Batch job submission failed: Invalid partition name specified", SubmissionRejectedError),
+        (f"sbatch: error: AssocMaxSubmitJobLimit\n{_POLICY}", SchedulerUnreachableError),
+        (f"sbatch: error: QOSMaxSubmitJobPerUserLimit\n{_POLICY}", SchedulerUnreachableError),
+        ("sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying", SchedulerUnreachableError),
+        (f"sbatch: error: QOSMaxWallDurationPerJobLimit\n{_POLICY}", SubmissionRejectedError),
     ],
 )
 def test_a_full_queue_is_no_refusal_for_good(programs: Path, said: str, kind: type[TonnageError]) -> None:
@@ -129,14 +134,14 @@ def test_the_number_of_a_job(programs: Path, printed: str, number: str) -> None:
 
 def test_no_number_is_no_answer(programs: Path) -> None:
     program(programs, "sbatch", "echo Submitted batch job")
-    with pytest.raises(UnreachableError, match="printed no number"):
+    with pytest.raises(SchedulerUnreachableError, match="printed no job number"):
         Slurm().submit(request(programs), programs / "x")
 
 
 def test_a_program_that_does_not_end_is_ended(programs: Path, tmp_path: Path) -> None:
     program(programs, "squeue", f"echo $$ > {tmp_path}/pid; echo some words >&2; exec sleep {2 * HANGS}")
-    with pytest.raises(UnreachableError, match=r"has no answer after 3 s: some words"):
-        Client().run("squeue", seconds=3)  # enough for it to say its words, also on a busy machine
+    with pytest.raises(SchedulerUnreachableError, match=r"has not answered after 3 s: some words"):
+        Client().run("squeue", seconds=3)  # enough for it to print its message, even on a busy machine
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
@@ -144,7 +149,7 @@ def test_a_program_that_does_not_end_is_ended(programs: Path, tmp_path: Path) ->
 def test_a_program_that_prints_without_end_is_ended(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tonnage.batch.programs._LARGEST", 1 << 22)
     program(programs, "squeue", "exec cat /dev/zero")
-    with pytest.raises(TonnageError, match="prints more than"):
+    with pytest.raises(TonnageError, match="printed more than"):
         Client().run("squeue")
 
 
@@ -161,7 +166,7 @@ def test_an_accounting_that_is_silent_leaves_open_what_the_controller_forgot(pro
     program(programs, "scontrol", "echo AccountingStorageType = accounting_storage/slurmdbd")
     program(programs, "sacct", "echo 'sacct: error: Problem talking to the database: Connection refused' >&2; exit 1")
     assert Slurm().verdicts(["7"])["7"].exit_status == 1
-    with pytest.raises(UnreachableError):
+    with pytest.raises(SchedulerUnreachableError):
         Slurm().verdicts(["7", "8"])
 
 
@@ -176,7 +181,7 @@ def test_what_cannot_be_cancelled_is_told(programs: Path) -> None:
     program(
         programs, "scancel", "echo 'scancel: error: Kill job error on job id 7: Access/permission denied' >&2; exit 1"
     )
-    with pytest.raises(RefusalError, match="permission denied"):
+    with pytest.raises(ProgramFailedError, match="permission denied"):
         Slurm().cancel(["7"])
     program(
         programs, "scancel", "echo 'scancel: error: Kill job error on job id 7: Invalid job id specified' >&2; exit 1"
@@ -214,3 +219,10 @@ def test_where_others_jobs_are_hidden_two_questions_tell_of_their_nodes(
     assert slurm.calls["sbatch"] == 2
     assert [queue.earliest(count, 60) - now for count in (1, 2, 3)] == pytest.approx([0, 100, 900], abs=5)
     assert "hidden" in slurm.limits().notes[0]
+
+
+def test_every_call_of_a_program_can_be_logged(programs: Path, caplog: pytest.LogCaptureFixture) -> None:
+    program(programs, "squeue", "exit 3")
+    with caplog.at_level("DEBUG", "tonnage"), pytest.raises(ProgramFailedError):
+        Slurm().look()
+    assert "squeue ended with status 3 after" in caplog.text

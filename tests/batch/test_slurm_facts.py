@@ -1,4 +1,4 @@
-"""Nodes, partitions, settings and accounts; the texts are those of a real Slurm 22.05, shortened."""
+"""Nodes, partitions, settings and accounts; the texts are from a real Slurm 22.05, shortened."""
 
 from math import inf
 
@@ -106,7 +106,7 @@ def test_limits_of_time(text: str, seconds: float) -> None:
         ("State=DOWN", "State=INACTIVE", SlurmOptions(), "is inactive"),
         ("State=DOWN", "State=UP", SlurmOptions(account="other"), "account other may not use"),
         ("State=DOWN", "State=UP", SlurmOptions(account="guest"), "account guest may not use"),
-        ("State=DOWN", "State=UP", SlurmOptions(account="lab", qos="odd"), "QOS odd is not for"),
+        ("State=DOWN", "State=UP", SlurmOptions(account="lab", qos="odd"), "QOS odd may not be used"),
     ],
 )
 def test_who_cannot_use_a_partition_is_told_why(
@@ -121,7 +121,7 @@ def test_a_partition_of_other_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.getuid", lambda: 12345)
     monkeypatch.setattr("os.getgid", lambda: 12345)
     monkeypatch.setattr("os.getgroups", lambda: [12345])
-    with pytest.raises(InputError, match="only for the groups nobody, staff"):
+    with pytest.raises(InputError, match="restricted to the groups nobody, staff"):
         check_rights(partitions(PARTITIONS.replace("State=DOWN", "State=UP"))["short"], SlurmOptions())
 
 
@@ -155,10 +155,10 @@ def test_limits_of_a_quality_of_service_go_before_the_accounts() -> None:
 
 
 def test_accounts_and_qualities_that_are_not_the_users() -> None:
-    with pytest.raises(InputError, match='no part in the account "x"') as problem:
+    with pytest.raises(InputError, match='does not belong to the account "x"') as problem:
         limits_of(account="x")
     assert problem.value.hint == "accounts: root, test"
-    with pytest.raises(InputError, match='no part in the QOS "x"'):
+    with pytest.raises(InputError, match='may not use the QOS "x"'):
         limits_of(qos="x")
     with pytest.raises(InputError, match="no account in Slurm"):
         allowed([], {}, account=None, qos=None, partition="main", partition_qos=None)

@@ -1,4 +1,4 @@
-"""Jobs as squeue and sacct print them; the texts are those of a real Slurm 22.05."""
+"""Jobs as squeue and sacct print them; the texts are from a real Slurm 22.05."""
 
 import pytest
 
@@ -29,7 +29,7 @@ SQUEUE = """\
 19|REVOKED|0|0|1794849640|1794849670||None|
 """
 
-# A job whose batch step was killed for its memory (OverMemoryKill), exit status 200, a cancelled array, a lost node.
+# A job whose batch step ran out of memory (OverMemoryKill), exit status 200, a cancelled array, a lost node.
 SACCT = f"""\
 {ACCOUNTED.replace(",", "|")}
 7|7|FAILED|0:9|1794849593|1794849594|1794849595|1||1|billing=1,cpu=1,mem=50M,node=1|||n1
@@ -48,13 +48,11 @@ SACCT = f"""\
 def test_looks_show_what_waits_and_what_runs() -> None:
     found = looks(SQUEUE)
     assert set(found) == {"4_2", "6", "7_8", "7_9", "13", "3", "5", "15"}
-    assert found["6"] == QueueEntry(
-        JobStatus.WAITING, "Resources"
-    )  # when it is expected to start is not when it started
+    assert found["6"] == QueueEntry(JobStatus.WAITING, "Resources")  # the expected start is not the actual start
     assert found["7_9"].reason == "ReqNodeNotAvail, UnavailableNodes:n[1-3]"
     assert found["5"] == QueueEntry(JobStatus.RUNNING, "", 1794848904.0, 2, ("n3", "n4"))
     assert found["13"].restarts == 1
-    assert found["15"].phase is JobStatus.RUNNING  # it is being cleared away, and has its node
+    assert found["15"].phase is JobStatus.RUNNING  # being cleaned up, and still on its node
 
 
 @pytest.mark.parametrize(
@@ -63,15 +61,15 @@ def test_looks_show_what_waits_and_what_runs() -> None:
         ("1", Outcome.DONE, None, 0, None, ""),
         ("2", Outcome.FAILED, None, 200, None, ""),
         ("33", Outcome.FAILED, None, None, 11, ""),
-        ("34", Outcome.LOST, None, None, None, "it did not come to run: JobLaunchFailure"),
+        ("34", Outcome.LOST, None, None, None, "it could not run: JobLaunchFailure"),
         ("8", Outcome.CANCELLED, None, None, 15, "it was cancelled"),
         ("9_3", Outcome.CANCELLED, None, None, None, "it was cancelled"),
-        ("12", Outcome.LOST, None, None, None, "a node of it failed (n5)"),
+        ("12", Outcome.LOST, None, None, None, "one of its nodes failed (n5)"),
         ("11", Outcome.EXHAUSTED, Resource.WALL_TIME, None, None, "its time limit was reached"),
         ("16", Outcome.PREEMPTED, None, None, None, "it was preempted"),
-        ("17", Outcome.EXHAUSTED, Resource.MEMORY, None, None, "it was killed for its memory"),
-        ("18", Outcome.CANCELLED, None, None, None, "its deadline came before it was done"),
-        ("19", Outcome.LOST, None, None, None, "it went to another cluster"),
+        ("17", Outcome.EXHAUSTED, Resource.MEMORY, None, None, "it was killed for exceeding its memory"),
+        ("18", Outcome.CANCELLED, None, None, None, "it reached its deadline before it was done"),
+        ("19", Outcome.LOST, None, None, None, "it was moved to another cluster"),
     ],
 )
 def test_the_controller_tells_how_jobs_ended(

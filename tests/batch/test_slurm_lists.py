@@ -1,4 +1,4 @@
-"""Lists of hosts and of elements as Slurm shortens them."""
+"""Lists of hosts and elements in Slurm's abbreviated notation."""
 
 import pytest
 from hypothesis import given

@@ -59,7 +59,7 @@ def test_a_node_is_free_when_the_last_of_its_jobs_has_ended() -> None:
 def test_jobs_are_expected_to_end_before_their_limits() -> None:
     given = queue([runs("n1", since=600)])
     assert starts(given, 4, run_fraction=0.5) == HOUR / 2 - 600
-    assert starts(given, 4, run_fraction=0.1) == 60  # it should have ended: any moment now
+    assert starts(given, 4, run_fraction=0.1) == 60  # it should have ended by now: expected any moment
     assert starts(queue([runs("n1", since=HOUR + 5)]), 4) == 1
 
 
@@ -70,12 +70,12 @@ def test_a_job_without_limit_runs_for_very_long_but_not_for_ever() -> None:
 
 def test_what_waits_is_placed_by_tier_priority_and_number() -> None:
     running = runs("n1", "n2", "n3", "n4", seconds=100)
-    # The one that comes first takes all nodes for 1000 s; then a short one is too long to be filled in before.
+    # The first one takes all nodes for 1000 s; a short one does not fit in before it.
     given = queue([running, waits(4, 1000, priority=1, number=5), waits(4, 2000, priority=9), waits(4, 5, number=4)])
     found = snapshot(given)
     assert found.times.tolist() == [NOW, NOW + 3105]
     given = queue([running, waits(3, 1000, priority=9), waits(2, 500, priority=1, partition="vip")])
-    assert snapshot(given).earliest(1, 400) - NOW == 100  # beside the important one, which goes first
+    assert snapshot(given).earliest(1, 400) - NOW == 100  # beside the one with priority, which goes first
     assert snapshot(given).earliest(2, 400) - NOW == 100
     assert snapshot(given).earliest(2, 600) - NOW == 1600
 
@@ -100,7 +100,7 @@ def test_jobs_that_fill_parts_of_nodes_share_them() -> None:
 def test_jobs_of_other_partitions_take_the_nodes_that_are_shared() -> None:
     assert snapshot(queue([waits(4, partition="other")])).free.tolist() == [4]
     assert snapshot(queue([waits(4, partition="all")])).free.tolist() == [2, 4]
-    assert snapshot(queue([waits(9)])).free.tolist() == [4]  # more than there are: it cannot run
+    assert snapshot(queue([waits(9)])).free.tolist() == [4]  # more nodes than there are: it cannot run
 
 
 def test_nodes_that_are_down_are_not_there() -> None:
@@ -165,7 +165,7 @@ JOBS = st.lists(st.tuples(st.integers(1, 4), st.integers(1, 500), st.integers(0,
 
 @given(JOBS, st.lists(st.integers(1, 300), max_size=4))
 def test_it_is_the_simulated_cluster_that_places_jobs(jobs: list[tuple[int, int, int]], running: list[int]) -> None:
-    """Whole nodes, whole limits: what waits starts when a simulated cluster in the same state would start it."""
+    """With whole nodes and full time limits, waiting jobs start when a simulated cluster would start them."""
     here = [runs(f"n{place}", seconds=seconds) for place, seconds in enumerate(running, start=1)]
     waiting = [
         waits(nodes, seconds, priority, number=10 + place) for place, (nodes, seconds, priority) in enumerate(jobs)

@@ -1,4 +1,4 @@
-"""The scripts that sbatch is given."""
+"""The batch scripts for sbatch."""
 
 import shlex
 from pathlib import Path
@@ -69,7 +69,7 @@ def test_what_is_not_said_is_left_to_the_cluster() -> None:
 
 
 def test_nothing_asked_for_becomes_nothing_at_all() -> None:
-    """0 means all the memory to sbatch, and no limit of time."""
+    """To sbatch, 0 means all memory, and no time limit."""
     request = Request(name="p", words=("x",), folder=FOLDER, output=FOLDER / "o", memory=0, seconds=0, disk=0)
     assert "--mem=1M\n" in text(request)
     assert "--time=1\n" in text(request)
@@ -77,7 +77,7 @@ def test_nothing_asked_for_becomes_nothing_at_all() -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "a\nb", "ü", "a,b", "a|b"])
 def test_a_name_that_could_not_be_found_again_is_refused(name: str) -> None:
-    with pytest.raises(InputError, match="no name of a batch job"):
+    with pytest.raises(InputError, match="not a valid name for a batch job"):
         text(Request(name=name, words=("x",), folder=FOLDER, output=FOLDER / "o"))
 
 
@@ -107,13 +107,13 @@ def test_options_that_a_run_relies_on_cannot_be_given(option: str) -> None:
 
 @pytest.mark.parametrize("option", ["--partition=main", "--account=lab", "--qos=high"])
 def test_options_that_have_a_place_of_their_own(option: str) -> None:
-    with pytest.raises(InputError, match="option of its own"):
+    with pytest.raises(InputError, match="tonnage's own option"):
         SlurmOptions(extra=(option,))
 
 
 @pytest.mark.parametrize("option", ["gpu", "-p main", "-n4", "--", "", "; rm -rf /"])
 def test_what_is_no_long_option_is_refused(option: str) -> None:
-    with pytest.raises(InputError, match="is no option of sbatch"):
+    with pytest.raises(InputError, match="is not an sbatch option"):
         SlurmOptions(extra=(option,))
 
 
@@ -126,5 +126,5 @@ def test_other_options_are_taken(option: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "-x", "a\n#SBATCH --wrap=x", 'a"b'])
 def test_names_of_partitions_are_looked_at(name: str) -> None:
-    with pytest.raises(InputError, match="is no partition of Slurm"):
+    with pytest.raises(InputError, match="is not a valid Slurm partition"):
         SlurmOptions(partition=name)

@@ -1,4 +1,4 @@
-"""Snapshots of a queue: values that answer what-ifs."""
+"""Snapshots of a queue: values that answer "what if" questions."""
 
 import numpy as np
 import pytest
@@ -92,6 +92,6 @@ def test_a_snapshot_needs_no_cluster_behind_it() -> None:
     assert snapshot.earliest(2, 3600, after=50) == 160
     assert snapshot.earliest(1, 3600, after=130) == 130
     assert snapshot.with_job(1, 100).earliest(4, 10) == 200
-    with pytest.raises(InputError, match="1 to 4 nodes here, not 9"):
+    with pytest.raises(InputError, match="1 to 4 nodes, not 9"):
         snapshot.earliest_many([1, 9], 10)
     assert snapshot.earliest_many([], []).tolist() == []

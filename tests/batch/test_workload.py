@@ -1,4 +1,4 @@
-"""Logs as workloads: what is taken from where, and what is left out."""
+"""Logs as workloads: where values come from, and which jobs are left out."""
 
 import gzip
 from pathlib import Path
@@ -73,13 +73,13 @@ def test_what_cannot_be_replayed_is_left_out_and_counted() -> None:
         "wider than the machine": 2,
         "no processors": 1,
         "no time": 2,
-        "nobody knows when it was submitted": 1,
-        "part of a job, which has a line of its own": 1,
+        "its submission time is unknown": 1,
+        "part of a job that has its own line": 1,
         "it never ran": 1,
         "submit is not a number": 1,
         "run is negative or not plausible": 1,
         "not plausible": 1,
-        "18 columns were expected": 1,
+        "expected 18 columns": 1,
     }
     assert sum(log.left_out.values()) == len(wrong)
     assert replay(log).tolist() == [5]
@@ -112,17 +112,17 @@ def test_a_log_may_be_compressed_and_hold_no_job(tmp_path: Path) -> None:
 
 
 def test_a_tiny_log_is_replayed_as_by_hand() -> None:
-    """Four nodes; the third job is filled in beside the first, the fourth only where nobody planned is delayed."""
+    """Four nodes; the third job is backfilled beside the first, the fourth only where it delays no planned job."""
     rows = [(0, 3, 10, 20), (1, 4, 5, 5), (2, 1, 8, 15), (3, 1, 30, 30)]
     text = "; MaxProcs: 4\n"
     text += "".join(line(submit=s, procs=n, run=run, req_time=asked, status=1) for s, n, run, asked in rows)
     log = read(text)
-    # Accurate: the wide job waits for the first (10) and the third fits before it (2 + 8); the last comes after.
+    # Accurate: the wide job waits for the first (10), the third fits in before it (2 + 8), and the last comes after.
     assert replay(log).tolist() == [0, 10, 2, 15]
-    # Real: the wide job is promised 20 and may start at 10, when both others have ended.
+    # Real: the wide job is promised 20 and can start at 10, when both others have ended.
     assert replay(log, requests="real").tolist() == [0, 10, 2, 15]
     assert replay(log, policy="easy").tolist() == [0, 10, 2, 15]
-    # On nine nodes nobody waits.
+    # On nine nodes no job waits.
     assert replay(log, nodes=9).tolist() == [0, 1, 2, 3]
 
 

@@ -1,4 +1,4 @@
-"""Made-up workloads, and clusters of which every kernel is compiled, or none."""
+"""Synthetic workloads, and clusters with all kernels compiled or none."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,20 +31,20 @@ def workload(rows: list[tuple[int, int, int, int]], nodes: int = NODES) -> Workl
 
 
 def several(one: st.SearchStrategy[T], most: int) -> st.SearchStrategy[list[T]]:
-    """Lists of which half are short and half are long; left alone, hypothesis draws about five."""
+    """Lists, half of them short and half long; by default hypothesis draws about five entries."""
     return st.lists(one, max_size=most) | st.lists(one, min_size=most // 2, max_size=most)
 
 
 @st.composite
 def workloads(draw: st.DrawFn, most: int = 25) -> Workload:
-    """Few nodes and short times: so many jobs meet in one second."""
+    """Few nodes and short times, so that many events fall into the same second."""
     times = st.integers(0, 12)
     rows = draw(several(st.tuples(st.integers(0, 40), st.integers(1, NODES), times, times), most))
     return workload([(submit, nodes, run, max(run + more, 1)) for submit, nodes, run, more in rows])
 
 
 def rows_of(log: Workload) -> list[tuple[int, int, int, int]]:
-    """The opposite of `workload`."""
+    """The inverse of `workload`."""
     return list(zip(log.submit.tolist(), log.nodes.tolist(), log.run.tolist(), log.request.tolist(), strict=True))
 
 

@@ -110,7 +110,7 @@ def test_another_archive_is_a_source(filled: Call, tmp_path: Path) -> None:
 def test_a_wrong_file_says_what_was_expected(run: Call, tmp_path: Path) -> None:
     (tmp_path / "poem.txt").write_text("Shall I compare thee\nto a summer's day?\n")
     said = run("import", "poem.txt", status=2).stderr
-    assert "poem.txt: is not a job log" in said
+    assert "poem.txt: is not in a known job log format" in said
     assert "nextflow" in said
 
 
@@ -129,7 +129,7 @@ def test_a_query_is_a_table_for_people(filled: Call) -> None:
     assert said.splitlines()[0].split() == ["category", "user", "outcome", "memory", "asked", "time"]
     assert said.splitlines()[1].split() == ["align", "ada", "done", "5", "GB", "8", "GB", "3m20s"]
     assert "--limit 0 shows all" in said
-    assert "no job meets" in filled("query", "--user", "nobody").stdout
+    assert "no matching jobs" in filled("query", "--user", "nobody").stdout
 
 
 def test_a_query_prints_csv(filled: Call) -> None:
@@ -153,18 +153,18 @@ def test_stats_rank_what_is_wasted(filled: Call) -> None:
 def test_an_export_names_its_format_by_its_ending(filled: Call, tmp_path: Path, ending: str) -> None:
     assert "5 jobs" in filled("export", "-o", f"out.{ending}").stderr
     assert (tmp_path / f"out.{ending}").stat().st_size > 100
-    assert "the ending names no format" in filled("export", "-o", "out.xyz", status=2).stderr
+    assert "unknown file name extension" in filled("export", "-o", "out.xyz", status=2).stderr
 
 
 def test_forget_says_first_and_acts_when_told(filled: Call) -> None:
-    assert "3 jobs would go" in filled("forget", "--keep", "1").stdout
+    assert "3 jobs would be removed" in filled("forget", "--keep", "1").stdout
     assert facts(filled("forget", "--keep", "1", "--yes", "--json")) == {
         "schema": 1,
         "jobs": 3,
         "removed": True,
         "left": 2,
     }
-    assert "say what" in filled("forget", "--yes", status=2).stderr
+    assert "select jobs with" in filled("forget", "--yes", status=2).stderr
 
 
 @pytest.mark.parametrize("when", ["", "  ", "2024", "1700000000", "-", "soon"])
@@ -293,7 +293,7 @@ def test_alone_it_prints_its_help(run: Call) -> None:
 def test_check_and_migrate(filled: Call) -> None:
     assert "5 jobs, no problems" in filled("check").stdout
     assert facts(filled("check", "--json"))["problems"] == []
-    assert "is version" in filled("migrate").stdout
+    assert "already has version" in filled("migrate").stdout
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_check_and_migrate(filled: Call) -> None:
         (["query", "--since", "yesterday"], "neither a date"),
         (["query", "--field", "novalue"], "NAME=VALUE"),
         (["query", "--sort", "colour"], "not a column"),
-        (["query", "--csv", "--json"], "give one of them"),
+        (["query", "--csv", "--json"], "cannot be combined"),
         (["import", "absent.csv"], "no such file"),
         (["import", "jobs.csv", "--timezone", "Mars/Olympus"], "not a time zone"),
         (["import", "jobs.csv", "--columns", "memory=nothing"], 'no column "nothing"'),

@@ -95,10 +95,10 @@ def test_a_file_of_another_user_does_not_count_until_its_folder_is_trusted(comma
     ("text", "problem"),
     [
         ("token = 'x'", '"token" is not a setting'),
-        ("machine = 5", "machine: a text is expected"),
+        ("machine = 5", "machine: expected a string"),
         ("machine = 'apples=3'", '"apples" is not a resource'),
         ("machine = ", "is not TOML"),
-        ("strategy = ''", "strategy: a text is expected"),
+        ("strategy = ''", "strategy: expected a string"),
         ("a" * 70_000, "is larger than 64 KiB"),
     ],
 )

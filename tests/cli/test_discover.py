@@ -22,7 +22,7 @@ def test_the_table_names_clusters_and_savings(run: Call) -> None:
     said = run("discover", "jobs.csv").stdout
     assert "cluster-1" in said
     assert "2 clusters at eps" in said
-    assert "against one size for all" in said
+    assert "compared with one size for all" in said
 
 
 def test_json_holds_the_documented_keys(run: Call) -> None:

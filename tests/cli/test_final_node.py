@@ -57,4 +57,4 @@ def test_run_runs_it(call: Call, tmp_path: Path) -> None:
 def test_a_dry_run_submits_no_empty_dag(call: Call) -> None:
     said = call("run", "only.dag", *POOL, "--dry-run")
     assert said.status == 0, said
-    assert said.stdout.split("\n")[1:] == ["# left out, since tonnage run starts it itself: last", ""]
+    assert said.stdout.split("\n")[1:] == ["# left out, because tonnage run starts it itself: last", ""]

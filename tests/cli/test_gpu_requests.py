@@ -30,7 +30,7 @@ def call(folder: Path, command_line: CommandLine) -> Call:
 def test_what_cannot_be_passed_on_is_refused(options: tuple[str, ...], folder: Path, call: Call) -> None:
     said = call("run", "w.mf", *options, "--dry-run")
     assert said.status == 2
-    assert re.search(r'w\.mf: task "a" asks for 2 GPUs', said.stderr)
+    assert re.search(r'w\.mf: task "a" requests 2 GPUs', said.stderr)
     assert ("--pack per-task" if "slurm" in options else "--on slurm") in said.stderr
     assert not (folder / ".tonnage").exists()
 
@@ -62,7 +62,7 @@ def test_packing_is_still_compared_and_told_not_to_be_run(folder: Path, call: Ca
     write(Workflow.build("timed", tasks), folder / "timed.json")
     said = call("pack", "timed.json", "--queue", "slurm", "--strategy", "glume")
     assert said.status == 0
-    assert 'task "a" asks for 2 GPUs' in said.stderr
+    assert 'task "a" requests 2 GPUs' in said.stderr
 
 
 def test_show_tells_who_asks_for_gpus(folder: Path, call: Call) -> None:

@@ -98,16 +98,16 @@ def test_other_formats_get_their_own_field_or_a_table(run: Call, tmp_path: Path)
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("five.dag", "--in-place", "-o", "x.dag"), "exclude each other"),
-        (("five.dag", "--backup"), "--backup goes with --in-place"),
-        (("five.dag", "--legacy"), "give --output or --in-place"),
-        (("airsn.json", "--in-place"), "only DAGMan files are changed in place"),
-        (("airsn.json", "--legacy", "-o", "x.dag"), "--legacy is for DAGMan files"),
+        (("five.dag", "--in-place", "-o", "x.dag"), "cannot be combined"),
+        (("five.dag", "--backup"), "--backup needs --in-place"),
+        (("five.dag", "--legacy"), "add --output or --in-place"),
+        (("airsn.json", "--in-place"), "only DAGMan files can be changed in place"),
+        (("airsn.json", "--legacy", "-o", "x.dag"), "--legacy is only for DAGMan files"),
         (("five.dag", "-o", "five.dag"), "--in-place"),
-        (("five.dag", "-o", "x.odd"), "names no format"),
+        (("five.dag", "-o", "x.odd"), 'has the extension ".odd"'),
         (("five.dag", "-o", "no/folder/x.dag"), "no folder"),
         (("missing.dag",), "no such file"),
-        (("cycle.dag", "--in-place"), "circle"),
+        (("cycle.dag", "--in-place"), "cycle"),
         (("splice.dag", "--in-place"), "does not exist"),
         (("five.dag", "--method", "magic"), "magic"),
     ],
@@ -141,7 +141,7 @@ def test_standard_input_and_pipes_cannot_be_read_twice(command_line: CommandLine
         pipe.close()
         for source, text in (("-", FIVE), (f"/dev/fd/{reader}", "")):
             done = command_line("rank", source, "--from", "dagman", "-o", "x.dag", stdin=text, status=2)
-            assert "give the name of a file" in done.stderr
+            assert "give a file name" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 

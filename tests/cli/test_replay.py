@@ -175,12 +175,12 @@ def test_a_wrong_call_says_what_is_wrong_with_it(run: Call) -> None:
         return run(*words, status=2).stderr
 
     source = table(SMALL)
-    assert '"magic" is not known' in refused(source, "--strategies", "max-seen,magic")
-    assert "not known of any: memory" in refused(table([("a", "NA", 10)], name="none.csv"))
-    assert "not known of any: cores, disk" in refused(source, "--protocol", "phung")
-    assert "at least 34 jobs" in refused(source, "--protocol", "sizey")
+    assert '"magic" is unknown' in refused(source, "--strategies", "max-seen,magic")
+    assert "unknown for all of them: memory" in refused(table([("a", "NA", 10)], name="none.csv"))
+    assert "unknown for all of them: cores, disk" in refused(source, "--protocol", "phung")
+    assert "at least 34 measured jobs" in refused(source, "--protocol", "sizey")
     assert "--percentile: a share" in refused(source, "--percentile", "nan")
-    assert "used 400 MB of memory, and the machine has 350 MB" in refused(
+    assert "used 400 MB of memory, but the machine has 350 MB" in refused(
         source, "--protocol", "tovar", "--machine", "memory=350MB", "--strategies", "max-seen"
     )
     assert "no such file" in refused("absent.csv")

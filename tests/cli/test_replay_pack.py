@@ -58,7 +58,7 @@ def test_the_baseline_is_played_also_where_it_is_not_named(run: Call) -> None:
     assert facts["baseline"] == "one-job"
     said = run(*words).stdout
     assert "shorter than one-job" in said
-    assert "wins/losses beyond 5%" in said
+    assert "wins/losses by more than 5%" in said
     assert "\n\ncybershake: 7 submissions" in said
     assert "\\" not in said
 

@@ -95,15 +95,15 @@ def test_by_none_all_jobs_are_one_category(run: Call) -> None:
     [
         (
             ("jobs.csv", "--machines", "2x4c3GB"),
-            'a job of "small" used 5 GB of memory, and the largest machine has 3 GB',
+            'a job of "small" used 5 GB of memory, but the largest machine has 3 GB',
         ),
-        (("jobs.csv", "--machines", "many"), '"many" is not a kind of machine'),
+        (("jobs.csv", "--machines", "many"), '"many" does not name machines'),
         (("jobs.csv",), "--machines"),
-        (("jobs.csv", *MACHINES, "--strategies", "density"), '"density" is not known'),
-        (("unknown.json", *MACHINES), "run times of its tasks are not known"),
-        (("chain.json", *MACHINES, "--by", "user"), "--by has no meaning with a workflow"),
-        (("chain.json", *MACHINES, "--where", "memory>1GB"), "--where has no meaning with a workflow"),
-        (("jobs.csv", *MACHINES, "--where", "memory>1TB"), "no job that finished has a known run time"),
+        (("jobs.csv", *MACHINES, "--strategies", "density"), '"density" is unknown'),
+        (("unknown.json", *MACHINES), "run times of its tasks are unknown"),
+        (("chain.json", *MACHINES, "--by", "user"), "--by does not apply to a workflow"),
+        (("chain.json", *MACHINES, "--where", "memory>1GB"), "--where cannot be used with a workflow"),
+        (("jobs.csv", *MACHINES, "--where", "memory>1TB"), "no finished job has a known run time"),
         (("nothing.csv", *MACHINES), "nothing.csv"),
     ],
 )
@@ -114,5 +114,5 @@ def test_what_cannot_be_played_is_said(run: Call, words: tuple[str, ...], messag
 def test_what_nobody_measured_is_said(run: Call, folder: Path) -> None:
     (folder / "timed.csv").write_text("category,wall_time\na,5s\na,6s\n")
     done = run("timed.csv", *MACHINES)
-    assert "memory is not known of any job" in done.stderr
+    assert "the memory used is unknown for every job" in done.stderr
     assert "committed" not in done.stdout

@@ -226,7 +226,7 @@ def test_a_job_that_a_user_holds_goes_on_when_it_is_released(place: PoolPlace) -
         place.pool.release("a")
         _, errors = engine.communicate(timeout=HANGS)
         assert engine.returncode == 0, errors
-    assert "a: via condor_hold (by user tester); it is held until somebody releases it" in errors
+    assert "a: via condor_hold (by user tester); held until it is released" in errors
     assert "lost" not in errors
     assert place.outcomes() == {"a": ["lost", "done"]}
 
@@ -256,7 +256,7 @@ def test_a_job_that_is_removed_is_left_for_the_next_time(place: PoolPlace) -> No
         assert engine.returncode == 1, errors
     assert json.loads(out)["done"] == 1
     assert place.outcomes()["a"] == ["cancelled"]
-    assert "tried again" not in errors
+    assert "retrying" not in errors
     place.write("go", "")
     assert place.call("run", "w.mf").status == 0
     place.check_all()
@@ -354,7 +354,7 @@ def test_stop_removes_what_a_killed_engine_has_left_with_the_pool(place: PoolPla
     with place.begin("run", "w.mf") as engine:
         place.pool.wait_for_node("a")
         kill(engine.pid)
-    assert "1 not ended" in place.call("status").stdout
+    assert "1 not known to have finished" in place.call("status").stdout
     said = place.call("stop")
     assert said.status == 0, said.stderr
     place.when(lambda: not place.pool.jobs(), "the queue is empty")
@@ -408,7 +408,7 @@ def test_what_a_failure_has_left_does_not_look_complete(place: PoolPlace) -> Non
     said = place.call("run", "w.mf", "--json")
     assert said.status == 1
     failures: dict[str, str] = said.facts["failures"]
-    assert failures == {"a": "exit status 3", "b": "it succeeded, but did not write all of its outputs"}
+    assert failures == {"a": "exit status 3", "b": "succeeded, but did not write all of its outputs"}
     assert not (place.folder / "a").exists()
     assert [path.read_text() for path in (place.dag() / "partial").rglob("a")] == ["half\n"]
     assert "did not write b" in Path(str(place.row("b").stderr)).read_text()
@@ -478,7 +478,7 @@ def test_without_htcondor_the_message_says_where_to_go(tmp_path: Path, pool: Poo
     place.makeflow(a=("", "echo a > a"))
     said = place.call("run", "w.mf")
     assert said.status == 2
-    assert "HTCondor is not on this machine" in said.stderr
+    assert "HTCondor is not available on this machine" in said.stderr
     assert not place.runs()
 
 
@@ -487,7 +487,7 @@ def test_a_version_that_is_too_old_is_refused(pool_with: PoolWith, tmp_path: Pat
     place.makeflow(a=("", "echo a > a"))
     said = place.call("run", "w.mf")
     assert said.status == 2
-    assert "this is HTCondor 8.8.17, and 9.0.0 or newer is needed" in said.stderr
+    assert "this is HTCondor 8.8.17, but 9.0.0 or newer is required" in said.stderr
     assert not place.runs()
 
 
@@ -509,9 +509,9 @@ def test_dry_run_writes_everything_and_prints_the_one_command_that_submits_it(pl
     [
         (["--pack", "glume"], "--pack is for Slurm"),
         (["--throttle", "x"], "--throttle"),
-        (["--throttle", "x=many"], "is no number of jobs"),
-        (["--submit-command", "queue 5"], "is no submit command"),
-        (["--submit-command", "Log = mine.log"], "Tonnage itself sets log"),
+        (["--throttle", "x=many"], "is not a number of jobs"),
+        (["--submit-command", "queue 5"], "is not a submit command"),
+        (["--submit-command", "Log = mine.log"], "log is set by Tonnage"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(place: PoolPlace, options: list[str], words: str) -> None:

@@ -121,13 +121,13 @@ def test_an_unknown_name_suggests_a_close_one(name: str, close: str) -> None:
 @pytest.mark.parametrize("name", ["xyzzy", "category", "é"])
 def test_a_name_like_none_gets_the_list(name: str) -> None:
     report = refused(f"{name}>1")
-    assert report.startswith(f'"{name}" is not an amount that can be compared\n  one of ')
+    assert report.startswith(f'"{name}" is not an amount that can be compared\n  use one of ')
     assert all(known in report for known in NAMES)
 
 
 @pytest.mark.parametrize("text", ["", "memory", ">4GB", "memory>", "memory 4GB", "memory~4GB", "a b>1", "memory>\n"])
 def test_what_is_no_condition_is_refused_with_an_example(text: str) -> None:
-    assert refused(text) == f'"{text}" is not a condition\n  write one such as memory>4GB or exit_status!=0'
+    assert refused(text) == f'"{text}" is not a condition\n  use one such as memory>4GB or exit_status!=0'
 
 
 @pytest.mark.parametrize(

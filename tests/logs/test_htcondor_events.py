@@ -145,7 +145,7 @@ def test_a_job_is_read() -> None:
         "TimeSlotBusyUsage": 3601,
     }
     assert attempt.row == execute(60, properties).removesuffix("\n...\n")  # the same when the log has grown
-    assert found.assumed == ["times in the zone UTC"]
+    assert found.assumed == ["times in the time zone UTC"]
 
 
 def test_old_notes_name_the_node_in_a_line() -> None:
@@ -235,7 +235,7 @@ def test_nothing_is_concluded_from_an_eviction_before_something_follows_it() -> 
     log = submit() + execute() + evict(600, after=OVER_MEMORY)
     found = said(htcondor_events, log)
     assert found.attempts == []
-    assert [(one.reason, one.healthy) for one in found.skipped] == [("it has not ended", True)]
+    assert [(one.reason, one.healthy) for one in found.skipped] == [("it has not finished", True)]
     assert [one.outcome for one in said(htcondor_events, log + remove(600)).attempts] == [Outcome.CANCELLED]
 
 
@@ -352,12 +352,12 @@ def test_times_without_a_zone_are_taken_in_the_users() -> None:
     hints = Hints(zone=timezone(timedelta(hours=-6)))
     found = said(htcondor_events, execute() + terminate(), hints=hints)
     assert found.only.started == at(60) + 6 * 3600
-    assert found.assumed == ["times in the zone UTC-06:00"]
+    assert found.assumed == ["times in the time zone UTC-06:00"]
     zoned = (execute() + terminate()).replace(" Job", "Z Job", 1).replace(" Job terminated.", "Z Job terminated.", 1)
     assert said(htcondor_events, zoned, hints=hints).assumed == []
 
 
-NO_YEAR = "dates have no year: how long jobs took is known, when they ran is not"
+NO_YEAR = "dates have no year: it is known how long jobs took, but not when they ran"
 
 
 @pytest.mark.parametrize(
@@ -386,7 +386,7 @@ def test_a_log_may_have_got_its_years_in_the_middle() -> None:
         htcondor_events, f"001 (371.000.000) 01/05 10:01:00 Job executing on host: {NODE}\n...\n" + terminate()
     )
     assert (found.only.started, found.only.ended, found.only.used.wall_time) == (None, at(3660), None)
-    assert found.assumed == [NO_YEAR, "times in the zone UTC"]
+    assert found.assumed == [NO_YEAR, "times in the time zone UTC"]
 
 
 def test_memory_that_nobody_measured_is_unknown() -> None:
@@ -425,18 +425,18 @@ def test_an_end_whose_start_is_not_in_the_log_still_says_what_it_used() -> None:
 @pytest.mark.parametrize(
     ("events", "reason", "line"),
     [
-        ([submit()], "it has not ended", 1),
-        ([submit(), execute()], "it has not ended", 3),
-        ([submit(), submit(5), execute(), terminate()], "it has not ended", 1),
-        ([submit(), event("009", 5, "Job was aborted.")], "it was removed before it ran", 3),
-        ([submit(), evict(5), execute(), terminate()], "it was stopped before it ran", 3),
+        ([submit()], "it has not finished", 1),
+        ([submit(), execute()], "it has not finished", 3),
+        ([submit(), submit(5), execute(), terminate()], "it has not finished", 1),
+        ([submit(), event("009", 5, "Job was aborted.")], "it was removed before it started", 3),
+        ([submit(), evict(5), execute(), terminate()], "it was stopped before it started", 3),
         ([evict(5)], "its start is not in this log", 1),
         ([hold(5, 34, 102)], "its start is not in this log", 1),
         ([event("009", 5, "Job was aborted.")], "its start is not in this log", 1),
-        ([execute(), event("005", 70, "Job terminated.\n\tsomehow")], "it does not say how it ended", 3),
+        ([execute(), event("005", 70, "Job terminated.\n\tsomehow")], "the event does not say how the job ended", 3),
         ([execute(), terminate(), "some words\n...\n"], "is not an event", 23),
-        ([execute(), terminate(), submit().removesuffix("...\n")], "the event is not complete", 23),
-        ([submit().removesuffix("...\n"), execute(), terminate()], "the event is not complete", 1),
+        ([execute(), terminate(), submit().removesuffix("...\n")], "the event is incomplete", 23),
+        ([submit().removesuffix("...\n"), execute(), terminate()], "the event is incomplete", 1),
         (
             [execute(), terminate(), event("001", 0, "Job").replace("2024-01-05", "2024-02-30")],
             "the date is not a date and time",
@@ -633,7 +633,7 @@ def test_what_was_written_is_read_back(queue: list[list[Execution]], dice: Any) 
         for k, run in enumerate(runs)
         if run.exit_status is not None or k + 1 < len(runs)
     ]
-    assert [one.reason for one in found.skipped] == ["it has not ended"] * waiting
+    assert [one.reason for one in found.skipped] == ["it has not finished"] * waiting
     assert len(found.attempts) == len(expected)
     by_name = {(attempt.task, attempt.number): attempt for attempt in found.attempts}
     for name, number, run in expected:

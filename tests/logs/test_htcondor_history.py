@@ -235,14 +235,14 @@ def test_a_removed_job_whose_last_run_had_enough_is_cancelled(change: dict[str, 
 @pytest.mark.parametrize(
     ("change", "reason", "found"),
     [
-        ({"JobStatus": 1}, "it has not ended", "idle"),
-        ({"JobStatus": 2}, "it has not ended", "running"),
-        ({"JobStatus": 5, "HoldReasonCode": 1}, "it has not ended", "held"),
-        ({"JobStatus": 9}, "it has not ended", "9"),
+        ({"JobStatus": 1}, "it has not finished", "idle"),
+        ({"JobStatus": 2}, "it has not finished", "running"),
+        ({"JobStatus": 5, "HoldReasonCode": 1}, "it has not finished", "held"),
+        ({"JobStatus": 9}, "it has not finished", "9"),
         ({"JobStatus": None}, "it has no JobStatus", ""),
         (
             {**REMOVED, "NumJobStarts": 0, "JobCurrentStartDate": None, "JobStartDate": None},
-            "it was removed before it ran",
+            "it was removed before it started",
             "",
         ),
         ({"RequestMemory": -5}, "RequestMemory is negative or not plausible", "-5"),
@@ -295,7 +295,7 @@ def test_a_damaged_line_does_not_spoil_the_others() -> None:
     assert len(found.attempts) == 2
     assert [(entry.line, entry.reason) for entry in found.skipped] == [
         (2, "is not JSON"),
-        (4, "is not a job with its attributes"),
+        (4, "is not an object with a job's attributes"),
     ]
 
 
@@ -303,7 +303,10 @@ def test_a_damaged_job_of_the_long_form_does_not_spoil_the_others() -> None:
     good = long_form(JOB)
     found = said(htcondor_history, f'{good}\n{good}what is this\n\n{good}Note = "without end\n\n{good}')
     assert len(found.attempts) == 2
-    assert [entry.reason for entry in found.skipped] == ["a line is not Name = value", "a string has no end"]
+    assert [entry.reason for entry in found.skipped] == [
+        "a line is not of the form Name = value",
+        "a string is not terminated",
+    ]
     assert found.skipped[0].line == len(JOB) + 2
 
 

@@ -88,8 +88,8 @@ def test_every_value_comes_with_the_line_on_which_it_begins() -> None:
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ("[1, 2", 1, "the file ends in the middle"),
-        ('{"a": ', 1, "the file ends in the middle|is not JSON"),
+        ("[1, 2", 1, "the file ends unexpectedly"),
+        ('{"a": ', 1, "the file ends unexpectedly|is not JSON"),
         ("[1\n2]", 2, "expected a comma or ]"),
         ('[\n{"a" 1}]', 2, "is not JSON: Expecting ':' delimiter"),
         ("nonsense", 1, "is not JSON"),

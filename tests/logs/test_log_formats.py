@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.growth import grows_linearly
 from tests.logs.damage import damaged
-from tonnage.cli.sources import source_options
+from tonnage.cli.source_options import source_options
 from tonnage.errors import InputError
 from tonnage.jobs import Attempt
 from tonnage.logs.formats import READERS, reader_of, recognise
@@ -185,7 +185,7 @@ def test_a_reader_that_is_given_another_log_refuses_it_or_skips_its_rows(name: s
 def test_what_is_no_log_is_not_recognised(text: str) -> None:
     taken = [name for name, format in READERS.items() if format.recognises(text)]
     assert taken == []
-    with pytest.raises(InputError, match="is not a job log that is known here" if text.strip() else "is empty"):
+    with pytest.raises(InputError, match="is not in a known job log format" if text.strip() else "is empty"):
         reader_of(Log.of(text))
 
 
@@ -277,7 +277,7 @@ def test_a_folder_of_real_logs_is_sorted_into_its_formats(data: Path) -> None:
     for format in ("sacct", "sacct-json"):
         reasons = Counter(entry.reason for entry in found[format] if isinstance(entry, Skipped))
         assert sum(isinstance(entry, Attempt) for entry in found[format]) == 20
-        assert set(reasons) == {"it never started", "it has not ended"}
+        assert set(reasons) == {"it never started", "it has not finished"}
     others = [Path(entry.found).name for entry in found["other"] if isinstance(entry, Skipped)]
     assert others == ["README.md", "ids.txt", "slurm.conf.txt"]
 

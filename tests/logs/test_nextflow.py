@@ -61,7 +61,7 @@ def test_a_formatted_trace_is_read() -> None:
     assert attempt.submitted == datetime(2023, 1, 23, 15, 8, 23, 249000, UTC).timestamp()
     assert (attempt.started, attempt.ended) == (None, 1674486565.249)
     assert attempt.native_id == "nextflow:84/6c7dd3:9812:503"
-    assert found.assumed == ["times in the zone Europe/Berlin"]
+    assert found.assumed == ["times in the time zone Europe/Berlin"]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_cached_task_did_not_run() -> None:
 @pytest.mark.parametrize("status", ["RUNNING", "SUBMITTED", "-"])
 def test_a_task_that_has_not_ended_is_skipped(status: str) -> None:
     found = said(nextflow, trace(RAW | {"status": status}))
-    assert [entry.reason for entry in found.skipped] == ["it has not ended"]
+    assert [entry.reason for entry in found.skipped] == ["it has not finished"]
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ def test_rows_that_cannot_be_used_are_skipped() -> None:
     assert len(found.attempts) == 2
     assert [(entry.line, entry.reason, entry.found) for entry in found.skipped] == [
         (3, "peak_rss is not a size", "lots"),
-        (4, f"{len(RAW)} columns were expected", "2 columns"),
-        (5, f"{len(RAW)} columns were expected", f"{len(RAW) + 1} columns"),
+        (4, f"expected {len(RAW)} columns", "2 columns"),
+        (5, f"expected {len(RAW)} columns", f"{len(RAW) + 1} columns"),
     ]
 
 
@@ -171,7 +171,7 @@ def test_a_comma_in_a_name_is_quoted_or_the_row_is_skipped() -> None:
 def test_a_cell_that_no_table_can_hold_costs_only_its_row(cell: str) -> None:
     found = said(nextflow, trace(RAW, RAW | {"tag": cell}, RAW))
     assert len(found.attempts) == 2
-    assert [(entry.line, entry.reason) for entry in found.skipped] == [(3, "its cells cannot be told apart")]
+    assert [(entry.line, entry.reason) for entry in found.skipped] == [(3, "its cells cannot be separated")]
 
 
 @pytest.mark.parametrize("column", ["realtime", "name", "submit", "peak_rss", "%cpu", "exit"])

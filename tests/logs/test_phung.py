@@ -60,7 +60,7 @@ def test_rows_that_cannot_be_used_are_skipped() -> None:
     found = said(phung, f"{HEADER}{ROW}1 -- 2\n\n{ROW.replace('6202', 'much')}{ROW}")
     assert len(found.attempts) == 2
     assert [(entry.line, entry.reason, entry.found) for entry in found.skipped] == [
-        (3, "8 columns were expected", "2 columns"),
+        (3, "expected 8 columns", "2 columns"),
         (5, "memory is not a number", "much"),
     ]
 

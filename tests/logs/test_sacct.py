@@ -231,15 +231,15 @@ def test_components_of_a_heterogeneous_job_are_attempts() -> None:
 @pytest.mark.parametrize("state", ["PENDING", "RUNNING", "SUSPENDED", "COMPLETING"])
 def test_a_job_that_has_not_ended_is_skipped(state: str) -> None:
     (skipped,) = said(sacct, table(JOB | {"State": state, "End": "Unknown"}, STEP)).skipped
-    assert (skipped.line, skipped.reason, skipped.found) == (2, "it has not ended", state)
+    assert (skipped.line, skipped.reason, skipped.found) == (2, "it has not finished", state)
 
 
 def test_the_tasks_of_an_array_that_wait_are_skipped() -> None:
     waiting = JOB | {"JobIDRaw": "2", "JobID": "2_[5-9%2]", "State": "PENDING", "Start": "Unknown", "End": "Unknown"}
     found = said(sacct, table(JOB, waiting))
-    assert (len(found.attempts), [skipped.reason for skipped in found.skipped]) == (1, ["it has not ended"])
+    assert (len(found.attempts), [skipped.reason for skipped in found.skipped]) == (1, ["it has not finished"])
     text = "JobID,State,JobName\n2_[1,3,5-9%2],PENDING,x\n"
-    assert [skipped.reason for skipped in said(sacct, text).skipped] == ["it has not ended"]
+    assert [skipped.reason for skipped in said(sacct, text).skipped] == ["it has not finished"]
 
 
 @pytest.mark.parametrize("start", ["None", "Unknown"])
@@ -252,7 +252,7 @@ def test_a_job_that_never_started_is_skipped(start: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "reason"), [("REVOKED", "it ran on another cluster"), ("MELTED", "its state is not known")]
+    ("state", "reason"), [("REVOKED", "it ran on another cluster"), ("MELTED", "its state is unknown")]
 )
 def test_a_state_that_says_nothing_of_a_run_is_skipped(state: str, reason: str) -> None:
     assert [skipped.reason for skipped in said(sacct, table(JOB | {"State": state})).skipped] == [reason]
@@ -410,7 +410,7 @@ def test_times_without_a_zone_are_taken_in_the_users_and_that_is_said_once() -> 
     zone = ZoneInfo("America/New_York")
     found = said(sacct, table(JOB, STEP, *numbered(14, JOB, STEP)), hints=Hints(zone=zone))
     assert found.attempts[0].started == START + 5 * 3600
-    assert found.assumed == ["times in the zone America/New_York"]
+    assert found.assumed == ["times in the time zone America/New_York"]
 
 
 def test_seconds_since_1970_need_no_zone() -> None:
@@ -434,7 +434,7 @@ def test_a_row_that_can_be_read_in_two_ways_is_skipped_with_its_steps() -> None:
     assert [attempt.task for attempt in found.attempts] == ["8"]
     (skipped,) = found.skipped
     assert skipped.line == 2
-    assert skipped.reason == "the delimiter stands in a name or a comment: the columns are not certain"
+    assert skipped.reason == "a name or a comment contains the delimiter: the columns are ambiguous"
 
 
 def test_a_comment_that_looks_like_a_state_is_not_certain() -> None:
@@ -624,5 +624,5 @@ def test_steps_far_from_their_job_are_no_job_of_their_own() -> None:
     steps = [f"{number}.batch|COMPLETED|5K|2026-11-15T21:25:34" for number in range(1500)]
     found = said(sacct, "\n".join([header, *jobs, *steps]) + "\n")
     assert len(found.attempts) == 1500
-    assert {entry.reason for entry in found.skipped} == {"steps of a job whose own row is far away or missing"}
+    assert {entry.reason for entry in found.skipped} == {"steps of a job whose own row is too far away or missing"}
     assert len(found.skipped) + sum(attempt.used.memory is not None for attempt in found.attempts) == 1500

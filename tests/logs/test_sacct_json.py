@@ -292,12 +292,12 @@ def test_components_of_a_heterogeneous_job_have_their_number() -> None:
 @pytest.mark.parametrize(
     ("state", "start", "reason"),
     [
-        ("PENDING", 0, "it has not ended"),
-        (["RUNNING"], START, "it has not ended"),
+        ("PENDING", 0, "it has not finished"),
+        (["RUNNING"], START, "it has not finished"),
         ("CANCELLED", None, "it never started"),
         ("CANCELLED", 0, "it never started"),
-        ([], START, "its state is not known"),
-        ("MELTED", START, "its state is not known"),
+        ([], START, "its state is unknown"),
+        ("MELTED", START, "its state is unknown"),
     ],
 )
 def test_a_job_that_did_not_run_or_end_is_skipped(state: object, start: int | None, reason: str) -> None:
@@ -314,7 +314,7 @@ def test_a_job_that_did_not_run_or_end_is_skipped(state: object, start: int | No
         ({"job_id": "x"}, "job_id is not a number"),
         ({"time": {"elapsed": [1]}}, "time.elapsed is not a number"),
         ({"time": {"elapsed": -1}}, "time.elapsed is negative or not plausible"),
-        ({"steps": [1]}, "a step of it is not an object"),
+        ({"steps": [1]}, "one of its steps is not an object"),
     ],
 )
 def test_what_cannot_be_used_is_skipped_with_its_line(changes: Json, reason: str) -> None:

@@ -165,9 +165,9 @@ def test_rows_that_cannot_be_used_are_skipped() -> None:
     found = said(snakemake, text)
     assert len(found.attempts) == 2
     assert [(entry.line, entry.reason, entry.found) for entry in found.skipped] == [
-        (3, "its run time is not known", ""),
+        (3, "its run time is unknown", ""),
         (4, "max_pss is not a number", "much"),
-        (5, "10 columns were expected", "2 columns"),
+        (5, "expected 10 columns", "2 columns"),
     ]
 
 
@@ -178,7 +178,7 @@ def test_lines_that_are_no_objects_are_skipped() -> None:
     assert [(entry.line, entry.reason) for entry in found.skipped] == [
         (2, "it is not a JSON object"),
         (3, "it is not a JSON object"),
-        (5, "its run time is not known"),
+        (5, "its run time is unknown"),
         (6, "it is not a JSON object"),
     ]
 

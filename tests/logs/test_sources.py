@@ -12,8 +12,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from tonnage.cli.sources import Reading, source_options
+from tonnage.cli.source_options import source_options
 from tonnage.errors import InputError
+from tonnage.job_sources import Reading
 from tonnage.jobs import Attempt
 from tonnage.logs.log import Assumed, Hints, Skipped
 from tonnage.logs.sources import Source, open_source
@@ -53,10 +54,7 @@ def refused(text: object, format: str | None = None) -> str:
 
 
 def reading(**given: object) -> Reading:
-    nothing: dict[str, object] = {
-        "format": None, "columns": (), "units": (), "timezone": "UTC", "label": None, "where": ()
-    }  # fmt: skip
-    return Reading(**(nothing | given))  # type: ignore[arg-type]
+    return Reading(**({"timezone": "UTC"} | given))  # type: ignore[arg-type]
 
 
 @contextmanager
@@ -118,14 +116,14 @@ def test_an_empty_file_is_an_error(text: str, tmp_path: Path) -> None:
 def test_what_is_no_log_is_an_error_that_lists_the_formats(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("Dear diary\n")
     report = refused(tmp_path / "x.txt")
-    assert report.startswith(f"{tmp_path}/x.txt: is not a job log that is known here\n  for a table with other columns")
-    assert "--from names a format: " in report
+    assert report.startswith(f"{tmp_path}/x.txt: is not in a known job log format\n  for a table with other columns")
+    assert "--from sets the format: " in report
     assert "nextflow: Nextflow traces" in report
 
 
 def test_an_unknown_format_is_an_error_that_lists_them(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text(TABLE)
-    assert refused(tmp_path / "x.csv", "exel").startswith('"exel" is not a format of job logs\n  one of sacct-json, ')
+    assert refused(tmp_path / "x.csv", "exel").startswith('"exel" is not a job log format\n  use one of sacct-json, ')
 
 
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
@@ -248,9 +246,9 @@ def test_a_file_that_vanishes_is_skipped(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_logs_is_an_error(tmp_path: Path) -> None:
-    assert refused(tmp_path) == f"{tmp_path}: there is no job log in this folder"
+    assert refused(tmp_path) == f"{tmp_path}: this folder contains no job logs"
     (tmp_path / "README").write_text("About\n")
-    assert refused(tmp_path) == f"{tmp_path}: there is no job log in this folder"
+    assert refused(tmp_path) == f"{tmp_path}: this folder contains no job logs"
 
 
 def piped(data: bytes) -> list[str]:
@@ -298,7 +296,7 @@ def test_what_is_no_pair_is_an_error(value: str) -> None:
 def test_options_choose_among_the_jobs_but_keep_what_was_skipped(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(TABLE)
     (tmp_path / "b.csv").write_text(OTHER_TABLE)
-    wanted = reading(columns=("memory=memory",), units=("memory=GB",), where=("memory>=2GB", "memory<3GB"))
+    wanted = reading(columns={"memory": "memory"}, units={"memory": "GB"}, where=("memory>=2GB", "memory<3GB"))
     first, second = wanted.sources([str(tmp_path / "a.csv"), str(tmp_path / "b.csv")])
     assert categories(first) == ["merge"]
     assert [entry for entry in second.entries if not isinstance(entry, Assumed)] == [
@@ -310,8 +308,6 @@ def test_options_choose_among_the_jobs_but_keep_what_was_skipped(tmp_path: Path)
     ("given", "message"),
     [
         ({"where": ("memory>4",)}, "a unit is missing"),
-        ({"columns": ("rss",)}, '--columns: "rss" is not of the form'),
-        ({"units": ("KiB",)}, '--units: "KiB" is not of the form'),
         ({"timezone": "Mars"}, '"Mars" is not a time zone'),
     ],
 )
@@ -328,9 +324,11 @@ def test_a_verb_gets_its_options_as_one_value(tmp_path: Path) -> None:
         click.echo(repr(reading))
 
     options = ["--from=csv", "--columns=a=b", "--columns=c=d", "--units=a=KiB", "--timezone=UTC", "--label=x"]
-    expected = Reading("csv", ("a=b", "c=d"), ("a=KiB",), "UTC", "x", ("cores>1",))
+    expected = Reading("csv", {"a": "b", "c": "d"}, {"a": "KiB"}, "UTC", "x", ("cores>1",))
     assert CliRunner().invoke(verb, [*options, "--where=cores>1"]).output == f"{expected!r}\n"
     assert CliRunner().invoke(verb, ["--from", "exel"]).exit_code == 2
+    for option in ("--columns", "--units"):
+        assert f'{option}: "rss" is not of the form' in str(CliRunner().invoke(verb, [option, "rss"]).exception)
 
 
 def test_an_archive_is_a_source(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_cpu_time_and_memory_are_averages_over_the_processors() -> None:
     assert attempt.allocated.cores == 4.0
     assert (attempt.requested.cores, attempt.requested.wall_time) == (8.0, 7200.0)
     assert attempt.requested.memory == 8 * 4096 * 1024
-    assert found.assumed == ["memory in KiB for each processor"]
+    assert found.assumed == ["memory in KiB per processor"]
 
 
 def test_minus_one_is_unknown_and_nothing_is_made_of_it() -> None:
@@ -107,7 +107,7 @@ def test_lines_that_are_no_jobs_are_skipped_with_their_number() -> None:
     found = said(swf, f"{HEADER}{JOB}1 2 3\n{JOB.replace('3477', 'long')}{JOB.replace('3477', '-5')}\n  \n{JOB}")
     assert len(found.attempts) == 2
     assert [(entry.line, entry.reason, entry.found) for entry in found.skipped] == [
-        (6, "18 columns were expected", "3 columns"),
+        (6, "expected 18 columns", "3 columns"),
         (7, "run is not a number", "long"),
         (8, "run is negative or not plausible", "-5"),
     ]

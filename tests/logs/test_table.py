@@ -258,7 +258,7 @@ def test_a_cell_that_cannot_be_right_costs_its_row_and_no_other(column: str, tex
     assert found.skipped[0].line == 3
     assert found.skipped[0].reason == reason
     assert text in found.skipped[0].found
-    assert found.skipped[1] == Skipped(4, "3 columns were expected", "1 columns")
+    assert found.skipped[1] == Skipped(4, "expected 3 columns", "1 columns")
 
 
 @pytest.mark.parametrize("text", ["0", "0.0", "-9", "-9.0", " 255 "])
@@ -317,19 +317,19 @@ def test_one_column_can_have_two_meanings() -> None:
 
 def test_a_name_that_is_none_of_ours_is_an_error() -> None:
     report = refused(PUBLIC, Hints(columns={"memroy": "memory"}))
-    assert report.startswith('--columns: "memroy" is not a column here\n  one of cores, memory,')
+    assert report.startswith('--columns: "memroy" is not a known column\n  use one of cores, memory,')
 
 
 def test_a_name_that_is_none_of_theirs_is_an_error() -> None:
     assert refused(PUBLIC, Hints(columns={"memory": "rss"})) == (
-        'jobs.csv:1: there is no column "rss"\n  there are category, cores, memory, disk, cpu_time, wall_time'
+        'jobs.csv:1: there is no column "rss"\n  the columns are category, cores, memory, disk, cpu_time, wall_time'
     )
 
 
 @pytest.mark.parametrize("name", ["memroy", "cores", "category", "exit_status", "mem"])
 def test_a_unit_for_what_has_none_is_an_error(name: str) -> None:
     report = refused(PUBLIC, Hints(units={name: "KiB"}))
-    assert report.startswith(f'--units: "{name}" is not a column with a unit\n  one of memory, disk, wall_time,')
+    assert report.startswith(f'--units: "{name}" is not a column with a unit\n  use one of memory, disk, wall_time,')
 
 
 @pytest.mark.parametrize(
@@ -380,8 +380,8 @@ def test_lines_are_counted_through_blank_ones_and_breaks_in_cells() -> None:
     assert [attempt.raw for attempt in found.attempts] == [{"com\nmand": "a\nb\n\nc"}]
     assert [(entry.line, entry.reason) for entry in found.skipped] == [
         (8, "memory is not a number"),
-        (11, "2 columns were expected"),
-        (12, "2 columns were expected"),
+        (11, "expected 2 columns"),
+        (12, "expected 2 columns"),
         (13, "memory is not a number"),
     ]
 
@@ -389,14 +389,14 @@ def test_lines_are_counted_through_blank_ones_and_breaks_in_cells() -> None:
 def test_a_quote_that_nobody_closes_never_makes_a_job_of_many() -> None:
     found = said(table, 'memory,task\n1,a\n2,"b\n3,c\n4,d\n')
     assert [attempt.task for attempt in found.attempts] == ["a", "c", "d"]
-    assert [(entry.line, entry.reason) for entry in found.skipped] == [(3, "its cells cannot be told apart")]
+    assert [(entry.line, entry.reason) for entry in found.skipped] == [(3, "its cells cannot be separated")]
 
 
 @pytest.mark.parametrize("odd", ['"b"c', "b\rc", "x" * 200_000])
 def test_cells_that_cannot_be_told_apart_cost_one_row(odd: str) -> None:
     found = said(table, f"memory,task\n1,a\n2,{odd}\n3,c\n")
     assert [attempt.task for attempt in found.attempts] == ["a", "c"]
-    assert [(entry.line, entry.reason) for entry in found.skipped] == [(3, "its cells cannot be told apart")]
+    assert [(entry.line, entry.reason) for entry in found.skipped] == [(3, "its cells cannot be separated")]
 
 
 def test_equal_rows_are_different_jobs() -> None:
@@ -416,7 +416,7 @@ def test_a_table_without_what_jobs_used_is_an_error_that_says_what_was_expected(
     assert not table.recognises(text)
     report = refused(text)
     assert report.startswith("jobs.csv:1: is not a table of jobs: no column says what a job used\n")
-    assert "expected one of cores, memory, disk, wall_time, cpu_time, processes among the columns" in report
+    assert "expected one of the columns cores, memory, disk, wall_time, cpu_time, processes" in report
     assert "--columns memory=THEIR_NAME" in report
 
 
@@ -438,7 +438,7 @@ def test_a_time_series_of_one_job_is_no_table_of_jobs(tmp_path: Path) -> None:
     text = path.read_text()
     assert text.count("\n") >= 1
     assert not table.recognises(text)
-    assert refused(text) == "jobs.csv:1: is not a table of jobs: its rows are the moments of one job"
+    assert refused(text) == "jobs.csv:1: is not a table of jobs: its rows are samples of one job over time"
 
 
 @pytest.mark.parametrize(("part", "parts"), [(" ", 12_500), ("(", 12_500), ("a (", 4_000)])

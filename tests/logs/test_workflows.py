@@ -76,7 +76,7 @@ def test_a_job_of_a_dax_is_read_and_one_without_run_time_is_skipped() -> None:
     assert (attempt.inputs, attempt.outputs, attempt.input_bytes) == (("a.fits",), ("b.fits",), 100)
     assert attempt.requested.memory == 512 * 2**20
     assert [(entry.line, entry.reason, entry.found) for entry in found.skipped] == [
-        (None, "its run time is not known", "ID2")
+        (None, "its run time is unknown", "ID2")
     ]
 
 
@@ -89,7 +89,7 @@ def test_pegasus_yaml_is_read() -> None:
 def test_memory_that_cannot_be_in_bytes_is_taken_as_kib_and_that_is_said() -> None:
     found = said(workflows, instance(90_000, 700_000))
     assert [attempt.used.memory for attempt in found.attempts] == [90_000 * 1024, 700_000 * 1024]
-    assert found.assumed == ["memoryInBytes is at most 700,000 in this file: taken as KiB"]
+    assert found.assumed == ["memoryInBytes is at most 700,000 in this file: interpreted as KiB"]
 
 
 @pytest.mark.parametrize(("unit", "size"), [("B", 1), ("KiB", 1024), ("kB", 1000), ("MB", 10**6)])

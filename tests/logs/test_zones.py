@@ -58,7 +58,7 @@ def test_zones_have_their_own_names(name: str, ahead: float) -> None:
 def test_an_unknown_name_is_refused_with_an_example(name: str) -> None:
     with pytest.raises(InputError) as caught:
         zone(name)
-    assert caught.value.report() == f'"{name}" is not a time zone\n  write one such as Europe/Berlin or UTC'
+    assert caught.value.report() == f'"{name}" is not a time zone\n  use one such as Europe/Berlin or UTC'
 
 
 @given(st.text(max_size=20))

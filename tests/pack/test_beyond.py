@@ -143,7 +143,7 @@ def test_a_level_is_cut_into_parts_that_fit_into_gaps() -> None:
 def test_auto_says_what_it_chose_and_what_the_others_would_take() -> None:
     work = Work.of(FAMILIES["montage"].generate(60))
     packed = PACKERS["auto"](Situation(work.everything(), empty(16)), Settings())
-    assert "by forecast" in packed.reason
+    assert "forecast to finish" in packed.reason
     assert packed.estimate is not None
     outcome = simulate(work, Cluster(16), "auto")
     assert outcome.makespan <= packed.estimate

@@ -122,4 +122,4 @@ def test_auto_comes_to_its_end_on_a_busy_queue() -> None:
     work = Work.of(FAMILIES["montage"].generate(40))
     cluster = queue(log())
     outcome = simulate(work, cluster, "auto")
-    assert "by forecast" in outcome.reasons[0]
+    assert "forecast to finish" in outcome.reasons[0]

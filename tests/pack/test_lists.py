@@ -130,5 +130,5 @@ def test_work_without_tasks_or_with_an_unknown_run_time_is_refused() -> None:
     with pytest.raises(InputError, match='"empty" has no tasks'):
         Work.of(Workflow.build("empty", []))
     tasks = [Task("known", expected=Amounts.of(wall_time=1)), Task("unknown")]
-    with pytest.raises(InputError, match=r'of 1 of 2 tasks are unknown \("unknown"\)'):
+    with pytest.raises(InputError, match=r'of 1 of 2 tasks are unknown \(first: "unknown"\)'):
         Work.of(Workflow.build("half", tasks))

@@ -168,14 +168,14 @@ def test_other_parameters_are_refused_and_the_file_stays(tmp_path: Path) -> None
         Experiment(TIMES, EXPERIMENT.strategies, (None,)),
     ]
     for other in others:
-        with pytest.raises(InputError, match="a replay with other"):
+        with pytest.raises(InputError, match="a replay with different"):
             saved(path, other)
-    with pytest.raises(InputError, match="other workflows"):
+    with pytest.raises(InputError, match="different workflows"):
         Saved(path, {"cybershake": WORKS["cybershake"]}, WORKLOAD, EXPERIMENT)
     halves = {name: replace(work, shares=(work.seconds * 0 + 500,) * 2) for name, work in WORKS.items()}
-    with pytest.raises(InputError, match="other workflows"):
+    with pytest.raises(InputError, match="different workflows"):
         Saved(path, halves, WORKLOAD, EXPERIMENT)
-    with pytest.raises(InputError, match="other log"):
+    with pytest.raises(InputError, match="different log"):
         Saved(path, WORKS, WORKLOAD.head(50), EXPERIMENT)
     assert path.read_bytes() == data
 
@@ -189,7 +189,7 @@ def test_parts_of_another_version_are_refused(tmp_path: Path, monkeypatch: pytes
     path = tmp_path / "done"
     saved(path)
     monkeypatch.setattr("tonnage.lab.pack_checkpoint.__version__", "99.9")
-    with pytest.raises(InputError, match="other version"):
+    with pytest.raises(InputError, match="different version"):
         saved(path)
 
 
@@ -197,7 +197,7 @@ def test_parts_of_another_version_are_refused(tmp_path: Path, monkeypatch: pytes
 def test_a_file_of_something_else_is_left_alone(text: str, tmp_path: Path) -> None:
     path = tmp_path / "notes"
     path.write_text(text)
-    with pytest.raises(InputError, match="no replay"):
+    with pytest.raises(InputError, match="not the file of an interrupted replay"):
         saved(path)
     assert path.read_text() == text
 

@@ -205,7 +205,7 @@ def test_glume_splits_where_the_first_part_fits_into_a_hole() -> None:
     (job,) = packed.jobs
     # The first task now, for 1100 seconds rounded up; the second one from 2400 on, when the first is long done.
     assert (job.tasks.tolist(), job.wait, job.seconds) == ([0], 0, 1140)
-    assert packed.reason == "done in 1h13m by estimate, with all levels in one job in 1h30m"
+    assert packed.reason == "estimated to finish in 1h13m, or 1h30m with all levels in one job"
 
 
 def test_more_levels_than_the_machine_has_nodes_and_wider_ones_fit() -> None:

@@ -10,18 +10,8 @@ import numpy as np
 
 from tonnage.batch import Snapshot
 from tonnage.batch.poll_schedule import PollSchedule
-from tonnage.batch.scheduler import (
-    JobStatus,
-    JobVariable,
-    Limits,
-    Node,
-    QueueEntry,
-    RejectedError,
-    Request,
-    UnreachableError,
-    Verdict,
-    command_line,
-)
+from tonnage.batch.scheduler import JobStatus, JobVariable, Limits, Node, QueueEntry, Request, Verdict, command_line
+from tonnage.errors import SchedulerUnreachableError, SubmissionRejectedError
 
 __all__ = ["Pbs", "PbsJob"]
 
@@ -58,7 +48,7 @@ class Pbs:
     def check(self, request: Request) -> float | None:
         """Say that nobody knows when a job would start."""
         if request.nodes > len(NODES):
-            raise RejectedError(f"there are no {request.nodes} nodes")
+            raise SubmissionRejectedError(f"there are no {request.nodes} nodes")
         return None
 
     def submit(self, request: Request, script: Path, held: Collection[int] = ()) -> str:
@@ -107,7 +97,7 @@ class Pbs:
             words, capture_output=True, text=True, env=self._environment, pass_fds=list(held), check=False
         )
         if ended.returncode:
-            raise UnreachableError(f"{words[0]}: {ended.stderr.strip()}")
+            raise SchedulerUnreachableError(f"{words[0]}: {ended.stderr.strip()}")
         return ended.stdout
 
 

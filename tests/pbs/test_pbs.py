@@ -58,7 +58,7 @@ def session(workflow: Workflow, pbs: Pbs, pack: str) -> RunSession:
     assert workflow.source is not None
     archive = str(workflow.source.path.parent.parent / "archive.db")
     cluster = ClusterOptions(scheduler=pbs, pack=pack)
-    return RunSession(workflow, Options(archive=archive, cluster=cluster), print)
+    return RunSession(workflow, Options(archive=archive, cluster=cluster))
 
 
 def run(workflow: Workflow, pbs: Pbs, pack: str = "per-task") -> Result:

@@ -35,7 +35,7 @@ def test_all_is_well_where_that_is_known() -> None:
 @pytest.mark.parametrize(
     ("end", "words"),
     [
-        ({"outcome": Outcome.FAILED}, "align: 1 attempt failed: look at what it printed before you change sizes."),
+        ({"outcome": Outcome.FAILED}, "align: 1 attempt failed: look at its output before you change sizes."),
         ({"outcome": Outcome.CANCELLED}, "1 was cancelled"),
         ({"outcome": Outcome.LOST}, "1 was lost"),
         ({"outcome": Outcome.PREEMPTED}, "1 was preempted"),
@@ -60,8 +60,8 @@ def test_ends_are_counted() -> None:
 def test_every_category_with_failures_counts() -> None:
     failed = [replace(FITS, category=name, outcome=Outcome.FAILED) for name in "aabbccd"]
     said = told(FITS, *failed)
-    assert "a: 2 attempts failed: look at what they printed before you change sizes." in said
-    assert "3 attempts of 2 other categories failed, too." in said
+    assert "a: 2 attempts failed: look at their output before you change sizes." in said
+    assert "3 attempts in 2 other categories failed, too." in said
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_every_category_with_failures_counts() -> None:
         ),
         (
             replace(FITS, requested=Amounts()),
-            "It is unknown how much memory tasks asked for, so nothing can be said about how well sizes fit.",
+            "It is unknown how much memory tasks requested, so nothing can be said about how well sizes fit.",
         ),
     ],
 )
@@ -89,7 +89,7 @@ def test_what_is_unknown_is_told(lacking: Attempt, words: str) -> None:
 def test_where_neither_is_known_one_sentence_says_so() -> None:
     said = told(replace(FITS, requested=Amounts(), used=Amounts.of(wall_time=60)))
     assert said == (
-        ": It is unknown how much memory tasks used and asked for, so nothing can be said about how well sizes fit."
+        ": It is unknown how much memory tasks used and requested, so nothing can be said about how well sizes fit."
     )
 
 
@@ -100,7 +100,7 @@ def test_an_unknown_end_is_no_success() -> None:
 def test_a_run_is_not_praised_before_it_is_finished() -> None:
     assert ALL_IS_WELL not in told(FITS, subject=ReportSource("run", "r", state="not finished"))
     said = told(FITS, subject=ReportSource("run", "r", state="not finished", failures={"big": "it asks for too much"}))
-    assert "1 task failed, such as big: it asks for too much" in said
+    assert "1 task failed, for example big: it asks for too much" in said
 
 
 def test_the_command_line_says_the_same(tmp_path: Path, command_line: Call) -> None:
@@ -110,4 +110,4 @@ def test_the_command_line_says_the_same(tmp_path: Path, command_line: Call) -> N
     said = command_line("report", path, "-o", tmp_path / "report.html")
     assert said.status == 0, said
     assert ALL_IS_WELL not in said.stdout
-    assert "unknown how much memory tasks asked for" in said.stdout
+    assert "unknown how much memory tasks requested" in said.stdout

@@ -4,7 +4,8 @@ import pytest
 
 from tonnage.jobs import Resource
 from tonnage.report.figures import Palette, plain
-from tonnage.report.text import counted, hours, ladder_text, percent, said, saved
+from tonnage.report.text import hours, ladder_text, percent, said, saved
+from tonnage.wording import counted
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from tests.deadlines import HANGS
 from tests.processes import with_variable
-from tests.run.cli_runs import marked
+from tests.run.cli_runs import Begun, marked
 from tonnage.atomic import make_private_folder
 from tonnage.jobs import Amounts, Outcome, Resource
 from tonnage.run.backends.batch.order_files import write_orders
-from tonnage.run.events import State
+from tonnage.run.events import Start, State
 from tonnage.run.machines import Machine
 from tonnage.run.minders import Answer, Order, result_of
 from tonnage.run.pilot.job_spec import LEDGER, JobSpec
@@ -45,8 +45,8 @@ class SingleTasks:
         write_orders(self.batch, self.orders)
         return attempt
 
-    def begin(self, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
+    def begin(self, *arguments: str, **environment: str) -> Begun:
+        return Begun(
             [*ERRAND, str(self.batch), *arguments],
             env={**os.environ, **environment},
             stderr=subprocess.PIPE,
@@ -109,9 +109,9 @@ class BatchJob:
         }
         JobSpec(**{**facts, **options}).write(self.path)  # type: ignore[arg-type]
 
-    def begin(self) -> "subprocess.Popen[str]":
+    def begin(self) -> Begun:
         words = [sys.executable, "-P", "-m", "tonnage.run.pilot.pilot_job", str(self.path), "--here", *self.nodes]
-        return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        return Begun(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def go(self, status: int = 0, **options: object) -> list[Entry]:
         """Write the job spec, carry it, and return the ledger."""
@@ -131,6 +131,9 @@ class BatchJob:
 
     def entries(self) -> list[Entry]:
         return LedgerReader(self.path / LEDGER).new()
+
+    def starts(self, task: str) -> list[Start]:
+        return [entry.start for entry in self.entries() if isinstance(entry, AttemptStarted) and entry.task == task]
 
     def ends(self) -> list[AttemptEnded]:
         return [entry for entry in self.entries() if isinstance(entry, AttemptEnded)]

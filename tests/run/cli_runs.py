@@ -66,7 +66,7 @@ class Place:
                 return process.said()
         given = {"timeout": HANGS, **given}
         ended = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False, **given)
-        assert "Traceback" not in ended.stderr, ended.stderr
+        assert "\nTraceback" not in f"\n{ended.stderr}", ended.stderr
         return Said(ended.returncode, ended.stdout, ended.stderr)
 
     def begin(self, *arguments: object, **options: object) -> Begun:

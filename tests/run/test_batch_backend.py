@@ -107,5 +107,5 @@ def test_a_request_that_no_node_can_satisfy_is_an_error_at_once(pack: str, memor
     if not refused:
         backend(pack).check(workflow)
         return
-    with pytest.raises(InputError, match='task "a" asks for'):
+    with pytest.raises(InputError, match='task "a" requests'):
         backend(pack).check(workflow)

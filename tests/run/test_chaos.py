@@ -43,7 +43,7 @@ class Chaos:
     place: Place
     name: str
     random: Random
-    killed: dict[str, int] = field(default_factory=lambda: {"engine": 0, "keeper": 0, "minder": 0, "task": 0})
+    killed: dict[str, int] = field(default_factory=lambda: {"engine": 0, "fork_server": 0, "minder": 0, "task": 0})
     lives: int = 0
 
     def go(self, engine_kills: int, options: tuple[str, ...], seconds: float) -> None:
@@ -95,11 +95,11 @@ class Chaos:
 
     def _kill_something(self, engine: int) -> bool:
         """Kill a process below an engine; whether there was one."""
-        keepers = children(engine)
-        minders = [pid for keeper in keepers for pid in children(keeper)]
+        fork_servers = children(engine)
+        minders = [pid for fork_server in fork_servers for pid in children(fork_server)]
         tasks = [pid for minder in minders for pid in children(minder)]
-        kind = self.random.choices(["keeper", "minder", "task"], [1, 4, 6])[0]
-        there = {"keeper": keepers, "minder": minders, "task": tasks}[kind]
+        kind = self.random.choices(["fork_server", "minder", "task"], [1, 4, 6])[0]
+        there = {"fork_server": fork_servers, "minder": minders, "task": tasks}[kind]
         if there:
             kill(self.random.choice(there))
             self.killed[kind] += 1

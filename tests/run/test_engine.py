@@ -82,6 +82,7 @@ class Backend:
             self.running.append(start)
         self.refused += self.engine.refused()
         self.check_room()
+        assert len(self.running) <= (self.engine.rules.at_once or len(self.running))
         assert self.engine.counts == Counter(dict.fromkeys(State, 0)) | Counter(self.engine.states)
         return bool(self.running)
 
@@ -172,7 +173,7 @@ randoms = st.randoms(use_true_random=False)
 sizes = st.sampled_from(["auto", "max-seen", "ladder", "whole-machine", "declared", "k-means"])
 
 
-@given(workflows(), machines(), randoms, chance, sizes, st.booleans())
+@given(workflows(), machines(), randoms, chance, sizes, st.booleans(), st.none() | st.integers(1, 4))
 def test_whatever_goes_wrong_every_promise_is_kept(
     drawn: tuple[Workflow, list[Amounts]],
     machines: list[Machine],
@@ -180,12 +181,12 @@ def test_whatever_goes_wrong_every_promise_is_kept(
     faults: float,
     strategy: str,
     sized: bool,
+    at_once: int | None,
 ) -> None:
     workflow, needs = drawn
     inputs: Callable[[int], float] = lambda task: 1e6 * (task + 1) if sized else float("nan")  # noqa: E731
-    engine = engine_of(
-        workflow.tasks, machines, strategy, workflow=workflow, rules=Rules(retries=2), input_bytes=inputs
-    )
+    rules = Rules(retries=2, at_once=at_once)
+    engine = engine_of(workflow.tasks, machines, strategy, workflow=workflow, rules=rules, input_bytes=inputs)
     backend = Backend(engine, workflow, machines, random)
     backend.go(needs, faults)
     assert engine.finished
@@ -335,8 +336,8 @@ def test_a_request_beyond_every_machine_is_refused_with_a_reason_and_the_rest_go
     assert names(engine, engine.admit()) == ["fine"]
     reasons = {one.task: one.reason for one in engine.refused()}
     assert reasons == {
-        0: "it asks for 17 GB of memory, and there is 16 GB",
-        1: "it asks for 5 of cores, and there is 4",
+        0: "requests 17 GB of memory, but only 16 GB is available",
+        1: "requests 5 of cores, but only 4 is available",
     }
     assert engine.refused() == []
 
@@ -346,7 +347,7 @@ def test_what_no_single_machine_has_is_refused() -> None:
     tasks = [asking("both", cores=8, memory=16 * GB), asking("fine")]
     engine = Engine(tasks, Learner(plan), Room([ONE, Machine(8.0, 2 * GB)]))
     assert names(engine, engine.admit()) == ["fine"]
-    assert engine.refused() == [Settled(0, State.FAILED, "no machine has what it is given")]
+    assert engine.refused() == [Settled(0, State.FAILED, "no machine is large enough")]
 
 
 def test_a_task_that_always_runs_out_is_given_up_at_the_top() -> None:
@@ -359,7 +360,7 @@ def test_a_task_that_always_runs_out_is_given_up_at_the_top() -> None:
         settled = engine.ended(end)
     assert amounts == sorted(set(amounts))
     assert amounts[-1] == 16 * GB
-    assert settled == Settled(0, State.FAILED, "it needs more memory than there is")
+    assert settled == Settled(0, State.FAILED, "needs more memory than is available")
 
 
 def test_a_task_that_ran_out_is_never_given_less_than_it_was_seen_to_use() -> None:

@@ -97,7 +97,7 @@ def test_from_a_foreign_log_to_the_second_run(call: Call, tmp_path: Path) -> Non
     # The second run knows this very workflow, and is printed beside the first.
     second = call("run", "ranked.mf", *MACHINE, "--explain", "--quiet")
     line = second.partition("large (")[2].partition("  memory: ")[2].partition("\n")[0]
-    assert "earlier runs of this very task stayed within" in line
+    assert "earlier runs of this task stayed within" in line
     again = json.loads(call("status", "--json"))
     assert any(line.endswith(reason) for reason in journal(tmp_path, again, reasons))
     assert "last time" in second

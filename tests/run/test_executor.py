@@ -50,7 +50,7 @@ def opened(tmp_path: Path) -> Iterator[Open]:
 
 
 def processes_of(folder: Path) -> list[str]:
-    """Return the command lines of processes that work for a run, as keepers, minders or tasks."""
+    """Return the command lines of processes that work for a run, as fork servers, minders or tasks."""
     words = [str(folder).encode()]
     if (folder / "journal.db").exists():
         with closing(Reader(folder / "journal.db")) as reader:
@@ -145,7 +145,7 @@ def test_an_exception_that_cannot_travel_is_told_in_words(opened: Open) -> None:
 
 def test_a_process_that_ends_early_is_a_failure(opened: Open) -> None:
     with opened() as pool:
-        with pytest.raises(tonnage.TaskFailedError, match="it succeeded, but did not write"):
+        with pytest.raises(tonnage.TaskFailedError, match="succeeded, but did not write"):
             pool.submit(os._exit, 0).result()
         with pytest.raises(tonnage.TaskFailedError, match="exit status 7"):
             pool.submit(os._exit, 7).result()
@@ -209,7 +209,7 @@ def test_a_function_that_needs_more_memory_than_it_was_given_gets_it(opened: Ope
     first, last = future.attempts
     assert (first.outcome, last.outcome) == (Outcome.EXHAUSTED, Outcome.DONE)
     assert (first.allocated.memory, last.allocated.memory) == (200 * MB, 400 * MB)
-    assert "of memory and had 200 MB" in first.note
+    assert "needed more than 200 MB of memory" in first.note
     assert "core's share" in first.decisions[1].reason
     assert future.usage == last.used
     assert future.usage.memory is not None
@@ -229,7 +229,7 @@ def test_a_category_says_what_its_functions_ask_for(opened: Open) -> None:
 
 
 def test_what_no_machine_has_is_refused(opened: Open) -> None:
-    with opened(machine={"memory": "1GB"}) as pool, pytest.raises(tonnage.TaskFailedError, match="it asks for 2 GB"):
+    with opened(machine={"memory": "1GB"}) as pool, pytest.raises(tonnage.TaskFailedError, match="requests 2 GB"):
         pool.category("huge", memory="2GB").submit(abs, 1).result()
 
 
@@ -273,9 +273,9 @@ def test_a_command_that_fails_says_why(opened: Open) -> None:
 
 def test_wrong_calls_are_told_at_once(opened: Open, tmp_path: Path) -> None:
     with opened() as pool:
-        with pytest.raises(InputError, match='the input "nowhere" is not there'):
+        with pytest.raises(InputError, match='the input "nowhere" does not exist'):
             pool.command("cat nowhere", inputs=["nowhere"])
-        with pytest.raises(InputError, match="no command"):
+        with pytest.raises(InputError, match="command is empty"):
             pool.command(" ")
         with pytest.raises(InputError, match="memory must be more than 0"):
             pool.command("true", memory=0)
@@ -390,7 +390,7 @@ def test_a_run_that_breaks_down_tells_everybody(opened: Open, monkeypatch: pytes
     for one in (future, second):
         with pytest.raises(ZeroDivisionError):
             one.result()
-    with pytest.raises(RuntimeError, match="broken down"):
+    with pytest.raises(RuntimeError, match="stopped because of an error"):
         pool.command("true")
     pool.shutdown()
 

@@ -71,9 +71,9 @@ def sh(script: str) -> tuple[str, str, str]:
     return "/bin/sh", "-c", script
 
 
-def keeper_of(minders: Minders) -> int:
-    assert minders._keeper is not None
-    return minders._keeper.process.pid
+def fork_server_of(minders: Minders) -> int:
+    assert minders._fork_server is not None
+    return minders._fork_server.process.pid
 
 
 def open_files(pid: int | str = "self") -> int:
@@ -83,7 +83,7 @@ def open_files(pid: int | str = "self") -> int:
 def minder_of(mark: str, minders: Minders) -> int:
     """Return the minder of the task with a mark."""
     until(lambda: with_variable(mark))
-    (minder,) = (pid for pid in children(keeper_of(minders)) if set(children(pid)) & set(with_variable(mark)))
+    (minder,) = (pid for pid in children(fork_server_of(minders)) if set(children(pid)) & set(with_variable(mark)))
     return minder
 
 
@@ -101,7 +101,7 @@ def test_many_short_tasks(count: int, minders: Minders, order: Callable[..., Ord
         minders.start(order(attempt, "/bin/true") for attempt in more)
         if answers > 100:
             descriptors.append(open_files())
-    pool = children(keeper_of(minders))
+    pool = children(fork_server_of(minders))
     assert len(pool) == at_once
     assert len(set(descriptors)) == 1
     assert len({open_files(pid) for pid in pool}) == 1
@@ -213,8 +213,8 @@ def test_a_task_is_alone(minders: Minders, order: Callable[..., Order], tmp_path
     said = (tmp_path / "1.out").read_bytes().decode(errors="surrogateescape").strip()
     links = {"0": "null", "1": "1.out", "2": "1.err"}
     # The fourth descriptor is the one with which it reads the folder.
-    assert said == f"4 {links} True {keeper_of(minders)} {tmp_path} Grüße \udcff"
-    assert keeper_of(minders) != os.getsid(0)
+    assert said == f"4 {links} True {fork_server_of(minders)} {tmp_path} Grüße \udcff"
+    assert fork_server_of(minders) != os.getsid(0)
 
 
 def test_held_descriptors_are_held_until_the_end(tmp_path: Path, order: Callable[..., Order]) -> None:
@@ -288,28 +288,28 @@ def test_a_killed_minder_is_lost_alone(
     answers = finish(minders)
     assert sorted(answers) == [0, 1, 2, 4]
     assert all(answer.status == 0 and not answer.lost for answer in answers.values())
-    assert len(children(keeper_of(minders))) == 4
+    assert len(children(fork_server_of(minders))) == 4
 
 
 def test_a_minder_killed_while_idle_is_replaced(minders: Minders, order: Callable[..., Order]) -> None:
     for attempt in range(5):
         minders.start([order(attempt, "/bin/true")])
         assert finish(minders)[attempt].status == 0
-        (minder,) = children(keeper_of(minders))
+        (minder,) = children(fork_server_of(minders))
         os.kill(minder, signal.SIGKILL)
-        until(lambda: not children(keeper_of(minders)))
+        until(lambda: not children(fork_server_of(minders)))
         if attempt % 2:
             assert minders.wait(0.1) == []
 
 
-def test_a_killed_keeper_is_replaced(
+def test_a_killed_fork_server_is_replaced(
     minders: Minders, order: Callable[..., Order], mark: str, marked: dict[str, object]
 ) -> None:
     minders.start([order(0, "/bin/true", **marked)])
     finish(minders)
     minders.start([order(number, *sh("sleep 100 & sleep 100"), **marked) for number in range(1, 4)])
     until(lambda: len(with_variable(mark)) == 9)
-    old = keeper_of(minders)
+    old = fork_server_of(minders)
     pool = children(old)
     os.kill(old, signal.SIGKILL)
     answers = finish(minders)
@@ -318,7 +318,7 @@ def test_a_killed_keeper_is_replaced(
     assert with_variable(mark) == []
     minders.start([order(number, "/bin/true") for number in range(4, 8)])
     assert all(answer.status == 0 for answer in finish(minders).values())
-    assert keeper_of(minders) != old
+    assert fork_server_of(minders) != old
     until(lambda: not any(is_alive(pid) for pid in pool))
 
 
@@ -331,14 +331,14 @@ def test_a_stopped_minder_goes_on(
     assert finish(minders)[1].status == 0
 
 
-def test_keeper_and_minder_killed_together(
+def test_fork_server_and_minder_killed_together(
     minders: Minders, order: Callable[..., Order], mark: str, marked: dict[str, object]
 ) -> None:
     minders.start([order(1, "/bin/sleep", "100", **marked)])
     minder = minder_of(mark, minders)
-    os.kill(keeper_of(minders), signal.SIGSTOP)
+    os.kill(fork_server_of(minders), signal.SIGSTOP)
     os.kill(minder, signal.SIGKILL)
-    os.kill(keeper_of(minders), signal.SIGKILL)
+    os.kill(fork_server_of(minders), signal.SIGKILL)
     assert finish(minders)[1].lost
     minders.start([order(2, "/bin/true")])
     assert finish(minders)[2].status == 0
@@ -352,10 +352,10 @@ def test_closing_leaves_nothing(
     minders.start([order(number, *sh("setsid sleep 100 & exec sleep 100"), **marked) for number in range(3)])
     minders.start([order(3, "/bin/true")])
     until(lambda: len(with_variable(mark)) == 6)
-    keeper = keeper_of(minders)
-    pool = children(keeper)
+    fork_server = fork_server_of(minders)
+    pool = children(fork_server)
     minders.close()
-    assert not any(Path(f"/proc/{pid}").exists() for pid in (keeper, *pool))
+    assert not any(Path(f"/proc/{pid}").exists() for pid in (fork_server, *pool))
     assert with_variable(mark) == []
     assert open_files() == before
     assert {answer.stopped_because for answer in left_results(tmp_path / "engine").values()} <= {"engine gone", None}
@@ -454,6 +454,6 @@ def test_an_answer_is_kept_for_a_killed_engine_until_its_minder_gets_the_next_or
 
 
 def nothing_lives(folder: Path, mark: str) -> None:
-    """Wait until neither a task of a killed engine is left, nor its keeper, nor a minder."""
+    """Wait until neither a task of a killed engine is left, nor its fork server, nor a minder."""
     until(lambda: not with_variable(mark))
     until(lambda: not with_argument(str(folder)))

@@ -49,7 +49,7 @@ def test_tasks_of_many_sizes(job: BatchJob) -> None:
         job.add(f"{number}", f"{files}sleep 0.02 && echo {number} > {number}.out", *after, request=asked)
     job.go()
     job.check()
-    assert job.bye() == "nothing is left to do"
+    assert job.bye() == "nothing left to run"
     assert {entry.node for entry in job.entries() if isinstance(entry, AttemptStarted)} == set(MACHINES)
     numbers = [entry.start.attempt for entry in job.entries() if isinstance(entry, AttemptStarted)]
     assert numbers == list(range(1000, 1040))
@@ -63,10 +63,13 @@ def test_more_memory_is_given_where_it_is_short(job: BatchJob) -> None:
     job.add("small", "true")
     job.write()
     with job.begin() as pilot:
-        until(lambda: len(job.outcomes("large")) == 2)
+        # A rung that is less than what was seen is left out, and a busy machine sees more before it ends a task.
+        until(lambda: any((start.allocated.memory or 0) > 200e6 for start in job.starts("large")))
         (job.folder / "go").touch()
         job.finish(pilot)
-    assert job.outcomes("large") == [Outcome.EXHAUSTED, Outcome.EXHAUSTED, Outcome.DONE]
+    *before, last = job.outcomes("large")
+    assert before in ([Outcome.EXHAUSTED], [Outcome.EXHAUSTED, Outcome.EXHAUSTED])
+    assert last == Outcome.DONE
     assert job.outcomes("small") == [Outcome.DONE]
     job.check()
 
@@ -131,7 +134,7 @@ def test_what_waits_for_a_task_that_failed_does_not_start(job: BatchJob) -> None
     job.go()
     other.go(awaited={first: ((1, "a"),)})
     assert other.done() == {"third": 1}
-    assert other.bye() == "nothing is left to do"
+    assert other.bye() == "nothing left to run"
 
 
 def test_what_cannot_come_any_more_is_not_waited_for(job: BatchJob) -> None:
@@ -153,7 +156,7 @@ def test_the_numbers_for_attempts_are_not_exceeded(job: BatchJob) -> None:
         job.add(f"{number}", "true")
     job.go(attempts=7)
     assert len(job.done()) == 7
-    assert job.bye() == "the numbers for attempts are used up"
+    assert job.bye() == "no attempt numbers left"
     assert max(entry.end.attempt for entry in job.ends()) == 1006
 
 
@@ -169,7 +172,7 @@ def test_nothing_more_starts_after_a_failure_where_that_is_the_rule(job: BatchJo
         (job.folder / "go").touch()
         job.finish(pilot)
     assert len(job.done()) == 1
-    assert job.bye() == "a task failed, after which nothing more was to start"
+    assert job.bye() == "a task failed, and --fail-fast is set"
 
 
 def test_a_batch_job_that_is_ended(job: BatchJob) -> None:
@@ -180,8 +183,8 @@ def test_a_batch_job_that_is_ended(job: BatchJob) -> None:
         until(lambda: len(marked(job.token)) >= 10)
         pilot.send_signal(signal.SIGTERM)
         job.finish(pilot, 1)
-    assert job.bye() == "the batch job was ended"
-    assert {(entry.end.outcome, entry.end.note) for entry in job.ends()} == {(Outcome.LOST, "its batch job was ended")}
+    assert job.bye() == "the batch job was terminated"
+    assert {(entry.end.outcome, entry.end.note) for entry in job.ends()} == {(Outcome.LOST, "ended with its batch job")}
     assert len(job.ends()) == 10
     assert marked(job.token) == []
 
@@ -216,7 +219,7 @@ def test_what_has_no_room_on_the_nodes_that_are_left_is_left(job: BatchJob) -> N
         (job.folder / "go").touch()
         job.finish(pilot)
     assert job.done() == {"small": 1}
-    assert job.bye() == "no node is left that has room for the rest"
+    assert job.bye() == "no remaining node has room for the rest"
 
 
 def test_all_agents_are_lost(job: BatchJob) -> None:
@@ -257,7 +260,7 @@ def test_a_killed_carrier_is_started_again(job: BatchJob) -> None:
     assert not {entry.task for entry in again} & before.keys()
     assert len({entry.start.attempt for entry in began}) == len(began)
     assert job.outcomes("failing") == [Outcome.FAILED]
-    assert job.bye() == "nothing is left to do"
+    assert job.bye() == "nothing left to run"
 
 
 def test_a_pilot_without_srun_says_so_in_the_ledger(job: BatchJob, tmp_path: Path) -> None:
@@ -270,14 +273,14 @@ def test_a_pilot_without_srun_says_so_in_the_ledger(job: BatchJob, tmp_path: Pat
     ended = subprocess.run(pilot, capture_output=True, text=True, env=environment, check=False)
     assert ended.returncode == 1
     assert ended.stderr == ""
-    assert job.bye() == "n1: no agent can be started: srun: No such file or directory"
+    assert job.bye() == "n1: the agent cannot be started: srun: No such file or directory"
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--here", "n9"], "none of the nodes is known: n9"),
-        (["--inside", Slurm.inside], "this is no batch job of Slurm"),
+        (["--here", "n9"], "none of the nodes is in the job spec: n9"),
+        (["--inside", Slurm.inside], "not inside a Slurm batch job"),
         ([], "expected --inside"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -129,7 +130,7 @@ def test_a_workflow_from_standard_input_runs_in_the_current_folder(place: Place)
     assert (place.folder / "here").exists()
     assert not Path("/dev/.tonnage").exists()
     said = place.call("run", "-", input="touch here\nfalse\n")
-    assert "goes on: 1 of 2 tasks done" in said.stderr
+    assert "resumes: 1 of 2 tasks done" in said.stderr
     assert place.call("run", "-", input="touch another\n").status == 0
     assert len(place.runs()) == 2
 
@@ -218,8 +219,9 @@ def test_only_what_a_failed_attempt_has_written_itself_is_moved_away(place: Plac
     place.write("w.makeflow", text + rule("lazy", "", "true"))
     said = place.call("run", "w.makeflow", "--retries", "1")
     assert said.status == 1
-    assert "failed: lazy: it succeeded, but did not write lazy" in said.stdout
-    assert "not started, because of these: 1 task" in said.stdout
+    assert re.search("lazy failed after .*: succeeded, but did not write lazy", said.stderr)
+    assert "1 task of true failed: succeeded, but did not write lazy" in said.stdout
+    assert "not run, because they depend on failed tasks: 1 task" in said.stdout
     assert (place.folder / "older").read_text() == "mine"
     assert not (place.folder / "half").exists()
     assert sorted(path.name for path in place.runs()[0].partial.glob("*/*")) == ["half", "half"]
@@ -232,8 +234,8 @@ def test_what_a_lost_attempt_did_not_write_stays(place: Place) -> None:
     place.write("w.makeflow", rule("older", "", f"touch begun; {FOREVER}"))
     with place.begin("run", "w.makeflow") as engine:
         until((place.folder / "begun").exists)
-        (keeper,) = children(engine.pid)
-        for minder in children(keeper):
+        (fork_server,) = children(engine.pid)
+        for minder in children(fork_server):
             kill(minder)
         until(lambda: len(place.rows()) == 2)
         place.write("go", "")
@@ -244,14 +246,14 @@ def test_what_a_lost_attempt_did_not_write_stays(place: Place) -> None:
     assert first.allocated == second.allocated
 
 
-def test_no_attempt_runs_beside_the_next_although_minder_and_keeper_are_killed(place: Place) -> None:
+def test_no_attempt_runs_beside_the_next_although_minder_and_fork_server_are_killed(place: Place) -> None:
     place.write("w.makeflow", rule("a", "", f"touch begun; {FOREVER}; touch a"))
     with place.begin("run", "w.makeflow") as engine:
         until((place.folder / "begun").exists)
-        (keeper,) = children(engine.pid)
-        for pid in (*children(keeper), keeper):
+        (fork_server,) = children(engine.pid)
+        for pid in (*children(fork_server), fork_server):
             os.kill(pid, signal.SIGSTOP)
-        for pid in (keeper, *children(keeper)):
+        for pid in (fork_server, *children(fork_server)):
             kill(pid)
         until(lambda: len(place.rows()) == 2)
         mark = f":{place.rows()[0].attempt}\0".encode()
@@ -273,15 +275,16 @@ def test_what_can_be_foreseen_is_said_before_and_the_rest_goes_on(place: Place) 
     place.write("w.makeflow", text)
     said = place.call("run", "w.makeflow", "--retries", "3")
     assert said.status == 1
-    assert 'that no task writes, such as "nowhere" of "a": they will fail' in said.stderr
-    assert '2 tasks need programs that are not here, such as "no-such-program" of "c"' in said.stderr
-    assert 'its input "nowhere" is not there' in said.stdout
+    assert 'that no task writes, and will fail (first: "nowhere" of "a")' in said.stderr
+    warning = '2 tasks need programs that are not installed here, and will fail (first: "no-such-program" of "c")'
+    assert warning in said.stderr
+    assert 'its input "nowhere" does not exist' in said.stdout
     assert (place.folder / "f").exists()
     found = place.outcomes()
     assert found["a"] == found["c"] == found["d"] == ["failed"]
     assert "b" not in found
     status = place.call("status").stdout
-    assert 'failed: a: it cannot be prepared: its input "nowhere" is not there' in status
+    assert 'failed: a: could not be started: its input "nowhere" does not exist' in status
     place.write("nowhere", "")
     place.call("run", "w.makeflow")
     assert (place.folder / "b").exists()
@@ -302,8 +305,9 @@ def test_a_task_that_needs_more_than_the_machine_is_refused_and_the_rest_goes_on
     )
     said = place.call("run", "w.makeflow")
     assert said.status == 1
-    assert "failed: big: it asks for 64" in said.stdout
-    assert "failed: big: it asks for 64" in place.call("status").stdout
+    assert "big failed: requests 64" in said.stderr
+    assert "1 task of a failed: requests 64" in said.stdout
+    assert "failed: big: requests 64" in place.call("status").stdout
     assert (place.folder / "small").exists()
 
 
@@ -322,12 +326,12 @@ REDIRECTING = pytest.param("exec 3<&0", marks=pytest.mark.long)
 
 @pytest.mark.parametrize("command", ["cd .", "true", LOADING, REDIRECTING])
 def test_jobs_of_another_workflow_never_size_ours_whatever_they_have_in_common(place: Place, command: str) -> None:
-    assert "nothing is known of simulate" in simulate(place, "strangers.txt", 5, command)["memory"][0]
-    assert "nothing is known of simulate" in simulate(place, "ours.txt", 60, command)["memory"][0]
+    assert "nothing is known about simulate" in simulate(place, "strangers.txt", 5, command)["memory"][0]
+    assert "nothing is known about simulate" in simulate(place, "ours.txt", 60, command)["memory"][0]
     (place.folder / "elsewhere").mkdir()
     elsewhere = Place(place.folder / "elsewhere")
     elsewhere.environment = place.environment
-    assert "nothing is known of simulate" in simulate(elsewhere, "ours.txt", 90, command)["memory"][0]
+    assert "nothing is known about simulate" in simulate(elsewhere, "ours.txt", 90, command)["memory"][0]
 
 
 def test_an_edited_workflow_still_knows_what_its_tasks_used(place: Place) -> None:
@@ -415,7 +419,7 @@ def test_a_run_is_shown_stopped_and_refused_to_a_second_engine(place: Place) -> 
             assert f"the run {run} is being executed by process {engine.pid}" in second.stderr
         other = place.call("run", "other.txt")
         assert other.status == 0
-        assert f"the run {run} is under way here too" in other.stderr
+        assert f"the run {run} is active here, too" in other.stderr
         stopped = place.call("stop", run, "--now")
         assert stopped.status == 0
         assert engine.wait(HANGS) == 143
@@ -456,12 +460,12 @@ def test_the_newest_unfinished_run_goes_on_even_if_a_newer_one_is_finished(place
     assert place.call("run", "w.txt").status == 1
     place.write("good", "")
     assert place.call("run", "w.txt", "--new").status == 0
-    assert "goes on" in place.call("run", "w.txt").stderr
+    assert "resumes" in place.call("run", "w.txt").stderr
     assert [{end for ends in place.outcomes(run).values() for end in ends} for run in place.runs()] == [
         {"done"},
         {"failed", "done"},
     ]
-    assert "begins" in place.call("run", "w.txt").stderr
+    assert "starts" in place.call("run", "w.txt").stderr
 
 
 def test_a_workflow_that_was_edited_runs_what_is_new_and_what_follows(place: Place) -> None:
@@ -560,7 +564,7 @@ def test_a_full_disk_is_said_and_the_run_goes_on_when_there_is_space(place: Plac
     (small_disk / "ballast").unlink()
     again = small.call("run", "w.makeflow")
     assert again.status == 0, again.stderr
-    assert "goes on" in again.stderr
+    assert "resumes" in again.stderr
     small.check("w.makeflow")
     assert {(small_disk / f"o{number}").stat().st_size for number in range(100)} == {4000}
 
@@ -620,7 +624,7 @@ def test_an_archive_that_does_not_take_the_run_in_is_a_warning(place: Place, sma
     place.write("w.txt", f"head -c 9000000 /dev/zero > {small_disk}/ballast; true\n")
     said = place.call("run", "w.txt")
     assert said.status == 0, said.stderr
-    assert "the archive did not take this run in" in said.stderr
+    assert "this run could not be stored in the archive" in said.stderr
 
 
 def test_an_archive_that_was_removed_is_told_everything_again(place: Place) -> None:
@@ -653,7 +657,7 @@ def test_a_run_of_another_version_is_left_alone_and_that_is_said(place: Place) -
     place.write("go", "")
     said = place.call("run", "w.txt")
     assert said.status == 0
-    assert f"the run {old.id} was begun by another version of Tonnage" in said.stderr
+    assert f"the run {old.id} was started by another version of Tonnage" in said.stderr
     assert len(place.runs()) == 2
     status = place.call("status", old.id)
     assert status.status == 2
@@ -711,7 +715,7 @@ def test_a_dry_run_says_what_is_in_the_way_as_the_run_does(place: Place) -> None
         place.write("go", "")
     place.write("w.makeflow", rule("b", "nowhere", "cp nowhere b"))
     dry, real = (place.call("run", "w.makeflow", *words) for words in (("--dry-run",), ("--quiet",)))
-    assert "1 task reads files that cannot be read" in dry.stderr
+    assert "1 task reads files that are missing or unreadable" in dry.stderr
     assert dry.stderr.splitlines()[0] == real.stderr.splitlines()[0]
 
 
@@ -719,15 +723,15 @@ def test_a_dry_run_after_a_killed_engine_ends_no_process_and_moves_no_file(place
     place.write("w.makeflow", rule("a", "", f"echo half > a; {FOREVER}; echo whole > a"))
     with place.begin("run", "w.makeflow") as engine:
         until((place.folder / "a").exists)
-        keepers = children(engine.pid)
-        for pid in keepers:
+        fork_servers = children(engine.pid)
+        for pid in fork_servers:
             os.kill(pid, signal.SIGSTOP)  # so that nobody ends the task when the engine is gone
         kill(engine.pid)
         engine.wait(HANGS)
     try:
         said = place.call("run", "w.makeflow", "--dry-run")
     finally:
-        for pid in keepers:
+        for pid in fork_servers:
             os.kill(pid, signal.SIGCONT)
     assert said.status == 0, said.stderr
     assert (place.folder / "a").read_text() == "half\n"
@@ -739,7 +743,7 @@ def test_the_log_of_a_run_tells_what_went_wrong_even_if_the_engine_was_killed(pl
     place.write("w.txt", f"false\n{FOREVER}\n")
     with place.begin("run", "w.txt", "--quiet") as engine:
         until(lambda: place.runs() and ["failed"] in place.outcomes().values())
-        until(lambda: "exit status 1" in (place.runs()[0].path / "run.log").read_text())
+        until(lambda: "exit status 1" in place.runs()[0].log.read_text())
         kill(engine.pid)
 
 
@@ -764,3 +768,22 @@ def test_a_task_that_waits_for_another_try_has_not_failed(place: Place) -> None:
         place.write("go", "")
         assert engine.wait(HANGS) == 0
     assert place.outcomes()["hungry"] == ["exhausted", "done"]
+
+
+def test_no_more_tasks_run_at_once_than_the_user_says(place: Place) -> None:
+    """Each writes its beginning and its end into one file: with one at a time, they alternate."""
+    place.write("w.txt", "".join(f"echo begin >> order; echo {n} > f{n}; echo end >> order\n" for n in range(12)))
+    said = place.call("run", "w.txt", "-j", "1")
+    assert said.status == 0, said.stderr
+    assert (place.folder / "order").read_text() == "begin\nend\n" * 12
+
+
+def test_cores_and_memory_of_the_machine_have_options_of_their_own(place: Place) -> None:
+    place.write("w.txt", "true\n")
+    words = ("w.txt", "--new", "--machine", "disk=1GB")
+    assert place.call("run", *words, "--cores", "3", "--memory", "2G").status == 0
+    with closing(Reader(place.runs()[0].journal)) as reader:
+        facts = reader.facts()
+    assert (float(facts["cores"]), float(facts["memory"])) == (3.0, 2.0 * 2**30)
+    twice = place.call("run", "w.txt", "--machine", "cores=2", "--cores", "2")
+    assert (twice.status, "both given" in twice.stderr) == (2, True)

@@ -61,5 +61,5 @@ def test_the_timeline_adds_up() -> None:
 
 
 def test_a_job_that_fits_nowhere_is_an_error() -> None:
-    with pytest.raises(InputError, match="used 9 GB of memory, and the largest machine has 8 GB"):
+    with pytest.raises(InputError, match="used 9 GB of memory, but the largest machine has 8 GB"):
         play(jobs(9 * GB), [Machine(1.0, 8 * GB)], "auto")

@@ -123,8 +123,8 @@ def test_a_killed_monitor_takes_the_command_with_it(run: SingleTasks, whom: str)
     ("damage", "message"),
     [
         ("rm -r batch", "No such file or directory"),
-        (": > batch/1/orders", "there is no order 0"),
-        ("echo '{' > batch/1/orders", "is no JSON"),
+        (": > batch/1/orders", "no order 0"),
+        ("echo '{' > batch/1/orders", "not valid JSON"),
         ("echo '[]' > batch/1/orders", "tonnage: "),
         ("rm -r logs", "No such file or directory"),
         ("touch results", "exists"),
@@ -146,7 +146,7 @@ def test_an_answer_that_cannot_be_written_is_said(run: SingleTasks) -> None:
     with run.begin() as process:
         said = process.communicate(timeout=HANGS)[1]
     assert process.returncode == 1
-    assert "the answer cannot be written" in said
+    assert "the result cannot be written" in said
     assert "Traceback" not in said
 
 

@@ -108,7 +108,7 @@ def test_batch_jobs_are_queued_or_run(made: Made, command_line: Call) -> None:
     made.jobs.started(2, NOW + 5)
     made.journal.commit()
     said = command_line("status", made.folder.path).stdout
-    assert "2 batch jobs, 2 not ended as far as is known: 1 running, 1 queued" in said
+    assert "2 batch jobs, 2 not known to have finished: 1 running, 1 queued" in said
     lines = {line.split()[0]: line.split()[1] for line in said.splitlines() if line.startswith("7")}
     assert lines == {"71": "queued", "72": "running"}
     facts = command_line("status", made.folder.path, "--json").facts
@@ -124,5 +124,5 @@ def test_where_nobody_executes_it_nothing_is_known_to_run_or_wait(made: Made, co
     facts = command_line("status", made.folder.path, "--json").facts
     assert (facts["running"], facts["queued"]) == ([], [])
     assert facts["counts"] == {"done": 1, "failed": 1, "running": None, "queued": None, "waiting": None}
-    assert "1 not ended as far as is known" in command_line("status", made.folder.path).stdout
+    assert "1 not known to have finished" in command_line("status", made.folder.path).stdout
     made.lock = Lock(made.folder)

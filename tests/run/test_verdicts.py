@@ -12,7 +12,7 @@ from tonnage.run.events import Ended
 from tonnage.run.minders import Answer
 from tonnage.watch.order import MONITOR_KILLED, TERMINATED
 
-LOST = Ended(attempt=1, outcome=Outcome.LOST, killed=True, note="its minder was killed")
+LOST = Ended(attempt=1, outcome=Outcome.LOST, killed=True, note="its monitor was killed")
 
 
 @pytest.mark.parametrize(

@@ -75,17 +75,17 @@ def test_an_attempt_that_was_posted_is_the_same_in_the_archive(url: str, server:
 @pytest.mark.parametrize(
     ("wrong", "status", "said"),
     [
-        (body(one(1), one(2, memory=-1)), 422, "attempts.1: memory: a whole number"),
-        (body(one(1), {"category": "x"}), 422, "attempts.1: identity: an attempt needs one, or a native_id"),
+        (body(one(1), one(2, memory=-1)), 422, "attempts.1: memory: expected a whole number"),
+        (body(one(1), {"category": "x"}), 422, "attempts.1: identity: an attempt needs an identity or a native_id"),
         (body(one(1, colour="red")), 422, '"colour" is not a key'),
-        (body(one(1), 7), 422, "an attempt is an object"),
-        (body(*map(one, range(1001))), 413, "more than 1,000"),
-        ({"source": SOURCE}, 422, "attempts: a list is expected"),
-        ({"attempts": []}, 422, "source: an object is expected"),
+        (body(one(1), 7), 422, "an attempt must be a JSON object"),
+        (body(*map(one, range(1001))), 413, "at most 1,000"),
+        ({"source": SOURCE}, 422, "attempts: expected a list"),
+        ({"attempts": []}, 422, "source: expected an object"),
         (body(one(1), colour="red"), 422, '"colour" is not one of'),
         (body(one(1), fields={"a": 1}), 422, "fields: "),
-        (body(one(1), source={"label": "a"}), 422, "format: a text"),
-        ([], 422, "the body: an object is expected"),
+        (body(one(1), source={"label": "a"}), 422, "format: expected a string"),
+        ([], 422, "the body: expected an object"),
     ],
 )
 def test_what_is_wrong_is_refused_in_words_and_nothing_of_it_is_stored(

@@ -47,7 +47,7 @@ def test_what_cannot_be_compared_is_refused(served: Server) -> None:
 
 def test_a_comparison_of_no_jobs_says_so(served: Server) -> None:
     work = ended(served, served.client.post("/api/replays", json={"category": "nobody has it"}))
-    assert (work["state"], work["error"]) == ("failed", "no stored job is like that")
+    assert (work["state"], work["error"]) == ("failed", "no stored job matches")
 
 
 def test_unknown_work_is_not_found_and_stopping_needs_the_token(served: Server) -> None:

@@ -178,7 +178,7 @@ def test_a_run_in_which_nothing_ran_yet_has_a_page_but_no_report(server: Server,
     run = write_run(place.folder, [("a", "align")], [], id="new-20231114-221321")
     assert server.client.get("/run", params={"id": run.id}).status_code == 200
     answer = server.client.get("/api/report", params={"id": run.id})
-    assert (answer.status_code, answer.json()["error"]) == (422, "there is no attempt to report on")
+    assert (answer.status_code, answer.json()["error"]) == (422, "there are no attempts to report on")
 
 
 def test_the_page_of_a_run_with_many_attempts_holds_no_more_than_that_of_a_small_one(

@@ -143,7 +143,7 @@ def test_the_page_offers_the_next_one_and_the_whole_as_csv(filled: Server) -> No
     assert "the first 50 of 201 jobs" in page
     assert "/api/attempts.csv?category=align&amp;where=memory%3E%3D1000000000B" in page
     assert 'rel="next"' in page
-    assert "No job meets" in filled.client.get("/search", params={"category": "nobody"}).text
+    assert "No matching jobs" in filled.client.get("/search", params={"category": "nobody"}).text
 
 
 def test_all_jobs_are_there() -> None:

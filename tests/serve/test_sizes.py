@@ -63,7 +63,7 @@ def test_the_strategy_and_the_workflow_matter(filled: Server) -> None:
         ({"name": "align", "workflow": "nobody"}, 404, "no stored job"),
         ({"name": "align", "strategy": "best-ever"}, 422, "strategy"),
         ({"name": "align", "strategy": "density"}, 422, "strategy"),
-        ({"name": "align", "strategy": "whole-machine"}, 422, "must know how much"),
+        ({"name": "align", "strategy": "whole-machine"}, 422, "needs to know how much"),
         ({"name": "align", "strategy": "min-waste", "objective": "throughput"}, 422, "objective"),
         ({"name": "align", "machine": "memory=lots"}, 422, "lots"),
         ({"name": "merge", "machine": "memory=1MB"}, 422, "fits nowhere"),

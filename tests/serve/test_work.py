@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.deadlines import HANGS
-from tonnage.errors import InputError
-from tonnage.serve.background_jobs import BackgroundJob, BackgroundJobs, State, Tell, TooMuchError
+from tonnage.errors import InputError, ServerBusyError
+from tonnage.serve.background_jobs import BackgroundJob, BackgroundJobs, State, Tell
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +76,7 @@ def test_what_is_wrong_is_said_with_its_hint(background_jobs: BackgroundJobs) ->
 
 def test_work_whose_process_is_killed_has_failed_and_the_next_is_done(background_jobs: BackgroundJobs) -> None:
     bad, good = background_jobs.take("fall", fall), background_jobs.take("sum", add, 4)
-    assert eventually(lambda: background_jobs.piece(bad.id), State.FAILED).error == "it ended in the middle"
+    assert eventually(lambda: background_jobs.piece(bad.id), State.FAILED).error == "it ended unexpectedly"
     eventually(lambda: background_jobs.piece(good.id), State.DONE)
 
 
@@ -103,7 +103,7 @@ def test_work_can_be_stopped_while_it_goes_on_and_while_it_waits(
 def test_more_than_a_little_work_is_not_taken(background_jobs: BackgroundJobs, tmp_path: Path) -> None:
     first = background_jobs.take("wait", wait, str(tmp_path / "a"))
     eventually(lambda: background_jobs.piece(first.id), State.WORKING)
-    with pytest.raises(TooMuchError):
+    with pytest.raises(ServerBusyError):
         for _ in range(100):
             background_jobs.take("sum", add, 1)
 
@@ -118,7 +118,7 @@ def test_nothing_goes_on_after_the_end(tmp_path: Path) -> None:
     assert found is not None
     assert found.state is State.STOPPED
     assert not Path("/proc", (tmp_path / "a").read_text()).exists()
-    with pytest.raises(TooMuchError):
+    with pytest.raises(ServerBusyError):
         background_jobs.take("sum", add, 1)
 
 

@@ -10,8 +10,6 @@ from tests.size.histories import fed, paid
 from tonnage.size import Objective, Settings, Sizer, sizer
 from tonnage.size.auto import RECORD_SHARES, Mixture, guarantee, with_record
 
-pytestmark = pytest.mark.filterwarnings("error")
-
 NAN = math.nan
 Numbers = NDArray[np.float64]
 

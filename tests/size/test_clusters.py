@@ -314,8 +314,8 @@ def test_a_weight_of_0_drops_a_column_whatever_is_in_it() -> None:
         ([[1.0, 2.0]], [1.0, nan], "at least 0, not nan"),
         ([[1.0, 2.0]], [inf, 1.0], "at least 0, not inf"),
         ([[1.0, 2.0]], [0.0, 0.0], "all weights are 0"),
-        ([[1.0, 2.0]], [1.0], r"1 weights for features of shape \(1, 2\): expected one a column"),
-        ([1.0, 2.0], [1.0, 1.0], "expected one a column"),
+        ([[1.0, 2.0]], [1.0], r"1 weights for features of shape \(1, 2\): expected one per column"),
+        ([1.0, 2.0], [1.0, 1.0], "expected one per column"),
         ([[1.0, 2.0], [3.0, nan]], [0.0, 1.0], "row 1, column 1: nan is not a finite number"),
         ([[1e308, 2.0]], [1e10, 1.0], "row 0, column 0: inf is not a finite number"),
     ],
@@ -337,15 +337,15 @@ def test_what_has_no_distance_is_refused() -> None:
             components(wrong, 1.0)
     with pytest.raises(InputError, match="row 0, column 0: inf is not a finite number"):
         default_radii(np.array([[inf]]))
-    with pytest.raises(InputError, match="no distance to try"):
+    with pytest.raises(InputError, match="no distances to try"):
         choose(points, [])
 
 
 def test_clusters_of_other_jobs_are_refused() -> None:
     points, labels = np.ones((3, 2)), np.zeros(2, dtype=np.int64)
-    with pytest.raises(InputError, match="clusters are of 3 jobs, the structure is of 2"):
+    with pytest.raises(InputError, match="clusters cover 3 jobs, but the structure covers 2"):
         choose(points, [1.0], labels)
-    with pytest.raises(InputError, match="clusters are of 2 jobs, the points are 3"):
+    with pytest.raises(InputError, match="clusters cover 2 jobs, but there are 3 points"):
         calinski_harabasz(points, labels)
 
 

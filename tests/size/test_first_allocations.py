@@ -21,7 +21,6 @@ from tonnage.size.rules import (
 )
 
 Strategy = Callable[[Histogram], Ladder]
-pytestmark = pytest.mark.filterwarnings("error")
 
 # What a job gets that exceeds its first allocation: the largest peak, or more.
 beyond = st.sampled_from([0.0, 1.0, 17.0, 40.0])

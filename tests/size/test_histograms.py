@@ -12,8 +12,6 @@ from tests.size.histories import Job, histogram, jobs
 from tonnage.errors import InputError
 from tonnage.size import Histogram, Tally
 
-pytestmark = pytest.mark.filterwarnings("error")
-
 
 def tallied(past: list[Job], *, width: float = 0.0, half_life: float | None = None) -> Tally:
     tally = Tally(width=width, half_life=half_life)

@@ -13,8 +13,6 @@ from tonnage.errors import InputError
 from tonnage.jobs import Amounts, Decision, History, Resource
 from tonnage.size import STRATEGIES, Learner, Plan, as_before, climbed, fits, size
 
-pytestmark = pytest.mark.filterwarnings("error")
-
 MACHINE = {Resource.CORES: 16.0, Resource.MEMORY: 64e9, Resource.DISK: 1e12}
 LEARNING = sorted(set(STRATEGIES) - {"declared", "doubling", "whole-machine"})
 ANY = sorted(STRATEGIES)
@@ -95,7 +93,7 @@ def test_a_task_that_requests_nothing_gets_a_cores_share() -> None:
         (4e9, 8e9, 16e9, 64e9),
         (62.5e9, 125e9, 250e9, 1e12),
     )
-    assert memory.reason == "nothing is known of align yet: a core's share of the machine"
+    assert memory.reason == "nothing is known about align yet: a core's share of the machine"
     assert memory.strategy == "share"
 
 

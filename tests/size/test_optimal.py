@@ -12,8 +12,6 @@ from tonnage.size import Histogram, Ladder, cost
 from tonnage.size.optimal import ladder
 from tonnage.size.rules import max_throughput, min_waste
 
-pytestmark = pytest.mark.filterwarnings("error")
-
 costs = st.sampled_from([0.0, 0.02, 0.1, 3.0])
 
 

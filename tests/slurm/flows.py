@@ -177,7 +177,7 @@ class SlurmPlace(Place):
     def ends(self, engine: Begun, status: int = 0) -> str:
         """Wait for the end of an engine, and return what it said."""
         out, said = engine.communicate(timeout=HANGS)
-        assert "Traceback" not in said, said
+        assert "\nTraceback" not in f"\n{said}", said
         assert engine.returncode == status, f"status {engine.returncode}: {out}{said}"
         return str(out + said)
 

@@ -93,8 +93,8 @@ def test_a_cancelled_batch_job_says_how_its_attempts_ended(clear_slurm: SlurmClu
     job.wait_for_tasks(8)
     clear_slurm.command("scancel", number)
     job.wait()
-    assert {(entry.end.outcome, entry.end.note) for entry in job.ends()} == {(Outcome.LOST, "its batch job was ended")}
-    assert job.bye() == "the batch job was ended"
+    assert {(entry.end.outcome, entry.end.note) for entry in job.ends()} == {(Outcome.LOST, "ended with its batch job")}
+    assert job.bye() == "the batch job was terminated"
 
 
 def test_killed_agents_and_carriers(clear_slurm: SlurmCluster, job: Packed) -> None:

@@ -126,4 +126,4 @@ def test_where_nodes_cannot_start_python_it_ends_with_a_reason(pack: str, place:
         open_nodes(place.cluster)
         said = place.ends(engine, 1)
     assert "not found" in said
-    assert "file system that all share" in said
+    assert "file system that is shared" in said

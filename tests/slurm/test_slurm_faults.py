@@ -151,7 +151,7 @@ def test_a_full_queue_is_waited_for_and_an_unknown_account_refused(slurm_with: S
         cluster.command("scancel", other)
         place.let_go(*"wxyz")
         words = place.ends(engine)
-    assert "the queue takes no more jobs at the moment" in words
+    assert "the queue accepts no more jobs at the moment" in words
     place.check_all()
     assert {row.outcome for row in place.rows()} == {Outcome.DONE}
 

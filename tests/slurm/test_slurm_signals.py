@@ -47,7 +47,7 @@ def test_ctrl_c_once_cancels_what_waits_and_lets_finish_what_runs(place: SlurmPl
         assert len(running(place)) == 8
         place.let_go(*NAMES)
         said = place.ends(engine, 130)
-    assert "3 tasks left" in said
+    assert "3 tasks remaining" in said
     assert len(place.done()) == 8
     assert [row.outcome for row in place.rows()].count(Outcome.CANCELLED) == 2
     assert place.call("run").status == 0
@@ -87,7 +87,7 @@ def test_a_closed_terminal_leaves_batch_jobs_alone(pack: str, place: SlurmPlace)
         place.ends(engine, 129)
     assert set(place.queued()) == before
     with place.begin("run", "--pack", pack) as engine:
-        place.when(lambda: "goes on" in (place.runs()[0].path / "run.log").read_text(), "it goes on", engine)
+        place.when(lambda: "resumes" in place.runs()[0].log.read_text(), "it resumes", engine)
         place.let_go(*NAMES)
         place.ends(engine)
     place.check_all()
@@ -199,9 +199,9 @@ def refused(place: SlurmPlace, *options: str, **changes: object) -> str:
 def test_what_cannot_run_is_refused_at_once(place: SlurmPlace, tmp_path: Path) -> None:
     place.flow([("a", [], Does())])
     no_slurm = place.environment | {"PATH": str(tmp_path)}
-    assert "Slurm is not on this machine" in refused(place, env=no_slurm)
-    assert 'no partition "mian"' in refused(place, "--partition", "mian")
+    assert "Slurm is not available on this machine" in refused(place, env=no_slurm)
+    assert 'no such partition: "mian"' in refused(place, "--partition", "mian")
     place.flow([("a", [], Does(request=Amounts.of(memory=4e9)))])
-    assert 'task "a" asks for 4' in refused(place)
+    assert 'task "a" requests 4' in refused(place)
     place.flow([("a", [], Does(request=Amounts.of(cores=8.0)))])
-    assert 'task "a" asks for 8' in refused(place)
+    assert 'task "a" requests 8' in refused(place)

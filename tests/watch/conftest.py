@@ -1,4 +1,4 @@
-"""Watched programs: an actor of which the truth is known, run as root and as an ordinary user."""
+"""Watched programs: an actor whose true use is known, run as root and as an ordinary user."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ import pytest
 
 import tonnage
 from tests.deadlines import HANGS
-from tonnage.watch import Summary
+from tonnage import Summary
 
 MB = 2**20
 NOBODY = 65534
@@ -23,7 +23,7 @@ _SOURCE = Path(__file__).parent / "programs" / "actor.c"
 
 @dataclass(frozen=True)
 class Watched:
-    """What came of one call of ``tonnage watch``."""
+    """The result of one call of ``tonnage watch``."""
 
     status: int
     stdout: str
@@ -37,7 +37,7 @@ class Watched:
 
 @pytest.fixture(scope="session")
 def place() -> Iterator[Path]:
-    """A folder that every user can read: pytest's own are closed to others."""
+    """A folder that every user can read: pytest's own are private."""
     folder = Path(mkdtemp(prefix="tonnage-test-"))
     folder.chmod(0o755)
     yield folder
@@ -52,7 +52,7 @@ def _build(place: Path, name: str, *flags: str) -> str:
 
 @pytest.fixture(scope="session")
 def actor(place: Path) -> str:
-    """The program that does what its arguments say; see programs/actor.c."""
+    """The program that acts out its arguments; see programs/actor.c."""
     return _build(place, "actor")
 
 
@@ -73,15 +73,15 @@ def open_monitor(place: Path) -> list[str]:
     ]
 
 
-# A shell that runs tests in the background lets them ignore these, and so every command that they start.
+# A shell that runs tests in the background makes them, and every command that they start, ignore these.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 for number in (signal.SIGHUP, signal.SIGQUIT):
     signal.signal(number, signal.SIG_DFL)
 
 USERS = ["nobody", "root"] if os.getuid() == 0 else ["user"]
 
-# For tests of what users have different rights to: records of births, control groups, others' processes. Elsewhere the
-# user makes no difference, and make test has one of them.
+# For tests that depend on the user's privileges: fork records, control groups, others' processes. Elsewhere the user
+# makes no difference, and make test uses only one.
 every_user = pytest.mark.parametrize("user", USERS)
 
 
@@ -93,7 +93,7 @@ def user(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def workdir(place: Path, user: str) -> Iterator[Path]:
-    """An empty folder in which the user may write."""
+    """An empty folder that the user can write to."""
     folder = Path(mkdtemp(prefix="work-", dir=place))
     if user == "nobody":
         os.chown(folder, NOBODY, NOBODY)

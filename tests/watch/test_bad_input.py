@@ -1,4 +1,4 @@
-"""What is wrong with a call is said clearly, with the right status, and before anything is started."""
+"""Errors in a call are reported clearly, with the right status, before anything is started."""
 
 import os
 import subprocess
@@ -37,7 +37,7 @@ BAD = {
     "no such folder": (["--dir", "missing"], "missing"),
     "a bad time": (["--interval", "often"], "--interval"),
     "too short a time": (["--interval", "1ms"], "too short"),
-    "one file for two": (["--summary", "x", "--series", "x"], "two files"),
+    "one file for two": (["--summary", "x", "--series", "x"], "more than one of"),
     "an empty name": (["--summary", ""], "empty"),
     "a good and a bad file": (["--summary", "s.json", "--series", "missing/s.csv"], "missing/s.csv"),
     "a bad field": (["--field", "nothing"], "KEY=VALUE"),

@@ -1,4 +1,4 @@
-"""The kernel's own enforcement of the memory limit, where a control group can be made."""
+"""The kernel's own enforcement of the memory limit, where a control group can be created."""
 
 import os
 import signal
@@ -13,13 +13,13 @@ from tests.deadlines import HANGS
 from tests.processes import minder_and_command
 from tests.waiting import until
 from tests.watch.conftest import MB, NOBODY
-from tonnage.watch import Summary, watch
+from tonnage import Summary, measure
 from tonnage.watch.cgroup import _homes
 
-# Tries to make a control group, in a process of its own.
+# Tries to create a control group, in its own process.
 TRY = "from tonnage.watch.cgroup import Cgroup; g = Cgroup.make(1e9); g and g.remove(); print(bool(g))"
 
-# Makes a control group as root, keeps what a user owns of it, becomes that user, enters the group and leaves it.
+# Creates a control group as root, gives some of its files to a user, becomes that user, enters and leaves the group.
 ENTER = """\
 import os, sys
 from glob import glob
@@ -46,7 +46,7 @@ def cgroup() -> None:
 
 @pytest.fixture
 def outer(cgroup: None) -> Iterator[Path]:
-    """A control group of version 1 inside of ours."""
+    """A version 1 control group inside ours."""
     home = next((path for version, path in _homes() if version == 1), None)
     if home is None:
         pytest.skip("only where control groups are of version 1")
@@ -62,7 +62,7 @@ def inside(group: Path, words: list[str]) -> list[str]:
 
 
 def groups_of(guard: int) -> list[Path]:
-    """Return the groups that a monitor has made."""
+    """Return the groups that a monitor has created."""
     return [path for path in Path("/sys/fs/cgroup").rglob(f"tonnage-*{guard}-*") if path.is_dir()]
 
 
@@ -73,9 +73,9 @@ def begun(actor: str, words: str, limit: str) -> "subprocess.Popen[bytes]":
 
 @pytest.mark.usefixtures("cgroup")
 def test_growth_between_two_looks_is_stopped_by_the_kernel(actor: str) -> None:
-    """Twenty processes grow together, faster than anyone could look."""
+    """Twenty processes grow together, faster than any sampling."""
     words = ("fork { meet 20 take 200 hold 60 } " * 20 + "wait").split()
-    summary = watch([actor, *words], limits={"memory": 100 * MB}, stderr=subprocess.DEVNULL)
+    summary = measure([actor, *words], limits={"memory": 100 * MB}, stderr=subprocess.DEVNULL)
     assert summary.limits_exceeded == {"memory": 100 * MB}
     assert summary.cgroup in ("v1", "v2")
     assert summary.cgroup_memory is not None
@@ -84,10 +84,10 @@ def test_growth_between_two_looks_is_stopped_by_the_kernel(actor: str) -> None:
 
 @pytest.mark.usefixtures("cgroup")
 def test_what_the_kernel_stops_is_reported_as_our_limit(actor: str, tmp_path: Path) -> None:
-    """Memory that no look can see: a file in /dev/shm."""
+    """Memory that no sample can see: a file in /dev/shm."""
     path = Path("/dev/shm", f"tonnage-test-{os.getpid()}")
     try:
-        summary = watch([actor, "write", str(path), "200"], limits={"memory": 50 * MB}, stderr=subprocess.DEVNULL)
+        summary = measure([actor, "write", str(path), "200"], limits={"memory": 50 * MB}, stderr=subprocess.DEVNULL)
     finally:
         path.unlink(missing_ok=True)
     assert summary.limits_exceeded == {"memory": 50 * MB}
@@ -160,11 +160,11 @@ def test_a_group_that_cannot_be_entered_or_left_stops_nobody(
 
 @pytest.mark.usefixtures("cgroup")
 def test_files_that_are_read_do_not_count_as_memory(actor: str, tmp_path: Path) -> None:
-    """The kernel counts them in the group, but gives them up before it kills."""
+    """The kernel counts them in the group, but drops them before it kills."""
     kind = subprocess.run(["stat", "-f", "-c", "%T", tmp_path], capture_output=True, text=True, check=True).stdout
     if kind == "tmpfs\n":
         pytest.skip(f"files in {tmp_path} are nothing but memory")
-    summary: Summary = watch(
+    summary: Summary = measure(
         [actor, *f"write {tmp_path}/f 150 read {tmp_path}/f take 50 hold 0.2".split()], limits={"memory": 100 * MB}
     )
     assert summary.ok

@@ -1,4 +1,4 @@
-"""Nothing lives on unwatched: kill -9 of either process of the monitor stops the command, and that is said."""
+"""Nothing keeps running unwatched: kill -9 of either monitor process stops the command, and this is reported."""
 
 import os
 import signal
@@ -13,12 +13,12 @@ import pytest
 from tests.deadlines import HANGS
 from tests.processes import commands_with, minder_and_command, with_argument
 from tests.waiting import until
-from tonnage.watch import Summary
+from tonnage import Summary
 
 
 @pytest.fixture
 def mark(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Seconds that nobody else holds, and longer than any test; what holds them is ended with the test."""
+    """A unique number of seconds, longer than any test; processes with it are killed at the end of the test."""
     seconds = f"{HANGS + 9:.0f}.{os.getpid()}{abs(hash(request.node.name))}"
     yield seconds
     for pid in commands_with(seconds):
@@ -50,7 +50,7 @@ def test_when_the_minder_is_killed_the_guard_stops_everything(
 
 
 def test_a_monitor_that_fails_is_not_said_to_be_killed() -> None:
-    script = "import sys; from tonnage.watch.guard import guard; sys.exit(guard(lambda mask, keeper: 1 / 0))"
+    script = "import sys; from tonnage.watch.guard import guard; sys.exit(guard(lambda mask, guard_pid: 1 / 0))"
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert "ZeroDivisionError" in ended.stderr
     assert ended.stderr.endswith("\nfailed\n")

@@ -1,4 +1,4 @@
-"""A command that takes more than its limit is stopped: soon, and with all its processes."""
+"""A command that exceeds a limit is stopped soon, with all its processes."""
 
 import json
 import os
@@ -100,7 +100,7 @@ def test_copied_pages_count_for_the_limit_though_resident_memory_does_not_grow(w
         ("cpu_time=0.2s", "burn 60"),
         ("disk=20MB", "write f 40 hold 60"),
         ("processes=5", "fork { hold 60 } " * 10 + "hold 60"),
-        ("cores=0.02", "burn 60"),  # so much it gets on any machine
+        ("cores=0.02", "burn 60"),  # it gets this much on any machine
     ],
 )
 def test_every_resource_can_be_limited(limit: str, words: str, watched: Watch, actor: str) -> None:
@@ -135,7 +135,7 @@ def test_measure_only_reports_and_lets_go_on(watched: Watch, actor: str) -> None
 
 
 def beyond_its_limit(trap: str) -> list[str]:
-    """Return a script that exceeds a limit of three processes when it has set its trap, with the last it starts."""
+    """Return a script that exceeds a limit of three processes with its last child, after setting its trap."""
     return ["/bin/sh", "-c", f"trap {trap} TERM; for i in 1 2 3; do sleep 60 & done; wait; sleep 60"]
 
 

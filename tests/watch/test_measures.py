@@ -1,11 +1,12 @@
-"""The hard cases: what a command used is found, however its processes live and die.
+"""The hard cases: what a command used is measured correctly, however its processes start and end.
 
-Whatever else runs on this machine, the actor gives the monitor the time that a test names; see programs/actor.c.
+Whatever else runs on this machine, the actor gives the monitor the time that a test specifies; see programs/actor.c.
 """
 
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 from tests.deadlines import HANGS
 from tests.waiting import until
 from tests.watch.conftest import MB, NOBODY, Watched, every_user
-from tonnage.watch import Summary
+from tonnage import Summary
 
 Watch = Callable[..., Watched]
 
@@ -48,7 +49,10 @@ MEMORY = {
 @pytest.mark.parametrize("case", MEMORY)
 def test_memory(case: str, watched: Watch, actor: str) -> None:
     words, truth = MEMORY[case]
-    summary = watched(command=[actor, *script(words)]).summary
+    for _ in range(3):  # without CPU while all hold their memory, the monitor says that more may have been used
+        summary = watched(command=[actor, *script(words)]).summary
+        if near(summary.memory, truth) or "memory" not in (summary.lower_bounds or ()):
+            break
     assert near(summary.memory, truth), summary
     assert summary.memory_method in {"rss", "pss", "max_rss"}
 
@@ -68,7 +72,7 @@ def test_short_spikes_at_once_are_found_within_a_tenth_and_said_to_be_a_lower_bo
     command = [actor, *script("fork { take 100 meet 4 hold 0.05 } " * 4 + "wait")]
     truth = 402
     found = False
-    for _ in range(5):  # a look takes longer on a busy machine, and the next one comes so much later
+    for _ in range(5):  # a sample takes longer on a busy machine, and the next one is delayed accordingly
         summary = watched(command=command).summary
         assert summary.memory is not None
         assert summary.memory < 1.03 * truth * MB
@@ -90,7 +94,7 @@ def test_a_short_small_command_has_an_upper_bound(watched: Watch) -> None:
     assert summary.total_processes == 1
     assert summary.memory is not None
     assert summary.memory < 20 * MB
-    if summary.memory > 5 * MB:  # too short to be seen: it is known only to have had less than the monitor
+    if summary.memory > 5 * MB:  # too short to be sampled: only known to have used less than the monitor
         assert summary.upper_bounds == ("memory",)
 
 
@@ -124,7 +128,7 @@ def test_different_pages_of_one_file_add_up(watched: Watch, actor: str, workdir:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="a program with more rights can only be made by root")
 def test_a_program_with_more_rights_than_its_user(open_monitor: list[str], actor: str, place: Path) -> None:
-    """The kernel records no births below it, and does not show its memory closely: both are said."""
+    """The kernel records no forks below it and does not show details of its memory: both are reported."""
     if os.statvfs(place).f_flag & os.ST_NOSUID:
         pytest.skip(f"no program has more rights than its user below {place}")
     program = place / "with-rights"
@@ -191,7 +195,7 @@ def test_every_short_process_is_counted(watched: Watch, actor: str) -> None:
 
 
 def test_processes_that_start_others_at_the_same_time_are_all_counted(watched: Watch, actor: str) -> None:
-    # The CPUs write their records at once: with one ring for all of them, some would overwrite others.
+    # The CPUs write their records at the same time: with one ring for all, some would overwrite others.
     words = " ".join(["fork { many 500 }"] * 3)
     summary = watched(command=[actor, *script(words), "wait"]).summary
     if summary.processes_method == "poll" and not os.environ.get("TONNAGE_CI"):
@@ -226,7 +230,7 @@ def test_the_peak_of_cores_is_an_average_over_the_window(watched: Watch, actor: 
     assert summary.cores is not None
     assert summary.cores_avg is not None
     assert summary.wall_time is not None
-    burning = summary.wall_time - 1.2  # or less: as long as that, its 0.6 s took on this machine
+    burning = summary.wall_time - 1.2  # at most: how long its 0.6 s took on this machine
     assert 0.8 * min(1.0, 0.6 / burning) < summary.cores < 1.25
     assert summary.cores_avg < summary.cores
     assert 0.6 < summary.peak_times["cores"] < summary.wall_time - 0.3
@@ -251,6 +255,21 @@ def test_peaks_carry_their_time(watched: Watch, actor: str) -> None:
     summary = watched(command=[actor, *script("hold 0.3 take 100 hold 0.2 free hold 0.3")]).summary
     assert summary.wall_time is not None
     assert 0.3 < summary.peak_times["memory"] < summary.wall_time - 0.3
+
+
+def test_a_look_that_finds_no_process_measures_nothing() -> None:
+    """As of a command that has ended and was not reaped yet."""
+    code = """
+from tonnage.watch.limits import Job
+from tonnage.watch.measure import Measurement
+from tonnage.watch.proc import SelfProc
+measurement = Measurement(Job(["true"]), None, SelfProc())
+measurement.started()
+measurement.look()
+print(sorted({"virtual_memory", "swap_memory"} & measurement.peak_times().keys()))
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout == "[]\n"
 
 
 def test_what_was_not_measured_is_absent(watched: Watch, actor: str) -> None:

@@ -1,4 +1,4 @@
-"""How the memory of a tree is found while its processes go on: what is read of them never is from one moment."""
+"""The memory of a tree whose processes keep running: values are never read at one single moment."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ from tonnage.watch.memory import Memory
 from tonnage.watch.proc import Process
 from tonnage.watch.tree import Sample
 
-# Maps a file twice, and reads what one of them has from one place to another when it is told to.
+# Maps a file twice, and reads a range of one of the mappings on request.
 PROGRAM = """
 import mmap, sys
 with open(sys.argv[1], "rb") as file:
@@ -35,7 +35,7 @@ class Mapping:
         self.pid = self._process.pid
 
     def read(self, begin: int, end: int, *, which: int = 0) -> None:
-        """Read from one place to another, in MB."""
+        """Read a range, given in MB."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(which, begin, end, file=self._process.stdin, flush=True)
@@ -84,7 +84,7 @@ def test_what_is_mapped_again_while_the_monitor_looks_is_not_counted_twice(
     with monkeypatch.context() as patched:
 
         class Slow(Process):
-            """Is read by a monitor that is kept waiting for a CPU just then."""
+            """A process read by a monitor that has to wait for a CPU at that moment."""
 
             @classmethod
             def of(cls, pid: int) -> "Process | None":

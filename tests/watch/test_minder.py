@@ -1,4 +1,4 @@
-"""The minder: one process that minds one command after another; and what it does where less is allowed."""
+"""The minder: one process that watches one command after another, also with fewer privileges."""
 
 import json
 import subprocess
@@ -8,12 +8,13 @@ from typing import Any
 
 from tests.watch.conftest import MB
 
-# Runs in a process of its own, which becomes a minder; prints one JSON object for each command. What it says it has
-# waited is how long it was ready to run and did not, or the machine was held up by its host: it can be late by as much.
+# Runs in its own process, which becomes a minder; prints one JSON object per command. The reported waiting time is how
+# long it was ready but not running, or the host held up the machine: it can be late by that much.
 PROGRAM = """
 import json, os, sys, threading
+from tonnage.errors import CannotStartError
 from tonnage.watch.limits import Job
-from tonnage.watch.minder import CannotStartError, Minder
+from tonnage.watch.minder import Minder
 def waited():
     with open("/proc/self/schedstat") as own, open("/proc/stat") as machine:
         return int(own.read().split()[1]) / 1e9 + int(machine.readline().split()[8]) / os.sysconf("SC_CLK_TCK")

@@ -1,4 +1,4 @@
-"""When the monitor looks: the arithmetic of its pauses."""
+"""When the monitor takes samples: the arithmetic of its pauses."""
 
 import pytest
 from hypothesis import given

@@ -17,12 +17,12 @@ from tests.deadlines import HANGS
 from tests.processes import commands_with, minder_and_command
 from tests.waiting import until
 from tests.watch.conftest import Watched
-from tonnage.watch import Summary
+from tonnage import Summary
 from tonnage.watch.proc import Process, children, read
 
 Watch = Callable[..., Watched]
 
-# Notes every TERM, HUP, INT and USR1 in a file, and ends a while after the first.
+# Records every TERM, HUP, INT and USR1 in a file, and ends a while after the first.
 LISTENER = f"""
 import os, signal, sys, time
 got = []
@@ -64,7 +64,7 @@ def test_a_signal_reaches_the_command_once(name: str, to: str, monitor: list[str
 
 
 def test_a_signal_to_both_processes_of_the_monitor_is_not_lost(monitor: list[str], tmp_path: Path) -> None:
-    """As ``pkill tonnage`` does: neither is told by the other, and the command was not meant."""
+    """As ``pkill tonnage`` does: both get the signal directly, and it is not meant for the command."""
     process = start(monitor, tmp_path, ["/bin/sleep", "400"], new_group=True)
     for pid in (minder_of(process), process.pid):
         os.kill(pid, signal.SIGTERM)
@@ -113,7 +113,7 @@ def test_an_alarm_that_the_caller_set_ends_the_command(monitor: list[str], tmp_p
 
 
 def test_a_command_with_a_process_group_of_its_own_gets_signals_too(monitor: list[str], tmp_path: Path) -> None:
-    # Not GNU timeout: that passes a signal on twice, to its child and to its group.
+    # Not GNU timeout, which passes a signal on twice: to its child and to its group.
     process = start(monitor, tmp_path, [sys.executable, "-c", f"import os; os.setpgid(0, 0){LISTENER}"], new_group=True)
     until((tmp_path / "ready").exists)
     os.killpg(process.pid, signal.SIGTERM)
@@ -155,7 +155,7 @@ def surroundings(prefix: list[str], folder: Path) -> str:
     )
     command = ["env", "-u", "LC_ALL", "-u", "LC_CTYPE", "-u", "LANG", *prefix, "/bin/bash", "-c", script]
     ended = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=True)
-    # glibc's posix_spawn ignores signals 32 and 33, which are its own and which no program can use.
+    # glibc's posix_spawn ignores signals 32 and 33, which it reserves and no program can use.
     return re.sub(r"(?<=SigIgn:\t)\w+", lambda mask: f"{int(mask[0], 16) & ~(3 << 31):x}", ended.stdout)
 
 
@@ -210,12 +210,12 @@ def test_a_script_without_an_interpreter_line_is_run_as_shells_run_it(watched: W
 
 @pytest.fixture
 def user() -> str:
-    """Rights make no difference here."""
+    """Privileges make no difference here."""
     return "root"
 
 
 class Terminal:
-    """An interactive shell on a terminal of its own."""
+    """An interactive shell on its own terminal."""
 
     def __init__(self, monitor: list[str], folder: Path) -> None:
         self._pid, self._terminal = pty.fork()
@@ -233,13 +233,13 @@ class Terminal:
         os.write(self._terminal, text.encode())
 
     def expect(self, text: str) -> str:
-        """Read until a text appears; return all that came before and with it."""
+        """Read until a text appears; return everything up to and including it."""
         until(lambda: self.shows(text))
         before, _, self._seen = self._seen.partition(text)
         return before + text
 
     def shows(self, text: str) -> bool:
-        """Read what has come, and say whether a text is in it."""
+        """Read the output so far, and return whether it contains a text."""
         if select.select([self._terminal], [], [], 0)[0]:
             self._seen += os.read(self._terminal, 65536).decode(errors="replace")
         return text in self._seen
@@ -258,13 +258,13 @@ def terminal(monitor: list[str], tmp_path: Path) -> Iterator[Terminal]:
 
 @pytest.fixture
 def fifo(tmp_path: Path) -> Path:
-    """What a command can wait for, in one process and until the test lets it go on."""
+    """Something that a command can wait for, in one process, until the test releases it."""
     os.mkfifo(tmp_path / "fifo")
     return tmp_path / "fifo"
 
 
 def running(name: str, mark: object) -> int:
-    """Wait until a program with a mark among its arguments runs; return it."""
+    """Wait until a program with this argument runs; return its process id."""
     (pid,) = until(
         lambda: [pid for pid in commands_with(str(mark)) if read(f"/proc/{pid}/comm") == f"{name}\n".encode()]
     )

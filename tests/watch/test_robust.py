@@ -1,4 +1,4 @@
-"""Again and again: no hang, no missing summary, no zombie. `make soak` repeats it a thousand times."""
+"""Repeated runs: no hang, no missing summary, no zombie. `make soak` repeats it a thousand times."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 
 from tests.deadlines import HANGS
 from tests.processes import with_argument
-from tonnage.watch import Summary
+from tonnage import Summary
 
 TIMES = 1000 if os.environ.get("TONNAGE_SOAK") else 15
 MONITOR = [sys.executable, "-m", "tonnage", "watch"]

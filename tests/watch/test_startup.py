@@ -1,10 +1,10 @@
-"""The monitor starts the command at once: what it imports first is little."""
+"""The monitor starts the command at once: it imports little before that."""
 
 import subprocess
 import sys
 from pathlib import Path
 
-# Prints the modules that are loaded at the moment when the command is started.
+# Prints the modules that are loaded when the command is started.
 PROGRAM = """
 import sys
 before = set(sys.modules)

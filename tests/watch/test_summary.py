@@ -1,4 +1,4 @@
-"""The summary and the series: what stands in them, and that others can read them."""
+"""The summary and the series: their contents, and that other tools can read them."""
 
 import csv
 import json
@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 
 from tests.conftest import ToolFinder
 from tests.watch.conftest import MB, Watched
+from tonnage import Summary
 from tonnage.errors import InputError
-from tonnage.watch import Summary
 from tonnage.watch.record import quoted, render
 
 Watch = Callable[..., Watched]
 
 SCHEMA = json.loads(files("tonnage.watch").joinpath("summary.schema.json").read_text())
-# What cctools' manual says about its summaries, written down here once more.
+# The fields of summaries according to cctools' manual, repeated here.
 CCTOOLS_UNITS = {
     "start": "s",
     "end": "s",
@@ -93,7 +93,7 @@ def test_a_reader_of_cctools_format_finds_what_it_expects(watched: Watch, actor:
 
 
 def test_cctools_own_monitor_reads_our_summary(watched: Watch, actor: str, tool: ToolFinder, workdir: Path) -> None:
-    """resource_monitor takes a summary as limits; what is not in its format is fatal to it."""
+    """resource_monitor accepts a summary as limits, and exits on anything not in its format."""
     monitor = tool("resource_monitor", "coop-computing-tools")
     result = watched(command=[actor, *["take", "20", "hold", "0.2"]])
     facts = facts_of(result)
@@ -110,7 +110,7 @@ def test_cctools_own_monitor_reads_our_summary(watched: Watch, actor: str, tool:
     assert "fatal" not in theirs(facts, "/bin/true")[0]
     _, stopped = theirs({"memory": facts["memory"]}, actor, *["take", "100", "hold", "60"])
     assert stopped["exit_type"] == "limits"
-    assert stopped["limits_exceeded"]["memory"][0] == pytest.approx(facts["memory"][0], abs=1)  # it cuts fractions
+    assert stopped["limits_exceeded"]["memory"][0] == pytest.approx(facts["memory"][0], abs=1)  # it truncates fractions
 
 
 def test_how_a_command_ended(watched: Watch) -> None:
@@ -163,7 +163,7 @@ def test_the_series_has_a_row_for_each_sample(watched: Watch, actor: str, workdi
     result = watched("--series", str(path), "--interval", "0.05s", command=[actor, *words.split()])
     with path.open() as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) >= 3  # at least: a look takes a sixtieth of the time at most, and here each looks closely
+    assert len(rows) >= 3  # at least: a sample takes at most 1/60 of the time, and here each one looks closely
     times = [float(row["time"]) for row in rows]
     assert times == sorted(times)
     assert max(int(row["memory"] or 0) for row in rows) == pytest.approx(result.summary.memory, rel=0.01)

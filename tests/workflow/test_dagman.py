@@ -114,8 +114,8 @@ def test_a_priority_that_dagman_refuses_is_a_warning(tmp_path: Path) -> None:
     workflow = load(tmp_path, f"{text}PRIORITY ALL_NODES 2\n")
     assert workflow.source is not None
     assert workflow.source.warnings == (
-        'the FINAL node "F" has a PRIORITY, which DAGMan refuses',
-        'the SERVICE node "S" has a PRIORITY, which DAGMan refuses',
+        'the FINAL node "F" has a PRIORITY, which DAGMan rejects',
+        'the SERVICE node "S" has a PRIORITY, which DAGMan rejects',
     )
 
 
@@ -184,7 +184,7 @@ def test_the_folder_of_a_job_is_its_initialdir(tmp_path: Path) -> None:
 def test_a_node_that_is_done_is_a_task_with_a_warning(tmp_path: Path) -> None:
     workflow = load(tmp_path, "JOB a {\n}\nJOB b {\n} DONE\nDONE a\n")
     assert workflow.source is not None
-    assert workflow.source.warnings == ("a node is marked as DONE: taken as a task like any other (2 nodes)",)
+    assert workflow.source.warnings == ("a node is marked as DONE; it is treated like any other task (2 nodes)",)
 
 
 def test_inline_and_named_descriptions(tmp_path: Path) -> None:
@@ -321,7 +321,7 @@ def test_submit_files_with_the_same_name_in_two_folders_are_two_categories(tmp_p
         ("JOB A a.sub\nPARENT A CHILD A\n", 2, "depends on itself"),
         ("JOB A a.sub\nPARENT CHILD A\n", 2, "expected PARENT"),
         ("JOB A a.sub\nPARENT A\n", 2, "expected PARENT"),
-        ("# nothing\n", None, "holds no node"),
+        ("# nothing\n", None, "contains no nodes"),
         ("JOB A\n", 1, "expected JOB name"),
         ("JOB A a.sub DRI x\n", 1, '"DRI" is not one of'),
         ("JOB A a.sub DIR\n", 1, "DIR needs"),
@@ -349,7 +349,7 @@ def test_submit_files_with_the_same_name_in_two_folders_are_two_categories(tmp_p
         ("SPLICE S top.dag\n", 1, "spliced into itself"),
         ("INCLUDE absent.inc\n", 1, 'INCLUDE names "absent.inc", which does not exist'),
         ("INCLUDE top.dag\n", 1, "includes itself"),
-        ("JOB A a.sub\nJOB B a.sub\nCONNECT A B\n", 3, "joins two splices"),
+        ("JOB A a.sub\nJOB B a.sub\nCONNECT A B\n", 3, "the names of two splices"),
         ("JOB A a.sub\nPIN_IN A x\n", 2, "number of a pin"),
         ("SUBDAG INTERNAL A a.dag\n", 1, "SUBDAG EXTERNAL"),
         ("SUBMIT-DESCRIPTION x\nJOB A x\n", 1, "expected SUBMIT-DESCRIPTION"),
@@ -420,7 +420,7 @@ def test_macros_that_grow_without_end_are_refused(tmp_path: Path, variables: str
 def test_names_cannot_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tonnage.workflow.dagman.reader._MOST_LETTERS", 10_000)
     nodes = "".join(f"JOB n{n} {{\n}}\n" for n in range(100))
-    with pytest.raises(InputError, match="more than 10,000 letters"):
+    with pytest.raises(InputError, match="more than 10,000 characters"):
         load(tmp_path, f"SPLICE {'x' * 1000} i.dag\n", **{"i.dag": nodes})
 
 

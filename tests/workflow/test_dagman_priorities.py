@@ -18,7 +18,7 @@ from tonnage.workflow.dagman.parts import parts
 from tonnage.workflow.dagman.priorities import Edit, NewFile, copy, in_place, save
 from tonnage.workflow.dagman.statements import WORD, Statement, quoted, unquoted
 
-SUBDAG = "a SUBDAG's priority is added to those of the nodes inside of it, which can then overtake other nodes"
+SUBDAG = "a SUBDAG's priority is added to those of the nodes inside it, which can then overtake other nodes"
 
 
 def write_files(folder: Path, files: dict[str, str | bytes]) -> Path:
@@ -291,7 +291,7 @@ def test_a_copy_replaces_nothing_of_the_workflow_and_nothing_of_others(tmp_path:
     (tmp_path / "same.dag").symlink_to("top.dag")
     wanted = ranks(read(top))
     for name in ("top.dag", "same.dag"):
-        with pytest.raises(InputError, match="is the workflow itself") as caught:
+        with pytest.raises(InputError, match="is the input workflow itself") as caught:
             copy(top, tmp_path / name, wanted)
         assert "--in-place" in (caught.value.hint or "")
     for name in ("i.dag", "a.sub", "b.dag", "x.inc"):
@@ -301,7 +301,7 @@ def test_a_copy_replaces_nothing_of_the_workflow_and_nothing_of_others(tmp_path:
     with pytest.raises(InputError, match="belongs to the workflow"):
         copy(tmp_path / "out.dag", tmp_path / "out.dag.gz", ranks(read(top), 1))
     (tmp_path / "new.files").mkdir()
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(InputError, match="already exists"):
         copy(top, tmp_path / "new.dag", wanted)
     os.mkfifo(tmp_path / "pipe")
     for stream in (Path("/dev/stdout"), tmp_path / "pipe"):
@@ -354,11 +354,11 @@ def test_submit_files_with_a_priority_of_their_own_and_subdags_are_warnings(tmp_
     )
     names = [task.name for task in read(top).tasks]
     assert in_place(top, dict.fromkeys(names, 1)).warnings == (
-        f"{tmp_path}/a.sub: sets a priority, which wins over the ranking",
+        f"{tmp_path}/a.sub: sets a priority, which overrides the ranking",
         SUBDAG,
-        f"{tmp_path}/p.sub: sets a priority, which wins over the ranking",
-        f"{tmp_path}/q.sub: sets a priority, which wins over the ranking",
-        f"{tmp_path}/r.sub: sets a priority, which wins over the ranking",
+        f"{tmp_path}/p.sub: sets a priority, which overrides the ranking",
+        f"{tmp_path}/q.sub: sets a priority, which overrides the ranking",
+        f"{tmp_path}/r.sub: sets a priority, which overrides the ranking",
         f"{tmp_path}/s.sub: sets JobPrio, which contradicts the ranking",
     )
 
@@ -480,8 +480,8 @@ def test_both_branches_around_a_queue_take_the_variable(tmp_path: Path, macro: s
 def test_a_priority_that_wins_over_the_papers_form_is_a_warning(tmp_path: Path, line: str) -> None:
     top = write_files(tmp_path, {"top.dag": f"JOB A a.sub\nJOB B {{\n{line}\n}}\n", "a.sub": f"{line}\n"})
     assert rank_in_place(top, {"A": 1, "B": 2}, legacy=True).warnings == (
-        f"{tmp_path}/a.sub: sets a priority, which wins over the ranking",
-        'the description of "B" sets a priority, which wins over the ranking',
+        f"{tmp_path}/a.sub: sets a priority, which overrides the ranking",
+        'the description of "B" sets a priority, which overrides the ranking',
     )
 
 
@@ -495,7 +495,7 @@ def test_a_submit_file_that_other_kinds_of_nodes_use_too_is_a_warning(tmp_path: 
             "b.sub": f"{LINE}\nqueue\n",
         },
     )
-    said = (f'{tmp_path}/a.sub: the FINAL node "F" uses it too, and gets the priority 0',)
+    said = (f'{tmp_path}/a.sub: the FINAL node "F" also uses it, and gets priority 0',)
     assert copy(top, tmp_path / "out.dag", {"A": 1, "B": 2}, legacy=True).warnings == said
     assert in_place(top, {"A": 1}).warnings == ()
     assert rank_in_place(top, {"A": 1, "B": 2}, legacy=True).warnings == said
@@ -527,7 +527,7 @@ def test_descriptions_in_the_dag_take_the_variable_where_a_job_uses_them(tmp_pat
     assert edit.warnings == (
         SUBDAG,
         f"{tmp_path}/missing.sub: cannot be read, so its jobs get no priority",
-        'the description of "one" sets a priority, which the ranking overrules',
+        'the description of "one" sets a priority, which the ranking overrides',
     )
 
 
@@ -675,7 +675,7 @@ def test_a_file_that_cannot_be_put_back_is_not_lost(tmp_path: Path, monkeypatch:
         real(old, new)
 
     monkeypatch.setattr(os, "rename", failing)
-    with pytest.raises(TonnageError, match=r"could not be put back.*\.tonnage-") as caught:
+    with pytest.raises(TonnageError, match=r"could not be restored.*\.tonnage-") as caught:
         save(edit)
     kept = tmp_path / next(name for name in contents(tmp_path) if ".tonnage-" in name)
     assert kept.name in str(caught.value)
@@ -864,7 +864,7 @@ def _real_dags() -> list[str]:
 def test_real_files_keep_every_other_byte(data: Path, tmp_path: Path, name: str, legacy: bool) -> None:
     path = data / "dagman" / name
     if name == "job_dagman_cycle-A.dag":
-        with pytest.raises(CycleError, match="in a circle"):
+        with pytest.raises(CycleError, match="in a cycle"):
             read(path)
         return
     old = read(path)

@@ -71,9 +71,9 @@ def test_version_3_arguments_profiles_and_inner_workflows(tmp_path: Path) -> Non
     ("body", "line", "message"),
     [
         ('<job id="a" name="x"/>\n<job id="a" name="y"/>', 4, '"a" is defined twice'),
-        ('<job name="x"/>', 3, 'lacks its attribute "id"'),
-        ('<job id="a" runtime="fast"/>', 3, '"fast" is not a runtime'),
-        ('<job id="a" runtime="-1"/>', 3, '"-1" is not a runtime'),
+        ('<job name="x"/>', 3, 'has no attribute "id"'),
+        ('<job id="a" runtime="fast"/>', 3, 'the attribute runtime is "fast"'),
+        ('<job id="a" runtime="-1"/>', 3, 'the attribute runtime is "-1"'),
         ('<job id="a" name="x"/>\n<child ref="a">\n<parent ref="b"/></child>', 5, '"b", which is not a task'),
         ('<job id="a"><uses link="input"/></job>', 3, "names no file"),
         ('<job id="a">', 3, "not well-formed"),
@@ -99,7 +99,7 @@ def test_bombs_other_files_and_other_roots_are_refused(tmp_path: Path) -> None:
         load(tmp_path, "<html>", head="", tail="</html>")
     with pytest.raises(InputError, match="nested deeper"):
         load(tmp_path, "<x>" * 100_000)
-    with pytest.raises(InputError, match="holds no job"):
+    with pytest.raises(InputError, match="contains no jobs"):
         load(tmp_path, "")
 
 

@@ -120,7 +120,7 @@ class TestEveryFamily:
     @families
     def test_a_size_that_cannot_be_is_refused(self, family: Family) -> None:
         for wanted in (family.least - 1, -5, MOST_TASKS + 1):
-            with pytest.raises(InputError, match=f"{family.name} has {family.least:,} to 10,000,000 tasks"):
+            with pytest.raises(InputError, match=f"{family.name} can have {family.least:,} to 10,000,000 tasks"):
                 family.generate(wanted)
 
     @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ class TestAirsn:
 
     @pytest.mark.parametrize("width", [0, -1, 4_000_000])
     def test_a_width_that_cannot_be_is_refused(self, width: int) -> None:
-        with pytest.raises(InputError, match=r"an umbrella is 1 to 3,333,325 wide"):
+        with pytest.raises(InputError, match=r"the width of the umbrella must be 1 to 3,333,325"):
             FAMILIES["airsn"].generate(width=width)
 
 

@@ -67,6 +67,6 @@ def test_an_expression_asks_for_one_at_least_and_is_told(tmp_path: Path) -> None
     workflow = read(path)
     assert workflow.tasks[0].gpus == 1
     assert workflow.source is not None
-    assert "request_gpus = 1 +  is an expression that only a pool can evaluate: taken as 1" in str(
+    assert "request_gpus = 1 +  is an expression that only a pool can evaluate: treated as 1" in str(
         workflow.source.warnings
     )

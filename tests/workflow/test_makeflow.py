@@ -178,17 +178,17 @@ def test_tasks_without_outputs_are_named_after_their_command() -> None:
         ("a: b\n\techo $$\n", 2, "is not a variable"),
         ("a: b\n\techo $(date +%s)\n", 2, "is not a variable"),
         ("a: b\n\techo x \\\n", 2, "ends after a backslash"),
-        ("a b\n\tx\n", 1, "none of Makeflow's"),
+        ("a b\n\tx\n", 1, "not a Makeflow statement"),
         ("a-b=1\n", 1, "letters, digits and _"),
-        ("export\n", 1, "none of Makeflow's"),
+        ("export\n", 1, "not a Makeflow statement"),
         (".MAKEFLOW CORES many\n", 1, "expected a number"),
-        (".MAKEFLOW GPUS 1\n", 1, "the directive"),
-        (".OTHER 1\n", 1, "the directive"),
+        (".MAKEFLOW GPUS 1\n", 1, "not a Makeflow directive"),
+        (".OTHER 1\n", 1, "not a Makeflow directive"),
         (".SIZE a x\n", 1, "the size"),
         ('"": b\n\tx\n', 1, "empty"),
         ("a: b\n\tx\n\n./a: c\n\tx\n", 4, "already written by the rule in line 1"),
         ("x: b\n\tx\na: b ./a\n\tx\n", 3, "waits for itself"),
-        ("X=1\n", None, "holds no rule"),
+        ("X=1\n", None, "contains no rules"),
         ('# tonnage: {"name": 3}\na: b\n\tx\n', 2, "note"),
         ('# tonnage: {"request": {"wishes": 3}}\na: b\n\tx\n', 2, "note"),
         ('# tonnage: {"name": }\na: b\n\tx\n', 2, "note"),
@@ -205,7 +205,7 @@ def test_errors_name_the_line(text: str, line: int | None, message: str) -> None
 def test_variables_cannot_grow_without_end(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     monkeypatch.setattr(classic, "_MOST_INSERTED", most)
     monkeypatch.setattr("tonnage.workflow.formats.makeflow_rules._MOST_EXPORTED", most)
-    with pytest.raises(InputError, match="grow beyond"):
+    with pytest.raises(InputError, match="expand to more than"):
         load("A=x\n" + "A=$(A)$(A)\n" * 100 + "a:\n\tcmd\n")
     with pytest.raises(InputError, match="exports more"):
         load("export A=" + "x" * (most // 26) + "\n" + "".join(f"a{n}:\n\tcmd\n" for n in range(28)))

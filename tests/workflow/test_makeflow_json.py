@@ -103,17 +103,17 @@ def test_jx_is_evaluated() -> None:
         ('{"rules": [], \n"rules": []}', 2, "given twice"),
         ('{"rules": [\nNaN]}', 2, '"NaN" is not defined'),
         ('{"rules": ' + "[" * 100_000, 1, "nested"),
-        ('{"rules": [{"command": listdir(".")[0]}]}', 1, "outside of the file"),
+        ('{"rules": [{"command": listdir(".")[0]}]}', 1, "outside the file"),
         ("[]", None, "is not a Makeflow"),
         ({"rules": {}}, None, "is not a Makeflow"),
-        ({"rules": []}, None, "holds no rule"),
+        ({"rules": []}, None, "contains no rules"),
         ({"rules": [1]}, None, "rule 1 is not an object"),
         ({"rules": [{"outputs": ["a"]}]}, None, "neither a command nor a workflow"),
         (one(workflow="x"), None, "both a command and a workflow"),
-        (one(command=3), None, '"command" is 3; expected a text'),
-        (one(inputs="x"), None, "inputs are not a list"),
-        (one(inputs=[3]), None, "3 is no input file"),
-        (one(outputs=[{"task_name": "x"}]), None, "is no output file"),
+        (one(command=3), None, '"command" is 3; expected a string'),
+        (one(inputs="x"), None, "inputs must be a list"),
+        (one(inputs=[3]), None, "3 is not an input file"),
+        (one(outputs=[{"task_name": "x"}]), None, "is not an output file"),
         (one(category=3), None, '"category" is 3'),
         (one(resources={"cores": "many"}), None, 'cores is "many"; expected a number'),
         (one(resources={"memory": -1}), None, "memory is -1"),
@@ -141,9 +141,9 @@ _SHARED = '{"define": {"x0": ["a"], ' + ", ".join(f'"x{n}": [x{n - 1}, x{n - 1}]
     ("text", "message"),
     [
         (_SHARED + '"rules": [{"command": x299}]}', "something very long"),
-        (_SHARED + '"rules": [{"command": "a", "inputs": [x299]}]}', "is no input file"),
-        (_SHARED + '"rules": [{"command": "a", "tonnage": {"name": x25}}]}', "note of Tonnage is too long"),
-        (_SHARED + '"rules": [{"command": "a", "tonnage": {"name": x299}}]}', "note of Tonnage"),
+        (_SHARED + '"rules": [{"command": "a", "inputs": [x299]}]}', "is not an input file"),
+        (_SHARED + '"rules": [{"command": "a", "tonnage": {"name": x25}}]}', "note is too long"),
+        (_SHARED + '"rules": [{"command": "a", "tonnage": {"name": x299}}]}', "note is too long"),
         (
             '{"define": {"L": ["f" for i in range(9999)]}, "rules": [{"command": "a", "inputs": L} for i in L]}',
             "files",
@@ -168,7 +168,7 @@ def test_a_small_file_cannot_become_a_huge_workflow(
 @pytest.mark.parametrize("most", [20_000, pytest.param(2_000_000, marks=pytest.mark.long)])
 def test_a_small_file_cannot_have_more_rules_than_are_read(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     monkeypatch.setattr(makeflow_json, "_MOST_RULES", most)
-    with pytest.raises(InputError, match=f"holds {most + 1:,} rules"):
+    with pytest.raises(InputError, match=f"contains {most + 1:,} rules"):
         load(f'{{"define": {{"R": {{"command": "a"}}}}, "rules": [R for i in range({most + 1})]}}')
 
 
@@ -209,7 +209,7 @@ def test_a_written_workflow_is_read_back_whole(workflow: Workflow) -> None:
 def test_what_cannot_be_written_is_refused() -> None:
     with pytest.raises(InputError, match="special nodes"):
         makeflow_json.render(Workflow.build("w", [Task("a")], special=[SpecialTask("final", Task("z"))]))
-    with pytest.raises(InputError, match="not finite"):
+    with pytest.raises(InputError, match="not all finite"):
         makeflow_json.render(Workflow.build("w", [Task("a", request=Amounts.of(cores=float("inf")))]))
 
 

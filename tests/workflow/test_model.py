@@ -36,7 +36,7 @@ def test_times_are_unknown_as_soon_as_one_is() -> None:
 
 def test_a_cycle_is_reported_with_its_names() -> None:
     tasks = [Task(name) for name in "abc"]
-    with pytest.raises(CycleError, match=r"circle: b -> c -> b|circle: c -> b -> c"):
+    with pytest.raises(CycleError, match=r"cycle: b -> c -> b|cycle: c -> b -> c"):
         Workflow.build("round", tasks, ([0, 1, 2], [1, 2, 1]))
     with pytest.raises(CycleError, match='"b" depends on itself'):
         Workflow.build("self", tasks, ([1], [1]))

@@ -71,7 +71,7 @@ def bomb(levels: int) -> str:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (HEAD + "jobs: []\n", "holds no job"),
+        (HEAD + "jobs: []\n", "contains no jobs"),
         (HEAD, 'has no "jobs"'),
         (HEAD + "jobs: 5\n", "jobs must be a list"),
         (HEAD + "jobs: [5]\n", "jobs[0] must be a mapping"),
@@ -84,7 +84,7 @@ def bomb(levels: int) -> str:
         (HEAD + "jobs: [*none]\n", "not YAML|no anchor"),
         (HEAD + "jobs: " + "[" * 100_000, "nested deeper"),
         (HEAD + "jobs:" + "".join(f"\n{' ' * n}- " for n in range(300)), "nested deeper|not YAML"),
-        (bomb(12), "stands for more than"),
+        (bomb(12), "expands to more than"),
         (HEAD + "? [a]\n: b\njobs: []\n", "a key must be"),
         (HEAD + "x: !!python/object/apply:os.system ['false']\njobs: [{id: a}]\njobs: 3\n", "must be a list"),
     ],

@@ -99,7 +99,7 @@ def test_a_setting_of_several_lines() -> None:
 def test_what_only_condor_submit_evaluates_makes_the_command_unknown(text: str) -> None:
     ours = submit.parse(f"executable = /bin/e\n{text}\n")
     assert submit.command(ours, ours) is None
-    assert "only condor_submit evaluates" in next(submit.oddities(ours, ours, submit.amounts(ours, ours)))
+    assert "only be evaluated by condor_submit" in next(submit.oddities(ours, ours, submit.amounts(ours, ours)))
 
 
 def test_a_condition_is_a_warning() -> None:

@@ -92,7 +92,7 @@ def test_memory_that_cannot_be_bytes_is_taken_as_kib_and_says_so(tmp_path: Path)
     workflow = load(tmp_path, instance([FIRST, SECOND], ran))
     assert [task.expected.memory for task in workflow.tasks] == [75016 * 1024, None]
     assert workflow.source is not None
-    assert "taken as KiB" in workflow.source.warnings[0]
+    assert "interpreted as KiB" in workflow.source.warnings[0]
 
 
 def test_run_times_that_are_none_and_unknown_records_are_warnings(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_run_times_that_are_none_and_unknown_records_are_warnings(tmp_path: Path
     assert [task.expected.wall_time for task in workflow.tasks] == [None, None]
     assert workflow.source is not None
     assert (
-        'of 2 tasks is not a number of at least 0: unknown (the first is ten of task "align_ID01")'
+        'of 2 tasks is not a non-negative number and is ignored (first: ten of task "align_ID01")'
         in workflow.source.warnings[0]
     )
     assert "1 entries" in workflow.source.warnings[1]
@@ -157,19 +157,19 @@ def test_written_ids_keep_to_the_schema_and_apart() -> None:
     ("value", "message"),
     [
         ('{"workflow": {', "is not JSON"),
-        ('{"workflow": {"tasks": [{"name": "\\ud800"}]}}', "half a character"),
+        ('{"workflow": {"tasks": [{"name": "\\ud800"}]}}', "half of a surrogate pair"),
         ('{"workflow": ' + '{"a":' * 100_000, "nested too deeply"),
         ({"schemaVersion": "1.5"}, 'neither WfFormat (key "workflow")'),
         ({"workflow": 3, "schemaVersion": "1.5"}, '"workflow" is missing or not an object'),
         ({"workflow": {"specification": {"tasks": 3}}}, '"tasks" must be a list'),
         ({"workflow": {"specification": {"tasks": [3]}}}, "tasks[0] must be an object"),
-        ({"workflow": {"specification": {"tasks": []}}}, "holds no task"),
+        ({"workflow": {"specification": {"tasks": []}}}, "contains no tasks"),
         ({"workflow": {"specification": {"tasks": [{"parents": []}]}}}, "neither id nor name"),
         (instance([FIRST, FIRST], []), "defined twice"),
         (instance([SECOND], []), '"align_ID01", which is not a task'),
         (instance([{**FIRST, "children": "x"}], []), '"children" of task'),
         (instance([{**FIRST, "children": [], "tonnage": {"color": 1}}], []), "is damaged"),
-        ('{"workflow": {"a": 1' + "0" * 5000 + "}}", "is not JSON|holds no task"),
+        ('{"workflow": {"a": 1' + "0" * 5000 + "}}", "is not JSON|contains no tasks"),
     ],
     ids=lambda value: str(value)[:30],
 )

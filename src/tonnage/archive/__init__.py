@@ -1,4 +1,4 @@
-"""What past attempts used: the store, and nothing else."""
+"""The archive: a store of what past attempts used, in SQLite, PostgreSQL or on a server."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Attempts as rows of the archive's tables, and back."""
+"""Conversion between attempts and rows of the archive's tables."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,22 +16,22 @@ from tonnage.units import Bytes
 __all__ = ["INPUT", "OUTPUT", "Batch", "attempt_values", "clean", "short"]
 
 INPUT, OUTPUT = "input", "output"
-"""The roles of files."""
+"""The roles that files have in an attempt."""
 
-_LONGEST = 1024  # bytes: PostgreSQL's indexes take 2,704 for a whole row
+_LONGEST = 1024  # bytes: an index row in PostgreSQL holds at most 2,704
 _AMOUNTS = attrgetter(*(f"{kind}.{resource}" for kind, resource in AMOUNTS.values()))
 
 
 @dataclass(slots=True)
 class Batch:
-    """Attempts of one source, as rows that are ready to be stored together."""
+    """Attempts of one source, as rows to be stored in one transaction."""
 
     source: int
     imported: float
     fields_of_all: Mapping[str, str] = field(default_factory=dict)
-    """Fields that every attempt gets."""
+    """Fields added to every attempt."""
     attempts: list[tuple[object, ...]] = field(default_factory=list)
-    """The cells of `attempts`, in the order of its columns but without the first, `id`."""
+    """Rows of `attempts`: values in the order of its columns, without the first, `id`."""
     tasks: dict[bytes, tuple[object, ...]] = field(default_factory=dict)
     runs: dict[int, tuple[object, ...]] = field(default_factory=dict)
     fields: list[tuple[bytes, str, str]] = field(default_factory=list)
@@ -39,14 +39,14 @@ class Batch:
     files: list[tuple[bytes, str, str]] = field(default_factory=list)
     """Identity of the attempt, role and name."""
     letters: int = 0
-    """How long the texts of the attempts are, roughly."""
+    """Approximate number of characters in the attempts' texts."""
 
     def __len__(self) -> int:
         return len(self.attempts)
 
     @classmethod
     def joined(cls, batches: "Sequence[Batch]") -> "Batch":
-        """Return several batches as one; each row knows its own source."""
+        """Merge several batches into one; each row keeps its own source."""
         whole = cls(batches[0].source, batches[0].imported)
         for batch in batches:
             whole.attempts += batch.attempts
@@ -58,7 +58,7 @@ class Batch:
         return whole
 
     def add(self, attempt: Attempt, identity: bytes) -> None:
-        """Add an attempt."""
+        """Add the rows of an attempt."""
         task = task_identity(attempt)
         if task is not None and task not in self.tasks:
             self.tasks[task] = task, short(attempt.workflow), short(attempt.task), clean(attempt.command)
@@ -114,7 +114,7 @@ _PLAIN = [
 
 
 def attempt_values(row: RowMapping, fields: Mapping[str, str], files: Sequence[tuple[str, str]]) -> Attempt:
-    """Return the attempt that a row holds, which has the names of its run and task; files are roles and names."""
+    """Return the attempt in a row joined with the names of its run and task; files are pairs of role and name."""
     amounts: dict[str, dict[str, float | None]] = {"used": {}, "requested": {}, "allocated": {}}
     for name, (kind, resource) in AMOUNTS.items():
         amounts[kind][resource] = row[name]
@@ -137,7 +137,7 @@ def attempt_values(row: RowMapping, fields: Mapping[str, str], files: Sequence[t
 
 
 def short(value: str | None) -> str | None:
-    """Return a text that every database can have in an index: cut where it is far longer than any name."""
+    """Return a text that fits into an index of any database: truncated if it is far longer than any name."""
     text = clean(value)
     if text is None or len(text) < _LONGEST // 4:
         return text
@@ -145,7 +145,7 @@ def short(value: str | None) -> str | None:
 
 
 def clean(value: str | None) -> str | None:
-    """Return a text that every database takes: without NUL, and without halves of letters."""
+    """Return a text that every database accepts: without NUL and without unpaired surrogates."""
     if value is None or (value.isascii() and "\0" not in value):
         return value
     return value.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
@@ -156,7 +156,7 @@ def _json(value: object) -> str:
         text = json.dumps(value, default=str)
         if "\\u0000" in text or "\\ud" in text or "NaN" in text or "Infinity" in text:
             return json.dumps(_all_clean(value), allow_nan=False, default=str)
-    except RecursionError:  # nobody needs it that deeply nested
+    except RecursionError:  # nothing that deeply nested is of any use
         return "{}"
     return text
 

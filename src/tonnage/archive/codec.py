@@ -1,7 +1,7 @@
-"""Attempts on their way between machines: what `record` made of one becomes an attempt again, or is refused.
+"""Decoding of attempts sent between machines: turns what `record` made back into an attempt, or rejects it.
 
-What comes over a network may be anything. So each key has a rule: how its value is taken, and, for those who write
-clients, the same as JSON Schema.
+Data from a network can be anything, so each key has a rule: how its value is parsed, and a JSON Schema that says the
+same to authors of clients.
 """
 
 import json
@@ -19,10 +19,10 @@ from tonnage.jobs import AMOUNTS, Amounts, Attempt, Outcome, Resource
 __all__ = ["LONGEST", "attempt_of", "brief_record", "parsed", "schema", "text_of"]
 
 LONGEST = 2**20
-"""Letters that a text may have."""
+"""The maximum length of a text, in characters."""
 
 _LARGEST = 2**63 - 1
-_DEEPEST = 50  # levels of what a log says under its own names
+_DEEPEST = 50  # levels of nesting in `raw`, the log's own keys and values
 _SHOWN = 60
 _IDENTITY = re.compile(r"[0-9a-f]{32}")
 
@@ -30,17 +30,17 @@ _IDENTITY = re.compile(r"[0-9a-f]{32}")
 @dataclass(frozen=True, slots=True)
 class _Rule:
     take: Callable[[object], Any]
-    """Returns what an attempt holds; raises ValueError with what was expected."""
+    """Returns the value for the attempt; raises ValueError saying what was expected."""
     schema: dict[str, object]
 
 
 def attempt_of(value: object) -> Attempt:
-    """Return the attempt that a record describes; a key that is missing is unknown, as None is.
+    """Return the attempt that a record describes; a missing key means unknown, like None.
 
-    Raises InputError, which names the key, where anything is not as `record` writes it.
+    Raises InputError, which names the key, if anything is not as `record` writes it.
     """
     if not isinstance(value, Mapping):
-        raise InputError(f"an attempt is an object with names and values, not {_shown(value)}")
+        raise InputError(f"an attempt must be a JSON object, not {_shown(value)}")
     taken: dict[str, Any] = {}
     amounts: dict[str, dict[str, Any]] = {"used": {}, "requested": {}, "allocated": {}}
     for key, found in value.items():
@@ -49,12 +49,12 @@ def attempt_of(value: object) -> Attempt:
             raise InputError(f"{_shown(key)} is not a key of an attempt", hint=f"one of {', '.join(_RULES)}")
         if found is None:
             if key in _NEVER_NULL:
-                raise InputError(f"{key}: {_NEVER_NULL[key]} is expected, not null")
+                raise InputError(f"{key}: expected {_NEVER_NULL[key]}, not null")
             continue
         try:
             known = rule.take(found)
         except ValueError as error:
-            raise InputError(f"{key}: {error} is expected, not {_shown(found)}") from None
+            raise InputError(f"{key}: expected {error}, not {_shown(found)}") from None
         if key in AMOUNTS:
             kind, resource = AMOUNTS[key]
             amounts[kind][resource] = known
@@ -64,14 +64,14 @@ def attempt_of(value: object) -> Attempt:
 
 
 def brief_record(attempt: Attempt) -> dict[str, object]:
-    """Return the record of an attempt without what is unknown, the names of files and what only its log says."""
+    """Return the record of an attempt without unknown values, file names and `raw`."""
     left_out = ("inputs", "outputs", "raw")
     found = record(attempt).items()
     return {key: value for key, value in found if value not in (None, [], {}) and key not in left_out}
 
 
 def parsed(text: str | bytes) -> object:
-    """Return what a JSON text says; raises InputError where it is none, or says what a number cannot be."""
+    """Parse JSON; raises InputError if it is invalid, or holds NaN or an infinity."""
     try:
         return json.loads(text, parse_constant=_no_number)
     except RecursionError:
@@ -81,12 +81,12 @@ def parsed(text: str | bytes) -> object:
 
 
 def text_of(value: object) -> str:
-    """Return a value as JSON on one line, short."""
+    """Return a value as compact JSON on one line."""
     return json.dumps(value, separators=(",", ":"), default=str)
 
 
 def schema() -> dict[str, object]:
-    """Return what a record may be, as JSON Schema."""
+    """Return the JSON Schema of a record."""
     properties = {
         key: rule.schema if key in _NEVER_NULL else {"anyOf": [rule.schema, {"type": "null"}]}
         for key, rule in _RULES.items()
@@ -95,14 +95,14 @@ def schema() -> dict[str, object]:
 
 
 def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _shown(value: object) -> str:
     try:
         text = json.dumps(value, default=str)
     except (ValueError, RecursionError):
-        text = f"something ({type(value).__name__})"
+        text = f"a value of type {type(value).__name__}"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
@@ -125,7 +125,7 @@ def _number(low: int) -> _Rule:
     expected = "a number from 0 to 2^63 - 1" if low == 0 else "a number of at most 63 bits"
 
     def take(value: object) -> float:
-        # In this order: a whole number may be too large to be made a fraction; nothing compares with NaN.
+        # Compare before converting: an integer may be too large for a float. Every comparison with NaN is false.
         if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= _LARGEST:
             raise ValueError(expected)
         return float(value)
@@ -135,30 +135,30 @@ def _number(low: int) -> _Rule:
 
 def _take_text(value: object) -> str:
     if not isinstance(value, str) or len(value) > LONGEST:
-        raise ValueError(f"a text of at most {LONGEST:,} letters")
+        raise ValueError(f"a string of at most {LONGEST:,} characters")
     return value
 
 
 def _take_texts(value: object) -> tuple[str, ...]:
     if not isinstance(value, list):
-        raise ValueError("a list of texts")
+        raise ValueError("a list of strings")
     return tuple(_take_text(one) for one in value)
 
 
 def _take_words(value: object) -> tuple[str, ...]:
-    """Take names without spaces: the archive keeps them as the words of one text."""
+    """Split names at spaces: the archive stores them as one space-separated text."""
     return tuple(" ".join(_take_texts(value)).split())
 
 
 def _take_pairs(value: object) -> dict[str, str]:
     if not isinstance(value, Mapping):
-        raise ValueError("an object whose values are texts")
+        raise ValueError("an object whose values are strings")
     return {_take_text(key): _take_text(one) for key, one in value.items()}
 
 
 def _take_identity(value: object) -> bytes:
     if not isinstance(value, str) or not _IDENTITY.fullmatch(value):
-        raise ValueError("32 digits from 0 to f")
+        raise ValueError("32 hexadecimal digits in lower case")
     return bytes.fromhex(value)
 
 
@@ -168,11 +168,11 @@ def _take_anything(value: object) -> dict[str, object]:
     level: list[object] = [value]
     for _ in range(_DEEPEST):
         if any(isinstance(one, float) and not isfinite(one) for one in level):
-            raise ValueError("an object with numbers that are finite")
+            raise ValueError("an object whose numbers are finite")
         level = [part for one in level for part in _parts(one)]
         if not level:
             return value
-    raise ValueError(f"an object of at most {_DEEPEST} levels")
+    raise ValueError(f"an object nested at most {_DEEPEST} levels deep")
 
 
 def _parts(value: object) -> list[object]:

@@ -1,4 +1,4 @@
-"""Connections to the archive's database: how each kind is set up, and its errors in the user's words."""
+"""Connections to the archive's database: set-up for each kind of database, and error messages for users."""
 
 import os
 import sqlite3
@@ -18,9 +18,9 @@ __all__ = ["connect", "explained", "lost_connection", "make_engine", "on_network
 
 _PATIENCE = 120  # seconds to wait for another writer
 _PAUSE = 0.01
-_CACHE = 256 * 1024  # KiB: identities are looked up all over their index
-_CHECKPOINT = 20_000  # pages: a page that changes with each commit is then written to the file less often
-_WRITERS = 0x746F6E6E  # the advisory lock that writers take turns with on PostgreSQL
+_CACHE = 256 * 1024  # KiB: identities are looked up at random places of their index
+_CHECKPOINT = 20_000  # pages: so a page that changes with each commit is written to the file less often
+_WRITERS = 0x746F6E6E  # the advisory lock that serialises writers on PostgreSQL
 _NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "lustre", "gpfs", "beegfs", "ceph", "fuse.sshfs", "afs"}
 
 
@@ -41,9 +41,10 @@ def make_engine(url: URL) -> Engine:
 
 
 def _open_read_only(dialect: Any, record: Any, arguments: Any, options: Any) -> Any:  # noqa: ANN401, ARG001
-    """Open a file that this user may only read: without its folder, SQLite cannot make the files it wants beside it.
+    """Open a file read-only if this user cannot write to it or its folder, where SQLite would create other files.
 
-    Then SQLite takes it that nobody writes to it. Who does so meanwhile makes it look damaged, until it is read again.
+    SQLite then assumes that the file does not change. If another process writes to it meanwhile, it looks damaged
+    until it is opened again.
     """
     file = Path(os.path.realpath(arguments[0]))
     if not os.access(file, os.F_OK) or (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)):
@@ -54,9 +55,9 @@ def _open_read_only(dialect: Any, record: Any, arguments: Any, options: Any) -> 
 
 
 def _set_up_sqlite(driver: Any, record: Any) -> None:  # noqa: ANN401, ARG001 (SQLAlchemy's own signature)
-    driver.isolation_level = None  # transactions begin where _begin_sqlite says, not where Python guesses
+    driver.isolation_level = None  # transactions begin in _begin_sqlite, not where Python guesses
     file = driver.execute("PRAGMA database_list").fetchone()[2]
-    # Write-ahead logging lets readers go on while one writes; on a network its shared memory does not work.
+    # Write-ahead logging lets readers continue during a write; its shared memory does not work on network file systems.
     mode = "DELETE" if on_network(Path(file)) else "WAL"
     if driver.execute("PRAGMA journal_mode").fetchone()[0].upper() != mode and os.access(file, os.W_OK):
         _change_mode(driver, mode)
@@ -67,7 +68,7 @@ def _set_up_sqlite(driver: Any, record: Any) -> None:  # noqa: ANN401, ARG001 (S
 
 
 def _change_mode(driver: Any, mode: str) -> None:  # noqa: ANN401
-    """Choose how transactions are kept; SQLite does not wait for others here, who open a new file at the same time."""
+    """Set the journal mode, with retries: SQLite does not wait here for processes that open a new file, too."""
     deadline = monotonic() + _PATIENCE
     while True:
         try:
@@ -82,13 +83,13 @@ def _change_mode(driver: Any, mode: str) -> None:  # noqa: ANN401
 def _begin_sqlite(connection: Connection) -> None:
     options = connection.get_execution_options()
     if options.get("migrating"):
-        # To change a table, SQLite makes it anew and drops the old one, and with it all rows that refer to it.
+        # To alter a table, SQLite recreates it and drops the old one, and with it all rows that refer to it.
         connection.exec_driver_sql("PRAGMA foreign_keys = OFF")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("writing") else "BEGIN")
 
 
 def on_network(file: Path) -> bool:
-    """Whether a file lies on a file system that other machines share."""
+    """Whether a file is on a network file system."""
     try:
         mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -104,17 +105,17 @@ def on_network(file: Path) -> bool:
 
 @contextmanager
 def connect(engine: Engine) -> Iterator[Connection]:
-    """Read from the database, in one transaction: all that is read belongs together."""
+    """Read from the database in one transaction, so that all results are consistent."""
     reading = engine
     if engine.dialect.name == "postgresql":
-        reading = engine.execution_options(isolation_level="REPEATABLE READ")  # as SQLite does by itself
+        reading = engine.execution_options(isolation_level="REPEATABLE READ")  # SQLite's default
     with explained(engine), reading.begin() as connection:
         yield connection
 
 
 @contextmanager
 def write(engine: Engine, *, migrating: bool = False) -> Iterator[Connection]:
-    """Write to the database, all or nothing; writers take turns."""
+    """Write to the database in one transaction; writers take turns."""
     writing = engine.execution_options(writing=True, migrating=migrating)
     with explained(engine), writing.begin() as connection:
         if engine.dialect.name == "postgresql":
@@ -124,14 +125,14 @@ def write(engine: Engine, *, migrating: bool = False) -> Iterator[Connection]:
 
 @contextmanager
 def explained(engine: Engine) -> Iterator[None]:
-    """Say in the user's words what is wrong with the database."""
+    """Turn database errors into errors that a user can understand."""
     try:
         with _interrupts():
             yield
     except DBAPIError as error:
         raise _in_words(error, engine) from error
     except (OverflowError, UnicodeError) as error:
-        raise InputError(f"a value is none that a database can hold: {error}") from error
+        raise InputError(f"a value cannot be stored in a database: {error}") from error
     except Exception as error:
         # The bulk inserts of store.py call the driver directly.
         if isinstance(error, _driver(engine).Error):
@@ -141,7 +142,7 @@ def explained(engine: Engine) -> Iterator[None]:
 
 @contextmanager
 def _interrupts() -> Iterator[None]:
-    """Let Ctrl-C be Ctrl-C, even where the driver then fails to clean up a statement in its midst."""
+    """Raise KeyboardInterrupt on Ctrl-C, even if the driver fails to clean up the interrupted statement."""
     try:
         yield
     except Exception as error:
@@ -154,14 +155,14 @@ def _interrupts() -> Iterator[None]:
 
 
 def lost_connection(engine: Engine, error: TonnageError) -> bool:
-    """Whether the server went away, so that it may be worth while to try again."""
+    """Whether the connection to the server was lost, so that a retry may help."""
     return engine.dialect.name == "postgresql" and isinstance(
         _original(error.__cause__), _driver(engine).OperationalError
     )
 
 
 def _original(error: BaseException | None) -> BaseException | None:
-    """Return the driver's own error."""
+    """Return the driver's error, which SQLAlchemy wraps."""
     return error.orig if isinstance(error, DBAPIError) else error
 
 
@@ -172,24 +173,26 @@ def _driver(engine: Engine) -> Any:  # noqa: ANN401 (the module sqlite3 or psyco
 def _in_words(error: Exception, engine: Engine) -> TonnageError:
     place = shown(engine.url)
     original = _original(error)
-    said = " ".join(str(original).split()) or type(original).__name__
+    message = " ".join(str(original).split()) or type(original).__name__
     known = {
         "database or disk is full": "the disk is full",
         "No space left": "the disk is full",
-        "attempt to write a readonly database": "it cannot be written: no permission, or a read-only file system",
-        "unable to open database file": "the file cannot be opened: no such folder, or no permission for it",
+        "attempt to write a readonly database": "cannot be written: no permission, or a read-only file system",
+        "unable to open database file": "cannot be opened: no such folder, or no permission",
         "database is locked": f"another process has been writing to it for more than {_PATIENCE} seconds",
-        "disk I/O error": "the disk failed, or is full",
+        "disk I/O error": "the disk failed or is full",
     }
-    if said == "interrupted" or "statement timeout" in said:
-        return TonnageError("this question to the archive took too long", hint="narrow the search, or try again later")
+    if message == "interrupted" or "statement timeout" in message:
+        return TonnageError("the query took too long", hint="narrow the search, or try again later")
     for words, meaning in known.items():
-        if words in said:
-            return TonnageError(f"{place}: {meaning}", hint="what was stored before is intact; the same call goes on")
-    if "file is not a database" in said or "file is encrypted" in said:
-        return InputError("is not an archive: another kind of file", path=place)
-    if "malformed" in said:
-        repair = f"if nobody wrote to it just now, sqlite3 {place} .recover may save what is left"
-        return TonnageError(f"{place}: the file is damaged ({said})", hint=repair)
+        if words in message:
+            hint = "what was stored before is intact; repeat the command to continue"
+            return TonnageError(f"{place}: {meaning}", hint=hint)
+    if "file is not a database" in message or "file is encrypted" in message:
+        return InputError("is not an archive but another kind of file", path=place)
+    if "malformed" in message:
+        repair = f"if no other process was writing to it, sqlite3 {place} .recover may recover what remains"
+        return TonnageError(f"{place}: the file is damaged ({message})", hint=repair)
     lost = engine.dialect.name == "postgresql" and isinstance(original, _driver(engine).OperationalError)
-    return TonnageError(f"{place}: {said}", hint="is the server running, and may you connect to it?" if lost else None)
+    connecting = "is the server running, and do you have permission to connect?"
+    return TonnageError(f"{place}: {message}", hint=connecting if lost else None)

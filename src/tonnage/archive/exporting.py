@@ -1,4 +1,4 @@
-"""Attempts for other programs: CSV, JSON lines and Parquet, in bytes, seconds and cores."""
+"""Export of attempts to CSV, JSON lines and Parquet, in bytes, seconds and cores."""
 
 import csv
 import io
@@ -25,7 +25,7 @@ _BYTES = [*(name for name, (_, resource) in AMOUNTS.items() if resource.unit == 
 
 
 def record(attempt: Attempt) -> dict[str, object]:
-    """Return an attempt as plain values under the names of the archive's columns."""
+    """Return an attempt as plain values, keyed by the names of the archive's columns."""
     return {
         "identity": attempt.identity.hex() if attempt.identity else None,
         "native_id": attempt.native_id,
@@ -59,7 +59,7 @@ def record(attempt: Attempt) -> dict[str, object]:
 
 
 def export(attempts: Iterable[Attempt], path: Path, format: str) -> int:
-    """Write attempts into a file, whole or not at all; return how many there were."""
+    """Write attempts to a file atomically; return how many there were."""
     counted = _Counted(attempts)
     if format == "parquet":
         _need_parquet()
@@ -81,7 +81,7 @@ class _Counted:
 
 
 def csv_lines(attempts: Iterable[Attempt]) -> Iterator[bytes]:
-    """Yield a table as CSV; the header names the unit of bytes, so that it can be imported again."""
+    """Yield a table as CSV; the header names the unit of sizes, so that the file can be imported again."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     names = list(record(Attempt()))
@@ -102,7 +102,7 @@ def _cell(value: object) -> object:
 
 
 def json_lines(attempts: Iterable[Attempt]) -> Iterator[bytes]:
-    """Yield the pieces of a file with one JSON object a line."""
+    """Yield the pieces of a file with one JSON object per line."""
     remaining = iter(attempts)
     while batch := list(islice(remaining, _LINES)):
         yield "".join(f"{json.dumps(record(one))}\n" for one in batch).encode()
@@ -125,7 +125,7 @@ def parquet(attempts: Iterable[Attempt]) -> Iterator[bytes]:
 
 
 class _Sink(io.RawIOBase):
-    """A file to write into, whose bytes are taken away piece by piece."""
+    """A file object that keeps what is written until it is fetched piece by piece."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -161,7 +161,7 @@ def _arrow_type(name: str) -> object:
 
 
 def _json_text(value: object) -> object:
-    """Objects of any shape have no type in Parquet: they become JSON."""
+    """Return objects as JSON: Parquet has no type for objects of arbitrary shape."""
     return json.dumps(value) if isinstance(value, dict) else value
 
 

@@ -1,7 +1,7 @@
-"""What an archive knows about the tasks of a workflow: one lookup for runs here, for servers and for Python programs.
+"""What an archive knows about the tasks of a workflow: one lookup for local runs, servers and Python programs.
 
-Only what this very workflow used counts, or what earlier versions of it did: jobs that merely share a category or a
-program with ours may be of another kind, and what follows from a history are limits that kill.
+Only attempts of this workflow or of earlier versions of it count: jobs that merely share a category or a program with
+ours may be of another kind, and a history leads to limits at which tasks are killed.
 """
 
 from collections.abc import Iterator, Mapping, Set
@@ -20,18 +20,18 @@ from tonnage.jobs import Attempt, History
 __all__ = ["LONGEST_COMMAND", "MOST", "MOST_COMMANDS", "Wanted", "history_of", "recall", "versions"]
 
 MOST = 5_000
-"""Attempts of a category that a run learns from: the newest."""
+"""How many attempts of a category, the newest, a run learns from."""
 MOST_COMMANDS = 1_000
-"""Commands of a workflow by which its other versions are known: any of them will do."""
+"""How many commands of a workflow are used to recognise its other versions: any subset will do."""
 LONGEST_COMMAND = 2_000
-"""Longer ones are not compared."""
+"""Longer commands are not compared."""
 _MOST_VERSIONS = 20  # workflows of one name that are compared, the newest
 _MOST_OF_ONE = 100_000  # commands of one of them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a run wants to know at its start."""
+    """What a run asks an archive at its start."""
 
     workflow: str
     checksum: str | None = None
@@ -40,10 +40,10 @@ class Wanted:
     commands: frozenset[str] = frozenset()
     """Some of its commands."""
     categories: frozenset[str] = frozenset()
-    """Its categories; none: all that are known."""
+    """Its categories; if empty, all that are known."""
 
     def body(self) -> dict[str, object]:
-        """Return it as a server is asked."""
+        """Return the body of the request to a server."""
         return {
             "workflow": self.workflow,
             "checksum": self.checksum,
@@ -54,9 +54,9 @@ class Wanted:
 
 
 def versions(archive: Archive, wanted: Wanted) -> Iterator[Search]:
-    """Yield searches for this very workflow, those of its name in its folder, and those with half of its commands.
+    """Yield searches for this exact workflow, those of its name in its folder, and those with half of its commands.
 
-    Of a program that has neither commands nor a folder, the name that it gave itself must do.
+    A program that has neither commands nor a folder is recognised by the name that it gave itself.
     """
     if wanted.checksum is not None:
         yield Search(workflow=wanted.checksum)
@@ -69,7 +69,7 @@ def versions(archive: Archive, wanted: Wanted) -> Iterator[Search]:
 
 
 def history_of(archive: Archive, wanted: Wanted) -> dict[str, History]:
-    """Return what past attempts of each category used: by the first search that finds one which has finished."""
+    """Return what past attempts of each category used, from the first search that finds a finished one."""
     found: dict[str, History] = {}
     for search in versions(archive, wanted):
         if wanted.categories and not wanted.categories - found.keys():
@@ -81,7 +81,7 @@ def history_of(archive: Archive, wanted: Wanted) -> dict[str, History]:
 
 
 def recall(archive: Archive, wanted: Wanted) -> Iterator[Attempt]:
-    """Yield the attempts that `history_of` goes by, of each category the newest."""
+    """Yield the attempts that `history_of` is based on: the newest of each category."""
     known: dict[str, None] = {}
     for search in versions(archive, wanted):
         for category in sorted(_finished(archive, search)):
@@ -109,9 +109,9 @@ def _newest(history: History) -> History:
 
 
 def _alike(archive: Archive, name: str, commands: Set[str]) -> list[str]:
-    """Return the checksums of workflows of a name that have at least half of these commands, the newest first.
+    """Return the checksums of workflows of this name with at least half of these commands, the newest first.
 
-    A name alone says little: many workflows of different projects are called run.mf.
+    A name alone says little: many unrelated workflows are called run.mf.
     """
     column = attempts.c
     of_name = [column.workflow == short(name), column.workflow_checksum.is_not(None)]

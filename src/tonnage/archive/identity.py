@@ -1,8 +1,8 @@
-"""What tells one attempt from every other: the same job is never stored twice.
+"""Identities of attempts, which ensure that the same job is never stored twice.
 
-An attempt with a native id is that id, wherever it is read. One without is the row it was read from, in a source with
-a label; and since real logs hold equal rows that are different jobs, the second of them is another attempt, the third
-a third one. So a log that has grown is imported again without doubling what was there.
+The identity of an attempt comes from its native id, wherever it is read. Without one, it comes from the row it was read
+from and the label of the source; since real logs hold equal rows that are different jobs, equal rows are numbered. So a
+log that has grown can be imported again without duplicates.
 """
 
 from collections.abc import Sequence
@@ -19,14 +19,14 @@ _SIZE = 16
 
 
 class Identities:
-    """Gives the attempts of one source their identities, in the order in which they come."""
+    """Assigns identities to the attempts of one source, in the order in which they are read."""
 
     def __init__(self, label: str) -> None:
         self._label = _hash(label)
         self._seen = _Seen()
 
     def of(self, attempts: Sequence[Attempt]) -> list[bytes]:
-        """Return the identities of the attempts that come next."""
+        """Return the identities of the next attempts."""
         found = [self._first(attempt) for attempt in attempts]
         repeats = self._seen.count(np.frombuffer(b"".join(found), dtype=np.uint64)[::2])
         for place in np.flatnonzero(repeats).tolist():
@@ -44,14 +44,14 @@ class Identities:
 
 
 def task_identity(attempt: Attempt) -> bytes | None:
-    """Return what tells its task from others across runs; None where nothing is known about the task."""
+    """Return the identity of an attempt's task, the same in all runs; None if nothing is known about the task."""
     if attempt.task is None and attempt.command is None:
         return None
     return _hash("\0".join((attempt.workflow or "", attempt.task or "", attempt.command or "")))
 
 
 def number_of(*names: str) -> int:
-    """Return the number of a run or a source, made from its names: nobody needs to look it up."""
+    """Return the number of a run or a source: a hash of its names, so that no lookup is needed."""
     return int.from_bytes(_hash("\0".join(names))[:8], "little") >> 1  # databases have 63 bits for it
 
 
@@ -60,9 +60,10 @@ def _hash(text: str) -> bytes:
 
 
 class _Seen:
-    """Counts how often each number came before, in eight bytes a number.
+    """Counts how often each number came before, using eight bytes per number.
 
-    Sorted arrays, each at least twice as long as the next: to add to them costs little more than to sort once.
+    The numbers are in sorted arrays, each at least twice as long as the next: adding to them costs little more than
+    sorting once.
     """
 
     def __init__(self) -> None:

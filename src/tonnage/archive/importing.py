@@ -1,4 +1,4 @@
-"""Logs into the archive: a batch at a time, so that memory stays small and an interruption costs little."""
+"""Import of logs into the archive, batch by batch: this takes little memory, and an interruption loses little."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -16,12 +16,12 @@ from tonnage.logs.sources import Source
 
 __all__ = ["Report", "import_source"]
 
-# Each commit writes every page that it touched, and identities lie all over their index: so commits are few. Nothing is
-# read while one is under way, since a log that comes slowly through a pipe would keep other writers waiting.
+# Each commit writes every page that it touched, and identities are spread all over their index, so commits should be
+# rare. Nothing is read during one, since a log that arrives slowly through a pipe would keep other writers waiting.
 _FIRST_BATCH, _LARGEST_BATCH = 10_000, 100_000
-_LETTERS = 2**26  # of the rows of a batch
+_LETTERS = 2**26  # characters in the rows of a batch
 _READ_AT_ONCE = 5_000
-_PATIENCE = (1, 2, 4, 8, 16)  # seconds until a lost server is tried again
+_PATIENCE = (1, 2, 4, 8, 16)  # seconds between retries after the connection to a server is lost
 _EXAMPLES = 3
 _LARGEST = 2**63
 
@@ -36,17 +36,17 @@ class Report:
     stored: int = 0
     duplicates: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
-    """How many rows were skipped, by the reason."""
+    """How many rows were skipped, by reason."""
     examples: dict[str, list[Skipped]] = field(default_factory=dict)
     known: Counter[Resource] = field(default_factory=Counter)
-    """Of how many attempts each resource's use is known."""
+    """For how many attempts the use of each resource is known."""
     assumed: list[str] = field(default_factory=list)
     bad: int = 0
-    """How many of the skipped rows are not as they should be."""
+    """How many of the skipped rows are invalid."""
 
     @property
     def skipped(self) -> int:
-        """How many rows could not be used."""
+        """How many rows were skipped in total."""
         return self.reasons.total()
 
     def facts(self) -> dict[str, object]:
@@ -69,7 +69,7 @@ class Report:
         }
 
     def note(self, entry: Entry) -> None:
-        """Count what a reader yielded."""
+        """Count an entry that a reader yielded."""
         if isinstance(entry, Assumed):
             if entry.what not in self.assumed:
                 self.assumed.append(entry.what)
@@ -92,10 +92,10 @@ def import_source(
     strict: bool = False,
     progress: Callable[[Report], None] | None = None,
 ) -> Report:
-    """Store what a source holds, and return what became of it.
+    """Store the attempts of a source, and return a report.
 
-    Every attempt gets the `fields`, too, and the `category` where one is given. With `strict`, the first row that is
-    not as it should be ends the import; batches before it stay.
+    `fields` are added to every attempt, and `category`, if given, replaces its category. With `strict`, the first
+    invalid row ends the import; batches before it are kept.
     """
     return _Import(archive, source, fields or {}, category, strict, progress).run()
 
@@ -120,10 +120,10 @@ class _Import:
         self._report = Report(source.name, source.format)
         self._identities = Identities(source.label)
         self._number = number_of(source.label, source.format)
-        self._batch_size = _FIRST_BATCH  # the first are small, so that little is lost of a short import
+        self._batch_size = _FIRST_BATCH  # the first batches are small, so that interrupting a short import loses little
 
     def run(self) -> Report:
-        """Read and store batch after batch."""
+        """Read and store the source, batch by batch."""
         batch = self._new_batch()
         for entries in self._entries():
             self._take(entries, batch)
@@ -135,14 +135,12 @@ class _Import:
                 self._progress(self._report)
         self._store(batch)
         if self._problem:
-            self._problem.hint = (
-                self._problem.hint or f"new jobs that stand before that and are stored: {self._report.stored:,}"
-            )
+            self._problem.hint = self._problem.hint or f"new jobs stored before the error: {self._report.stored:,}"
             raise self._problem
         return self._report
 
     def _entries(self) -> Iterator[list[Entry]]:
-        """Yield entries, many at once; where a log is damaged, what stands before that is not lost."""
+        """Yield lists of entries; if a log is damaged, what comes before the damage is not lost."""
         entries: list[Entry] = []
         try:
             for entry in self._source.entries:
@@ -162,7 +160,7 @@ class _Import:
         for entry in entries:
             self._report.note(entry)
             if self._strict and isinstance(entry, Skipped) and not entry.healthy:
-                raise InputError(_said(entry), path=self._source.name, line=entry.line)
+                raise InputError(_message(entry), path=self._source.name, line=entry.line)
         attempts = [entry for entry in entries if isinstance(entry, Attempt)]
         for attempt, identity in zip(attempts, self._identities.of(attempts), strict=True):
             batch.add(attempt if self._category is None else replace(attempt, category=self._category), identity)
@@ -179,7 +177,7 @@ class _Import:
         self._report.duplicates += len(batch) - stored
 
     def _add(self, batch: Batch, cells: tuple[str | None, ...]) -> int:
-        """Store a batch; a server that went away may come back, and what was stored twice is there once."""
+        """Store a batch, retrying if the connection is lost; identities prevent duplicates."""
         for pause in _PATIENCE:
             try:
                 return self._archive.add(batch, cells)
@@ -192,7 +190,7 @@ class _Import:
 
 
 def _storable(entry: Entry) -> Entry:
-    """Return an attempt, or that it is skipped, because a database has no room for a number of it."""
+    """Return the entry, or Skipped if one of its numbers is too large for a database."""
     if not isinstance(entry, Attempt):
         return entry
     for number in (entry.exit_status, entry.signal, entry.number, entry.input_bytes):
@@ -201,5 +199,5 @@ def _storable(entry: Entry) -> Entry:
     return entry
 
 
-def _said(entry: Skipped) -> str:
+def _message(entry: Skipped) -> str:
     return f"{entry.reason}: {entry.found}" if entry.found else entry.reason

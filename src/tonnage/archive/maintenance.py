@@ -1,4 +1,4 @@
-"""Maintenance of the archive: forgetting old attempts, labels, looking for damage, and upgrades to a newer version.
+"""Maintenance of the archive: forgetting old attempts, setting labels, checking for damage, and upgrades.
 
 The steps of an upgrade are in migrations/versions, one file each.
 """
@@ -33,10 +33,10 @@ def count_forgettable(archive: Archive, search: Search, *, before: float | None 
 
 
 def forget(archive: Archive, search: Search, *, before: float | None = None, keep: int | None = None) -> int:
-    """Remove attempts that ended before a moment, or all but the newest few of each category; return how many.
+    """Remove attempts that ended before a moment, or all but the newest of each category; return how many.
 
-    If it is unknown when an attempt ended, the time of its import counts. Runs, tasks and sources without any attempt
-    left go, too.
+    If it is unknown when an attempt ended, the time of its import counts. Runs, tasks and sources that no longer have
+    any attempts are removed, too.
     """
     with write(archive.engine) as connection:
         chosen = _forgettable(archive, search, before, keep)
@@ -77,38 +77,38 @@ def set_labels(archive: Archive, labels: Mapping[bytes, str]) -> int:
 
 
 def check(archive: Archive) -> list[str]:
-    """Check every row, and in a file every page; return what is wrong."""
+    """Check every row, and every page of a file; return the problems found."""
     with connect(archive.engine) as connection:
         problems = list(_damage(connection)) if archive.on_sqlite else []
         return [*problems, *_oddities(connection)]
 
 
 def _damage(connection: Connection) -> Iterator[str]:
-    for (said,) in connection.execute(text("PRAGMA integrity_check")):
-        if said != "ok":
-            yield f"damaged: {said}"
+    for (problem,) in connection.execute(text("PRAGMA integrity_check")):
+        if problem != "ok":
+            yield f"damaged: {problem}"
     for row in connection.execute(text("PRAGMA foreign_key_check")):
-        yield f"damaged: row {row[1]} of {row[0]} refers to a row of {row[2]} that is not there"
+        yield f"damaged: row {row[1]} of {row[0]} refers to a missing row of {row[2]}"
 
 
 def _oddities(connection: Connection) -> Iterator[str]:
-    """Yield what no import of ours can have written."""
+    """Yield problems that no import can have caused."""
     column = attempts.c
     rules = {
         "an identity of the wrong length": func.length(column.identity) != 16,
         "a negative amount": or_(*(column[name] < 0 for name in AMOUNTS)),
-        "an outcome that is not known": column.outcome.not_in([outcome.value for outcome in Outcome]),
-        "an exhausted resource that is not known": column.exhausted.not_in([resource.value for resource in Resource]),
+        "an unknown outcome": column.outcome.not_in([outcome.value for outcome in Outcome]),
+        "an unknown exhausted resource": column.exhausted.not_in([resource.value for resource in Resource]),
     }
     for what, condition in rules.items():
         count = connection.execute(select(func.count()).where(condition)).scalar_one()
         if count:
             first = connection.execute(select(func.min(column.id)).where(condition)).scalar()
-            yield f"attempts with {what}: {count:,}, the first with the id {first}"
+            yield f"attempts with {what}: {count:,} (id of the first: {first})"
 
 
 def bring_up_to_date(url: str | None = None) -> str:
-    """Make or upgrade an archive, and say what was done."""
+    """Create or upgrade an archive, and return a message saying what was done."""
     engine = make_engine(archive_url(url))
     try:
         found = stored_version(engine)
@@ -118,13 +118,13 @@ def bring_up_to_date(url: str | None = None) -> str:
     finally:
         engine.dispose()
     Archive.open(url, create=True).close()
-    return f"{shown(engine.url)}: {'is' if found else 'made with'} version {VERSION}"
+    return f"{shown(engine.url)}: {'already has' if found else 'created with'} version {VERSION}"
 
 
 def upgrade(engine: Engine, *, server_too: bool = False) -> None:
-    """Bring an archive up to date, a SQLite file after a backup; PostgreSQL only if `server_too`.
+    """Upgrade an archive to the current version: a SQLite file after a backup, PostgreSQL only if `server_too`.
 
-    Others wait meanwhile, and find nothing left to do.
+    Other processes wait meanwhile, and then find the upgrade done.
     """
     place = shown(engine.url)
     with write(engine, migrating=True) as connection:
@@ -132,15 +132,15 @@ def upgrade(engine: Engine, *, server_too: bool = False) -> None:
         if found is None or found == VERSION:
             return
         if found > VERSION:
-            message = f"is an archive of version {found}; this Tonnage knows {VERSION} at most"
-            raise InputError(message, path=place, hint="a newer Tonnage made it: update this one")
+            message = f"is an archive of version {found}; this Tonnage supports versions up to {VERSION}"
+            raise InputError(message, path=place, hint="it was created by a newer Tonnage: update this one")
         if engine.dialect.name == "sqlite":
             _back_up(Path(str(engine.url.database)), found)
         elif not server_too:
-            hint = "tonnage archive migrate upgrades it"
+            hint = "upgrade it with tonnage archive migrate"
             raise InputError(f"is an archive of version {found}", path=place, hint=hint)
         migrate(connection)
-    engine.dispose()  # what was set for the upgrade must not stay
+    engine.dispose()  # connections must not keep the settings of the upgrade
 
 
 def migrate(connection: Connection) -> None:
@@ -155,11 +155,11 @@ def migrate(connection: Connection) -> None:
     if connection.dialect.name == "sqlite":
         dangling = connection.exec_driver_sql("PRAGMA foreign_key_check").first()
         if dangling:
-            raise TonnageError(f"the upgrade would lose rows that {dangling[0]} refers to: nothing was changed")
+            raise TonnageError(f"the upgrade would lose rows that {dangling[0]} refers to; nothing was changed")
 
 
 def _back_up(file: Path, version: str) -> None:
-    """Copy the archive beside itself; an existing copy stays."""
+    """Copy the archive to the same folder; an existing copy is kept."""
     copy = file.with_name(f"{file.name}.backup-{version}")
     number = 1
     while copy.exists():
@@ -167,11 +167,11 @@ def _back_up(file: Path, version: str) -> None:
         copy = file.with_name(f"{file.name}.backup-{version}-{number}")
     temporary = copy.with_name(f".{copy.name}.part")
     try:
-        temporary.unlink(missing_ok=True)  # of an upgrade that was killed
+        temporary.unlink(missing_ok=True)  # left by an upgrade that was killed
         make_private_file(temporary)
         with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(temporary)) as target:
             source.backup(target)
         temporary.rename(copy)
     except (OSError, sqlite3.Error) as error:
         temporary.unlink(missing_ok=True)
-        raise TonnageError(f"{file}: cannot be backed up before its upgrade: {error}") from None
+        raise TonnageError(f"{file}: cannot be backed up before the upgrade: {error}") from None

@@ -1,4 +1,4 @@
-"""A time limit for queries, since the clients of a server share one archive."""
+"""A time limit for queries, needed because the clients of a server share one archive."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,12 +12,12 @@ __all__ = ["shared", "within"]
 
 _DEADLINE: ContextVar[float | None] = ContextVar("deadline", default=None)
 _CACHE = 32 * 1024  # KiB
-_STEPS = 20_000  # of SQLite's machine: some tenths of a millisecond
+_STEPS = 20_000  # instructions of SQLite's virtual machine: a few tenths of a millisecond
 
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Limit the time of queries on a shared database in this block."""
+    """Limit the time of queries on a shared engine within this block."""
     token = _DEADLINE.set(monotonic() + seconds)
     try:
         yield
@@ -26,10 +26,10 @@ def within(seconds: float) -> Iterator[None]:
 
 
 def shared(engine: Engine) -> None:
-    """Prepare an engine that many clients share.
+    """Prepare an engine to be shared by many clients.
 
-    `within` applies to its queries from now on, and each of its connections caches little: there are many, and the
-    operating system caches the file for all of them.
+    From now on `within` applies to its queries, and each connection has a small cache: there are many connections, and
+    the operating system caches the file for all of them.
     """
     engine.dispose()  # connections that are already open would not be limited
     if engine.dialect.name == "sqlite":

@@ -1,4 +1,4 @@
-"""Attempts out of the archive: one by one, or as arrays."""
+"""Queries of the archive: attempts one by one, or as arrays."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -53,9 +53,9 @@ FINISHED = or_(attempts.c.outcome.is_(None), attempts.c.outcome == Outcome.DONE.
 _WHEN = func.coalesce(attempts.c.ended, attempts.c.started, attempts.c.submitted)
 _BATCH = 1_000
 _LARGE_BATCH = 50_000
-_FIRST = 5_000  # attempts that are looked at before all of a category are sorted
+_FIRST = 5_000  # attempts to look at before sorting all of a category
 _WALKED = ("ended", "disk", "wall_time")
-"""Columns in whose order an index has all attempts; by memory, another one has those of each category."""
+"""Columns with an index over all attempts; another index sorts each category by memory."""
 _NOT_SORTABLE = ("id", "identity", "source", "run", "task", "raw")
 SORTABLE = [column.name for column in attempts.columns if column.name not in _NOT_SORTABLE]
 
@@ -69,14 +69,14 @@ def find(
     limit: int | None = None,
     after: bytes | None = None,
 ) -> Iterator[Attempt]:
-    """Yield the attempts that are searched for, by default in the order of their import.
+    """Yield the attempts that match a search, by default in the order of their import.
 
-    Sorted by an amount, the largest come first; by a time, the newest; by a text, as in the alphabet. What is not known
-    comes last. With `after`, they begin behind the attempt with this identity: the next page costs as much as the
-    first.
+    Amounts are sorted with the largest first, times with the newest first, texts alphabetically; unknown values come
+    last. With `after`, results start behind the attempt with this identity, so that the next page costs as much as
+    the first.
     """
     conditions = search.conditions(archive.engine.dialect.name)
-    # In the order of the ids themselves, a database would rather read everything than use an index for these.
+    # If asked to sort by the plain id, databases read the whole table instead of using an index for these.
     sorted_late = bool(conditions) if limit is None else search.has_ranges
     left = limit
     with connect(archive.engine) as connection:
@@ -92,7 +92,7 @@ def find(
 def newest(archive: Archive, conditions: Sequence[ColumnElement[bool]], most: int) -> list[Attempt]:
     """Return the newest attempts that meet all conditions, the oldest of them first.
 
-    Where nobody knows when an attempt ended, the order of the import counts; such attempts count as the oldest.
+    Attempts whose end is unknown count as the oldest, in the order of their import.
     """
     order = _WHEN.desc().nulls_last(), attempts.c.id.desc()
     with connect(archive.engine) as connection:
@@ -105,13 +105,14 @@ def _chosen(conditions: Sequence[ColumnElement[bool]]) -> Select[Any]:
 
 
 def _found(connection: Connection, chosen: Select[Any]) -> Iterator[Attempt]:
-    rows = connection.execute(chosen, execution_options={"yield_per": _BATCH}).mappings()
-    for batch in rows.partitions():
-        yield from _whole(connection, batch)
+    # Closed also if the caller wants no more: PostgreSQL has a cursor open for it.
+    with connection.execute(chosen, execution_options={"yield_per": _BATCH}) as result:
+        for batch in result.mappings().partitions():
+            yield from _whole(connection, batch)
 
 
 def _whole(connection: Connection, rows: Sequence[RowMapping]) -> Iterator[Attempt]:
-    """Yield attempts with their fields and files."""
+    """Yield the attempts in some rows, with their fields and files."""
     ids = [row["id"] for row in rows]
     fields, files = (_belonging(connection, table, ids) for table in (schema.fields, schema.files))
     for row in rows:
@@ -119,7 +120,7 @@ def _whole(connection: Connection, rows: Sequence[RowMapping]) -> Iterator[Attem
 
 
 def count_up_to(archive: Archive, search: Search, most: int) -> int:
-    """Return how many attempts are searched for; where they are more than `most`, one more than that."""
+    """Return how many attempts match a search; if more than `most`, return `most` + 1."""
     some = select(attempts.c.id).where(*search.conditions(archive.engine.dialect.name)).limit(most + 1).subquery()
     with connect(archive.engine) as connection:
         return int(connection.execute(select(func.count()).select_from(some)).scalar_one())
@@ -129,12 +130,12 @@ def _attempt(row: RowMapping, fields: dict[str, str], files: list[tuple[str, str
     try:
         return attempt_values(row, fields, files)
     except ValueError as error:
-        raise TonnageError(f"the attempt with the id {row['id']} is damaged: {error}") from None
+        raise TonnageError(f"the attempt with id {row['id']} is damaged: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where an attempt stands in an order."""
+    """The position of an attempt in a sort order."""
 
     value: Any
     id: int
@@ -144,12 +145,12 @@ def _place(connection: Connection, identity: bytes, sort: str | None) -> _Place:
     value = literal(None) if sort is None else sortable(sort)
     row = connection.execute(select(value, attempts.c.id).where(attempts.c.identity == identity)).first()
     if row is None:
-        raise InputError(f"there is no attempt {identity.hex()} to go on after", hint="begin with the first page")
+        raise InputError(f"there is no attempt {identity.hex()} to continue after", hint="start with the first page")
     return _Place(row[0], row[1])
 
 
 def sortable(name: str) -> ColumnElement[Any]:
-    """Return a column that attempts can be sorted by; raises InputError where it is none."""
+    """Return a column that attempts can be sorted by; raises InputError if there is none of this name."""
     if name not in SORTABLE:
         raise InputError(f'"{name}" is not a column to sort by', hint=f"one of {', '.join(SORTABLE)}")
     return attempts.c[name]
@@ -157,17 +158,17 @@ def sortable(name: str) -> ColumnElement[Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A part of what is searched for: what holds for it beside the search itself, and its order."""
+    """A part of the results: its conditions in addition to those of the search, and its order."""
 
     conditions: Sequence[ColumnElement[bool]]
     order: Sequence[ColumnElement[Any]]
     indexed: bool = False
-    """Whether an index has all attempts in this order."""
+    """Whether there is an index over all attempts in this order."""
 
     def found(
         self, connection: Connection, conditions: Sequence[ColumnElement[bool]], limit: int | None
     ) -> Iterator[Attempt]:
-        """Yield its attempts; a few of many are chosen by their ids alone, because rows are wide to sort."""
+        """Yield the attempts; with a limit, ids are selected first, because full rows are expensive to sort."""
         every = [*conditions, *self.conditions]
         if limit is None:
             yield from _found(connection, _chosen(every).order_by(*self.order))
@@ -184,10 +185,10 @@ class _Part:
     def _among_the_first(
         self, connection: Connection, conditions: Sequence[ColumnElement[bool]], limit: int
     ) -> Sequence[int]:
-        """Return the ids of those that are among the first few thousand of all attempts.
+        """Return the ids of matches among the first few thousand of all attempts.
 
-        A database would take the index of a category, and sort all of it: of a large one, that takes far longer than to
-        look at the first of all, among which are enough of its own.
+        A database would use the index of a category and sort all of it. For a large category, that takes far longer
+        than looking at the first of all attempts, which include enough of this category.
         """
         some = select(attempts).where(*self.conditions).order_by(*self.order).limit(_FIRST).subquery()
         of_these = ClauseAdapter(some).traverse
@@ -196,10 +197,10 @@ class _Part:
 
 
 def _parts(sort: str | None, reverse: bool, after: _Place | None, *, late: bool) -> Iterator[_Part]:
-    """Yield the parts that are, one behind the other, what is searched for in its order.
+    """Yield the parts that together, one after the other, are the sorted results.
 
-    Those of which the column is known come first. Where they are asked for alone, an index has them in their order,
-    and attempts with the same value in that of their ids.
+    Attempts with a known value in the column come first. Queried separately, they come sorted from an index, and those
+    with the same value in the order of their ids.
     """
     number = attempts.c.id
     if sort is None:
@@ -212,7 +213,7 @@ def _parts(sort: str | None, reverse: bool, after: _Place | None, *, late: bool)
     if after is None or after.value is not None:
         known: list[ColumnElement[bool]] = [column.is_not(None)]
         if after is not None:
-            # Only with the bound on the column alone, too, do both databases begin in the midst of its index.
+            # Both databases start in the middle of the index only if the column alone is bounded, too.
             known += [
                 column <= after.value if falling else column >= after.value,
                 or_(
@@ -229,7 +230,7 @@ def _parts(sort: str | None, reverse: bool, after: _Place | None, *, late: bool)
 
 
 def _belonging(connection: Connection, table: Table, ids: Sequence[int]) -> dict[int, list[tuple[str, str]]]:
-    """Return the fields or the files of some attempts."""
+    """Return the fields or the files of some attempts, by their ids."""
     found: dict[int, list[tuple[str, str]]] = defaultdict(list)
     for attempt, first, second in connection.execute(select(table).where(table.c.attempt.in_(ids)).order_by(*table.c)):
         found[attempt].append((first, second))
@@ -244,10 +245,10 @@ def histories(
     resources: Sequence[Resource] = tuple(Resource),
     newest: int | None = None,
 ) -> dict[str, History]:
-    """Return what past attempts used, in one query: a history for each category, each label, or with None for all.
+    """Return what past attempts used, in one query: a history for each category or label, or with None one for all.
 
-    The fewer resources, the faster. A category that is not known has an empty name. With `newest`, only so many count,
-    those that were stored last.
+    Fewer resources make it faster. An unknown category has an empty name. With `newest`, only that many attempts count:
+    those stored last.
     """
     requested = [resource for resource in resources if f"requested_{resource}" in AMOUNTS]
     finished = case((FINISHED, 1), else_=0)
@@ -260,7 +261,7 @@ def histories(
 
 
 def peaks_by_task(archive: Archive, resource: Resource, search: Search = EVERYTHING) -> dict[str, float]:
-    """Return the most of a resource that each task used, by the tasks' names, in one query; of those that finished."""
+    """Return the largest amount of a resource that finished attempts of each task used, by task name, in one query."""
     column = attempts.c[resource]
     chosen = select(tasks.c.name, func.max(column)).select_from(attempts.join(tasks))
     chosen = chosen.where(FINISHED, column.is_not(None), *search.conditions(archive.engine.dialect.name))
@@ -270,7 +271,7 @@ def peaks_by_task(archive: Archive, resource: Resource, search: Search = EVERYTH
 
 
 def run_fraction(archive: Archive, search: Search = EVERYTHING) -> float | None:
-    """Return for which part of the time that they asked for jobs ran, on average; None where nobody knows."""
+    """Return the average fraction of their requested time for which jobs ran; None if unknown."""
     asked = attempts.c.requested_wall_time
     part = case((attempts.c.wall_time > asked, 1.0), else_=attempts.c.wall_time / asked)
     chosen = select(func.avg(part)).where(asked > 0, attempts.c.wall_time >= 0)
@@ -280,7 +281,7 @@ def run_fraction(archive: Archive, search: Search = EVERYTHING) -> float | None:
 
 
 def _ran_out() -> ColumnElement[int]:
-    """Return which resource an attempt ran out of, by its place in `Resource`; -1 where its task finished after all."""
+    """Return the index in `Resource` of what an attempt ran out of; -1 for none, or if its task finished after all."""
     other = attempts.alias()
     same_task = (other.c.task == attempts.c.task) & other.c.run.is_not_distinct_from(attempts.c.run)
     finished = or_(other.c.outcome.is_(None), other.c.outcome == Outcome.DONE.value)
@@ -291,7 +292,7 @@ def _ran_out() -> ColumnElement[int]:
 
 
 def _memory_methods(archive: Archive, search: Search, by: str | None, newest: int | None) -> dict[str, dict[str, int]]:
-    """Return how memory was measured in each group, and of how many attempts."""
+    """Return how memory was measured in each group: the number of attempts by method."""
     group = _group_column(by)
     known = [FINISHED, attempts.c.memory.is_not(None), attempts.c.memory_method.is_not(None)]
     counted = select(group, attempts.c.memory_method, func.count()).where(*known)
@@ -324,9 +325,9 @@ def columns_by_group(
     by: str | None = "category",
     newest: int | None = None,
 ) -> dict[str, FloatArray]:
-    """Return numbers for each group: an array a column, one number an attempt, oldest first; NaN is unknown.
+    """Return arrays for each group: one row per column, one number per attempt, oldest first; NaN means unknown.
 
-    Where nobody knows when an attempt ended, the order of the import counts; such attempts come first.
+    Attempts whose end is unknown come first, in the order of their import.
     """
     group = _group_column(by)
     chosen = select(group, _WHEN, attempts.c.id, *columns).where(_of_newest(search, archive, newest))
@@ -342,7 +343,7 @@ def columns_by_group(
 
 
 def _of_newest(search: Search, archive: Archive, newest: int | None) -> ColumnElement[bool]:
-    """Return the condition of the attempts that are searched for; with `newest`, of those that were stored last."""
+    """Return the condition for a search; with `newest`, only for the matching attempts stored last."""
     conditions = and_(true(), *search.conditions(archive.engine.dialect.name))
     if newest is None:
         return conditions
@@ -351,7 +352,7 @@ def _of_newest(search: Search, archive: Archive, newest: int | None) -> ColumnEl
 
 
 def _group_column(by: str | None) -> ColumnElement[Any]:
-    """Return the name of an attempt's group: empty where it is not known, "all" where all are one."""
+    """Return the name of an attempt's group: empty if unknown, "all" if there is only one group."""
     return literal("all") if by is None else func.coalesce(_grouping(by), literal(""))
 
 
@@ -365,12 +366,13 @@ def _grouping(by: str) -> ColumnElement[Any]:
 
 def _batches(archive: Archive, chosen: Select[Any]) -> Iterator[Sequence[Sequence[Any]]]:
     with connect(archive.engine) as connection:
-        result = connection.execution_options(stream_results=True, max_row_buffer=_LARGE_BATCH).execute(chosen)
-        yield from result.partitions(_LARGE_BATCH)
+        streaming = connection.execution_options(stream_results=True, max_row_buffer=_LARGE_BATCH)
+        with streaming.execute(chosen) as result:
+            yield from result.partitions(_LARGE_BATCH)
 
 
 def _numbers(batch: Sequence[Sequence[Any]], numbers: dict[str, int]) -> FloatArray:
-    """Return a batch of rows as arrays, one a column; the text in front becomes the number of its group."""
+    """Return a batch of rows as arrays, one per column; the group's name in front becomes its number."""
     groups, *columns = zip(*batch, strict=True)
     table = np.empty((1 + len(columns), len(batch)))
     table[0] = [numbers.setdefault(group, len(numbers)) for group in groups]

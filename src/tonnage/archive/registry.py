@@ -1,4 +1,4 @@
-"""What can be chosen about the archive, by the names that the command line has for it."""
+"""Choices for the archive's options, by their names on the command line."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -15,8 +15,8 @@ EXPORTERS: "dict[str, Callable[[Iterable[Attempt]], Iterator[bytes]]]" = {
     "jsonl": Deferred("tonnage.archive.exporting:json_lines"),
     "parquet": Deferred("tonnage.archive.exporting:parquet"),
 }
-"""What writes attempts as a file, piece by piece."""
+"""Functions that turn attempts into the pieces of a file, by format."""
 ENDINGS = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".pq": "parquet"}
-"""Which of EXPORTERS the ending of a file names."""
+"""Keys of EXPORTERS by file name extension."""
 GROUPS = ("category", "label", "user", "workflow", "executable", "source")
 """What attempts can be grouped by."""

@@ -1,9 +1,9 @@
 """The archive's tables, the same on SQLite and PostgreSQL.
 
-A row of `attempts` is one execution of a task; its `identity` is the same wherever the same job is read again. What
-many of them share (the log it was read from, the run, the task with its command) has a table of its own, and so have
+A row of `attempts` is one execution of a task; its `identity` is the same whenever the same job is read again. What
+many attempts share (the log they were read from, the run, the task with its command) is in separate tables, and so are
 the fields that users add and the names of the files that an attempt read and wrote. Amounts are bytes, seconds and
-cores, moments are seconds since 1970 in UTC, NULL is unknown.
+cores, moments are seconds since 1970 in UTC, NULL means unknown.
 """
 
 from typing import Any
@@ -29,10 +29,10 @@ from tonnage.jobs import AMOUNTS
 __all__ = ["METADATA", "VERSION", "attempts", "fields", "files", "runs", "sources", "tasks"]
 
 VERSION = "0002"
-"""The newest migration, which these tables are the result of."""
+"""The newest migration, whose result these tables are."""
 
 METADATA = MetaData()
-_KEY = BigInteger().with_variant(Integer, "sqlite")  # only INTEGER numbers rows by itself there
+_KEY = BigInteger().with_variant(Integer, "sqlite")  # there, only INTEGER autoincrements
 _HASH = LargeBinary(16)
 
 sources = Table(
@@ -122,7 +122,7 @@ files = Table(
 )
 
 Index("attempts_source", attempts.c.source)
-# Most logs leave most of these columns empty, and an empty cell costs nothing in such an index.
+# Most logs leave most of these columns empty, and empty cells take no space in partial indexes.
 for _name in (
     "category",
     "label",

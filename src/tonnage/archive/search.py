@@ -1,6 +1,6 @@
-"""Which attempts are meant: filters as conditions of the database, and as users write them in options, forms and URLs.
+"""Filters for attempts: as database conditions, and as users write them in options, forms and URLs.
 
-No SQL is made from a user's text.
+Text from users never becomes part of an SQL statement.
 """
 
 import re
@@ -26,7 +26,7 @@ _GLOB = re.compile(r"[*?]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """Filters that an attempt must all meet; None means any.
+    """Filters; an attempt must match all of them, and None matches any.
 
     Names of workflows, users, categories, labels, tasks and executables may be patterns with ``*`` and ``?``; an empty
     one matches attempts for which it is unknown.
@@ -45,27 +45,27 @@ class Search:
     input: str | None = None
     output: str | None = None
     file: str | None = None
-    """It read or wrote this file."""
+    """The attempt read or wrote this file."""
     exit_status: int | None = None
     outcome: Outcome | None = None
     exhausted: Resource | None = None
-    """It ended because it needed more of this."""
+    """The attempt ran out of this."""
     since: float | None = None
-    """It is known to have ended at this moment or later."""
+    """The attempt is known to have ended at this moment or later."""
     until: float | None = None
-    """It is known to have ended before this moment."""
+    """The attempt is known to have ended before this moment."""
     source: str | None = None
-    """It was read from a source with this label."""
+    """The attempt was read from a source with this label."""
     folder: str | None = None
-    """It was read from a file in this folder: of a run's journal, the folder of the workflow."""
+    """The attempt was read from a file in this folder; for a run's journal, the folder of the workflow."""
     patterns: bool = True
-    """Whether ``*`` and ``?`` in names stand for other letters."""
+    """Whether ``*`` and ``?`` in names are wildcards."""
     where: tuple[Condition, ...] = ()
     fields: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def has_ranges(self) -> bool:
-        """Whether it asks for amounts or moments within bounds."""
+        """Whether amounts or moments are restricted to a range."""
         return bool(self.where) or self.since is not None or self.until is not None
 
     def conditions(self, dialect: str) -> list[ColumnElement[bool]]:
@@ -115,7 +115,7 @@ class Search:
             return or_(column.is_(None), column == "")
         if not self.patterns or not _GLOB.search(name):
             return column == short(name)
-        # There are few names, and an index has them all: so a pattern is matched there, not on every row.
+        # There are few distinct names, all of them in an index, so a pattern is matched there instead of on every row.
         return column.in_(select(column).where(_matches(column, str(clean(name)), dialect)).distinct())
 
 
@@ -123,20 +123,20 @@ EVERYTHING = Search()
 
 
 def _compared(condition: Condition) -> ColumnElement[bool]:
-    # PostgreSQL would turn whole numbers into fractions to compare them with one, and then no index fits.
+    # PostgreSQL would convert integers to floats to compare them with one, and could then use no index.
     value = int(condition.value) if condition.value.is_integer() else condition.value
     result: ColumnElement[bool] = OPERATORS[condition.operator](attempts.c[condition.name], value)  # type: ignore[arg-type, assignment] # a column compares into a condition
     return result
 
 
 def _has(table: Table, key: str, value: str) -> ColumnElement[bool]:
-    """Whether an attempt has a field, or a file in a role."""
+    """Return the condition that an attempt has a field, or a file in a role."""
     attempt, first, second = table.columns
     return attempts.c.id.in_(select(attempt).where(first == short(key), second == short(value)))
 
 
 def _matches(column: ColumnElement[str], pattern: str, dialect: str) -> ColumnElement[bool]:
-    """Match case-sensitively, on both databases alike."""
+    """Return a case-sensitive match that works alike on both databases."""
     if not _GLOB.search(pattern):
         place = func.instr if dialect == "sqlite" else func.strpos
         return place(column, pattern) > 0
@@ -157,7 +157,7 @@ def search_of(
     field: Sequence[str] = (),
     **names: str | None,
 ) -> Search:
-    """Return the search that texts describe; `names` are the filters that are texts themselves."""
+    """Parse the texts of a search; `names` are the filters that need no parsing."""
     return Search(
         outcome=Outcome(outcome) if outcome else None,
         exhausted=Resource(exhausted) if exhausted else None,
@@ -171,7 +171,7 @@ def search_of(
 
 
 def written(search: Search) -> Iterator[tuple[str, str]]:
-    """Yield names and texts from which `search_of` makes the same search."""
+    """Yield pairs of name and text from which `search_of` makes the same search."""
     for name in (one.name for one in fields_of(search) if one.name != "patterns"):  # a user's names are patterns
         value = getattr(search, name)
         if name == "where":

@@ -1,4 +1,4 @@
-"""What the jobs of each category use, and how much of the memory that they held they waste."""
+"""Statistics by category: what jobs use, and how much of their memory they waste."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -22,15 +22,15 @@ _USED = tuple(Resource)
 
 @dataclass(frozen=True, slots=True)
 class ResourceStats:
-    """How a resource's use is spread over attempts."""
+    """The distribution of a resource's use over attempts."""
 
     count: int
-    """Of how many attempts it is known, those left out that ran out of it: their need is not known."""
+    """How many attempts have a known use; excludes those that ran out of it, since their need is unknown."""
     p50: float
     p95: float
     max: float
     histogram: tuple[int, ...]
-    """Attempts in equally wide ranges from 0 to the largest."""
+    """Numbers of attempts in ranges of equal width, from 0 to the largest use."""
 
     def facts(self) -> dict[str, object]:
         """Return all of it as plain values."""
@@ -39,15 +39,15 @@ class ResourceStats:
 
 @dataclass(frozen=True, slots=True)
 class Waste:
-    """The memory that attempts held and wasted, by the rule of `tonnage.waste`, in bytes times seconds."""
+    """The memory that attempts held and wasted, as defined in `tonnage.waste`, in bytes times seconds."""
 
     attempts: int
-    """How many are counted: those whose waste is known."""
+    """How many attempts are counted: those whose waste is known."""
     account: Account
     savings: float
-    """What would have been saved had each held the largest peak of its category.
+    """What would have been saved if each attempt had held the largest peak of its category.
 
-    It counts attempts whose peak is known; those that ran out of memory save nothing, because they needed more.
+    Only attempts with a known peak count; those that ran out of memory save nothing, because they needed more.
     """
 
     def facts(self) -> dict[str, object]:
@@ -85,7 +85,7 @@ class CategoryStats:
 
 
 def stats(archive: Archive, search: Search = EVERYTHING, *, by: str | None = "category") -> list[CategoryStats]:
-    """Return the statistics of each category: those that waste most memory first, then the largest."""
+    """Return the statistics of each category: first those that waste the most memory, then those with the most jobs."""
     ran_out = case(*((attempts.c.exhausted == name.value, number) for number, name in enumerate(_USED)), else_=-1)
     held = func.coalesce(attempts.c.allocated_memory, attempts.c.requested_memory)
     succeeded = case((FINISHED, 1), else_=0)
@@ -115,7 +115,7 @@ def _spread(values: FloatArray) -> ResourceStats | None:
         return None
     p50, p95 = np.percentile(known, (50, 95))
     largest = float(known.max())
-    shares = known / (largest or 1)  # of the largest: ranges between amounts may be too narrow for numbers
+    shares = known / (largest or 1)  # of the largest: absolute ranges may be too narrow for floats
     counts: Sequence[int] = np.histogram(shares, bins=_BINS, range=(0, 1))[0].tolist()
     return ResourceStats(len(known), float(p50), float(p95), largest, tuple(counts))
 

@@ -1,4 +1,4 @@
-"""The store: opening it, inserting attempts in bulk, and its versions."""
+"""The archive's database: opening and creating it, bulk inserts, and its version."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,13 +31,13 @@ _FEW = 500  # rows; for fewer, PostgreSQL takes longer to create a table than to
 
 @dataclass(frozen=True)
 class Archive:
-    """Every job ever run, on SQLite or PostgreSQL. Close it, or use it in a `with` statement."""
+    """A store of attempts in SQLite or PostgreSQL. Close it, or use it in a `with` statement."""
 
     engine: Engine
 
     @classmethod
     def open(cls, url: str | None = None, *, create: bool = False) -> "Archive":
-        """Open the archive at a URL or in a file, by default the user's own; with `create`, make it if necessary."""
+        """Open the archive at a URL or in a file, by default the user's own; with `create`, create it if necessary."""
         archive = cls(make_engine(archive_url(url)))
         try:
             archive._make_ready(create)
@@ -63,25 +63,25 @@ class Archive:
 
     @property
     def on_sqlite(self) -> bool:
-        """Whether the archive is a file of this machine."""
+        """Whether the archive is a file."""
         return self.engine.dialect.name == "sqlite"
 
     @property
     def on_network(self) -> bool:
-        """Whether the archive is a file that other machines share, where SQLite cannot use its write-ahead log."""
+        """Whether the archive is on a network file system, where SQLite cannot use its write-ahead log."""
         return self.on_sqlite and on_network(Path(str(self.engine.url.database)))
 
     def add(self, batch: Batch, source: Sequence[str | None]) -> int:
-        """Store a batch, all of it or, if something goes wrong, nothing; return how many attempts were new.
+        """Store a batch in one transaction; return how many attempts were new.
 
-        `source` are the cells of its row in `sources` behind the id.
+        `source` holds the values of its row in `sources`, without the id.
         """
         with write(self.engine) as connection:
             _note_sources(connection, {batch.source: source})
             return _insert(connection, batch)
 
     def add_together(self, batches: Sequence[tuple[Batch, Sequence[str | None]]]) -> list[int]:
-        """Store batches in one transaction, each with its source; return for each how many attempts were new."""
+        """Store batches in one transaction, each with its source; return how many attempts of each were new."""
         if len(batches) == 1:
             return [self.add(*batches[0])]
         with write(self.engine) as connection:
@@ -101,9 +101,9 @@ class Archive:
             return int(connection.execute(select(func.count()).select_from(schema.attempts)).scalar_one())
 
     def state(self) -> tuple[object, ...]:
-        """Return a value that changes whenever the archive does; it costs next to nothing.
+        """Return a value that changes whenever the archive does; it costs almost nothing.
 
-        Of what is removed or changed on PostgreSQL, it tells a second later.
+        On PostgreSQL, removals and updates show a second later.
         """
         newest = select(func.max(schema.attempts.c.id))
         with connect(self.engine) as connection:
@@ -113,7 +113,7 @@ class Archive:
             return (*connection.execute(newest).one(), _last_change(file), _last_change(f"{file}-wal"))
 
     def version(self) -> str | None:
-        """Return the version of the archive's tables; None where there are none yet."""
+        """Return the version of the archive's tables; None if there are none yet."""
         return stored_version(self.engine)
 
     def _make_ready(self, create: bool) -> None:
@@ -122,11 +122,11 @@ class Archive:
             if create:
                 _make_file(file)
             elif not os.path.exists(file):  # noqa: PTH110 (unlike that of a Path, it never raises)
-                raise InputError("there is no archive", path=file, hint="tonnage archive import JOBS.csv makes one")
+                raise InputError("there is no archive", path=file, hint="create one: tonnage archive import JOBS.csv")
         found = self.version()
         if found is None:
             if not create:
-                raise InputError("holds no archive", path=self, hint="tonnage archive import JOBS.csv makes one")
+                raise InputError("holds no archive", path=self, hint="create one: tonnage archive import JOBS.csv")
             self._create()
         elif found != VERSION:
             from tonnage.archive.maintenance import upgrade
@@ -151,7 +151,7 @@ def _last_change(file: str) -> tuple[int, int] | None:
 
 
 def stored_version(engine: Engine) -> str | None:
-    """Return the version of the archive's tables in a database; None where there are none yet."""
+    """Return the version of the archive's tables in a database; None if there are none yet."""
     if engine.dialect.name == "sqlite" and not os.path.exists(str(engine.url.database)):  # noqa: PTH110
         return None
     with connect(engine) as connection:
@@ -159,7 +159,7 @@ def stored_version(engine: Engine) -> str | None:
 
 
 def version_in(connection: Connection) -> str | None:
-    """Return the version of the archive's tables; None where there are none yet."""
+    """Return the version of the archive's tables; None if there are none yet."""
     tables = set(inspect(connection).get_table_names())
     if "alembic_version" in tables and "attempts" in tables:
         versions = connection.execute(text("SELECT version_num FROM alembic_version")).scalars().all()
@@ -168,17 +168,17 @@ def version_in(connection: Connection) -> str | None:
         return str(versions[0])
     if tables:
         place = shown(connection.engine.url)
-        raise InputError("is a database of something else, not an archive", path=place, hint=f"it holds {min(tables)}")
+        raise InputError("is a database, but not an archive", path=place, hint=f"it has a table {min(tables)}")
     return None
 
 
 def _make_file(file: Path) -> None:
-    """Make an empty file, private to its owner, if there is none; SQLite gives the files beside it the same mode."""
+    """Create an empty file, private to its owner, if there is none; SQLite gives its other files the same mode."""
     try:
         make_private_folder(file.parent)
     except OSError as error:
-        raise InputError(f"the folder cannot be made: {error.strerror}", path=file.parent) from None
-    with suppress(OSError):  # SQLite has the better message
+        raise InputError(f"cannot create the folder: {error.strerror}", path=file.parent) from None
+    with suppress(OSError):  # SQLite's error message is better
         make_private_file(file)
 
 
@@ -212,9 +212,9 @@ def _known(connection: Connection, identities: Sequence[object]) -> set[object]:
 
 
 def _note_sources(connection: Connection, wanted: Mapping[int, Sequence[str | None]]) -> None:
-    """Note where attempts come from; another file with the same label takes the place of the one before.
+    """Record where attempts come from; another file with the same label replaces the previous one.
 
-    Looked up first: of those who post, most have said before where their attempts come from.
+    Looked up before writing, since most sources are already recorded.
     """
     table = schema.sources
     known = {row[0]: row for row in connection.execute(select(table).where(table.c.id.in_(list(wanted))))}
@@ -231,10 +231,10 @@ class _Bulk(Protocol):
     """Inserts into an open transaction."""
 
     def insert(self, table: Table, columns: Sequence[str], rows: Sequence[_Row]) -> int:
-        """Insert rows, leaving out those whose key or identity is already there; return how many were new."""
+        """Insert rows, skipping those whose key or identity already exists; return how many were new."""
 
     def insert_for_attempts(self, table: Table, rows: Sequence[tuple[bytes, str, str]]) -> None:
-        """Insert fields or files of attempts, which are given by their identities; a new value replaces an old one."""
+        """Insert fields or files of attempts, given by their identities; a new value replaces an old one."""
 
 
 def _bulk(connection: Connection) -> _Bulk:
@@ -244,7 +244,7 @@ def _bulk(connection: Connection) -> _Bulk:
 
 
 def _names(columns: Sequence[str]) -> str:
-    """Quote the names of columns; they are those of schema.py, never a user's."""
+    """Quote names of columns; they come from schema.py, never from a user."""
     return ", ".join(f'"{name}"' for name in columns)
 
 
@@ -303,7 +303,7 @@ class _Postgres:
             )
             return
         staging = f"new_{table.name}"
-        last = {row[: len(table.primary_key)]: row for row in rows}  # one statement may change a row only once
+        last = {row[: len(table.primary_key)]: row for row in rows}  # one statement can change a row only once
         self._cursor.execute(f"CREATE TEMP TABLE {staging} (identity bytea, a text, b text) ON COMMIT DROP")
         self._copy(f"COPY {staging} FROM STDIN", last.values())
         self._cursor.execute(

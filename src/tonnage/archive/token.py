@@ -1,4 +1,4 @@
-"""The token that gives access to an archive on a server; the server and its clients look for it in one place."""
+"""The token for an archive on a server; the server and its clients look for it in the same place."""
 
 import os
 import secrets
@@ -20,7 +20,7 @@ def _token_file() -> Path:
 
 
 def find_token(file: Path | None = None) -> str | None:
-    """Return the token in a file; by default $TONNAGE_TOKEN, else the one in the user's own file, else None."""
+    """Return the token in a file; by default $TONNAGE_TOKEN, else the one in the user's default file, else None."""
     if file is not None:
         return _read(file)
     text = os.environ.get("TONNAGE_TOKEN")
@@ -40,7 +40,7 @@ def make_token(file: Path | None = None) -> tuple[str, str]:
 
 
 def _write(file: Path) -> None:
-    """Create the file atomically: of two processes, the second finds the token of the first."""
+    """Create the file atomically: if two processes do so, the second uses the token of the first."""
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         make_private_folder(file.parent)
@@ -54,16 +54,16 @@ def _write(file: Path) -> None:
         finally:
             temporary.unlink()
     except OSError as error:
-        raise InputError(f"the token cannot be written: {error.strerror}", path=file) from None
+        raise InputError(f"cannot write the token: {error.strerror}", path=file) from None
 
 
 def _read(file: Path) -> str:
     try:
         text = file.read_bytes()[: _LONGEST + 2].decode("ascii")
     except OSError as error:
-        raise InputError(f"the token cannot be read: {error.strerror}", path=file) from None
+        raise InputError(f"cannot read the token: {error.strerror}", path=file) from None
     except UnicodeDecodeError:
-        raise InputError("holds no token: it has letters outside of ASCII", path=file) from None
+        raise InputError("holds no token: it has characters outside ASCII", path=file) from None
     return _checked(text, file)
 
 
@@ -71,6 +71,6 @@ def _checked(text: str, place: object) -> str:
     """Return a token that fits into a header and is hard to guess."""
     token = text.strip()
     if not _SHORTEST <= len(token) <= _LONGEST or not token.isprintable() or " " in token:
-        hint = f"it is one word of {_SHORTEST} to {_LONGEST:,} ASCII letters and digits"
+        hint = f"a token is one word of {_SHORTEST} to {_LONGEST:,} ASCII characters"
         raise InputError("holds no token", path=place, hint=hint)
     return token

@@ -1,4 +1,4 @@
-"""Where the archive is: a file on this machine, or a server."""
+"""The location of the archive: a file, a database server, or an HTTP server."""
 
 import os
 from pathlib import Path
@@ -19,13 +19,13 @@ _REMOTE = ("http://", "https://")
 
 
 def archive_url(text: str | None = None) -> URL:
-    """Return the archive that a text names: a URL, a file, or by default the configured one or the user's own file."""
+    """Return the URL of the archive that a text names; by default the configured archive, else the user's own file."""
     text = text or _configured() or str(data_folder() / "archive.db")
     if "://" not in text:
         return URL.create("sqlite", database=str(Path(text).expanduser().absolute()))
     if is_remote(text):
-        hint = "log in where tonnage serve runs, and name there the archive that it serves"
-        raise InputError("this is done where the archive is, not over its server", path=remote_url(text), hint=hint)
+        hint = "run this command on the machine of tonnage serve, with the archive that it serves"
+        raise InputError("this command does not work over HTTP", path=remote_url(text), hint=hint)
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):
@@ -43,12 +43,12 @@ def archive_url(text: str | None = None) -> URL:
 
 
 def is_remote(text: str | None = None) -> bool:
-    """Whether the archive that a text names, by default the configured one, is on a server that speaks HTTP."""
+    """Whether the archive that a text names, by default the configured one, is on an HTTP server."""
     return (text or _configured()).lower().startswith(_REMOTE)
 
 
 def remote_url(text: str | None = None) -> str:
-    """Return the URL of an archive on a server in the form in which it is known: without what makes no difference."""
+    """Return the URL of an archive on a server in normal form: without default port and trailing slash."""
     text = text or _configured()
     try:
         parts = urlsplit(text)
@@ -56,8 +56,8 @@ def remote_url(text: str | None = None) -> str:
     except ValueError:
         raise InputError(f'"{shown(text)}" is not the URL of a server', hint=_FORMS) from None
     if parts.username is not None or parts.password is not None:
-        hint = "the variable TONNAGE_TOKEN holds the token, where others do not see it"
-        raise InputError(f'"{_without_user(parts)}": name and password do not belong into the URL', hint=hint)
+        hint = "put the token into the variable TONNAGE_TOKEN, where others do not see it"
+        raise InputError(f'"{_without_user(parts)}": the URL must not hold a user name or password', hint=hint)
     odd = not host or parts.query or parts.fragment or any(letter <= " " or letter == "\x7f" for letter in text)
     if odd or not (text.isascii() and text.isprintable()):
         raise InputError(f'"{text}" is not the URL of a server', hint="http://server:8000 or https://server/path")
@@ -68,7 +68,7 @@ def remote_url(text: str | None = None) -> str:
 
 
 def is_archive(text: str) -> bool:
-    """Whether a source is an archive: a URL of one, or a file that SQLite made."""
+    """Whether a source is an archive: the URL of one, or an SQLite file."""
     if text.startswith(("sqlite://", "postgres://", "postgresql://", "postgresql+psycopg://", *_REMOTE)):
         return True
     try:
@@ -88,13 +88,13 @@ def shown(url: URL | str) -> str:
 
 
 def _configured() -> str:
-    """Return the archive that $TONNAGE_ARCHIVE or a ``tonnage.toml`` names; nothing where none does."""
+    """Return the archive named in $TONNAGE_ARCHIVE or a ``tonnage.toml``; empty if there is none."""
     value = lookup("archive")
     return "" if value is None else value.text
 
 
 def data_folder() -> Path:
-    """Return the folder in which Tonnage keeps what is this user's own."""
+    """Return the folder for this user's data."""
     base = os.environ.get("XDG_DATA_HOME")
     folder = Path(base) if base and Path(base).is_absolute() else Path("~/.local/share").expanduser()
     return folder / "tonnage"

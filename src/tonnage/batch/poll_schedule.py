@@ -1,4 +1,4 @@
-"""How often a batch system's queue is asked: often while something happens, seldom while nothing does."""
+"""How often a batch system's queue is polled: often while something happens, rarely otherwise."""
 
 from dataclasses import dataclass
 
@@ -7,19 +7,19 @@ __all__ = ["PollSchedule"]
 
 @dataclass(frozen=True, slots=True)
 class PollSchedule:
-    """The pauses between two questions to the queue, in seconds.
+    """The pauses between two polls of the queue, in seconds.
 
-    One question is for all jobs of a run, so that its price does not grow with them. After each that brings no news the
-    pause grows by `slower`, up to `longest`; news bring it back to `first`.
+    One poll covers all jobs of a run, so its cost does not grow with their number. After each poll without news the
+    pause grows by the factor `slower`, up to `longest`; news resets it to `first`.
     """
 
     first: float = 1.0
-    """Soon enough for a person who watches; below a second, controllers with many users feel it."""
+    """Soon enough for a user who is watching; below a second, controllers with many users feel the load."""
     longest: float = 15.0
-    """What sites ask for at least between two calls of squeue is some seconds; jobs report their own ends by files, so
-    that only jobs which died without a word wait for this."""
+    """Sites ask for at least a few seconds between two calls of squeue; jobs report their own end in files, so only
+    jobs that died without a report wait for this."""
     slower: float = 1.3
 
     def after(self, pause: float) -> float:
-        """Return the pause that follows one which brought no news."""
+        """Return the pause after a poll without news."""
         return min(self.longest, pause * self.slower)

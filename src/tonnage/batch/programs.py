@@ -1,5 +1,6 @@
-"""The programs of a batch system, called one at a time: how they run, and what their silence means."""
+"""Runs the programs of a batch system, one at a time, and interprets their failures."""
 
+import logging
 import os
 import re
 import selectors
@@ -13,48 +14,44 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO
 
-from tonnage.batch.scheduler import UnreachableError
-from tonnage.errors import InputError, TonnageError
+from tonnage.errors import InputError, ProgramFailedError, SchedulerUnreachableError, TonnageError
 
-__all__ = ["SECONDS", "ProgramTraits", "Programs", "RefusalError"]
+__all__ = [
+    "SECONDS",
+    "ProgramTraits",
+    "Programs",
+]
 
 SECONDS = 60.0
-"""How long a program may take: most give up on a server themselves after 9 to 100 seconds."""
+"""How many seconds a program may take: most stop waiting for a server after 9 to 100 seconds."""
 _LARGEST = 1 << 28
-"""Bytes that a program may write: a hundred thousand jobs are a tenth of it."""
+"""The most bytes that a program may write: a hundred thousand jobs take a tenth of it."""
 _PIECE = 1 << 20
 _MOST_WORDS = 1 << 14
 _LOOK_SECONDS = 0.5
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class ProgramTraits:
-    """How the programs of a batch system say what they say."""
+    """How to interpret what the programs of a batch system print."""
 
     system: str
-    """What people call it."""
+    """The system's name in messages."""
     silence: re.Pattern[str]
-    """What they say where nobody answers them."""
+    """Matches what they print when their server does not respond."""
     hint: str
-    """Where they are to be found, for who does not have them."""
+    """Hint for users without these programs: where to find them."""
     hesitation: str | None = None
-    """What one says that would hold us up for minutes."""
-
-
-class RefusalError(TonnageError):
-    """A program of a batch system ended with an error that is none of the network's."""
-
-    def __init__(self, program: str, said: str) -> None:
-        super().__init__(f"{program}: {said}")
-        self.said = said
-        """In its own words."""
+    """What a program prints when it is about to wait for minutes."""
 
 
 class Programs:
-    """Runs programs, and counts how often: never a shell, never without a limit of time and of output."""
+    """Runs programs and counts the calls: never through a shell, never without limits on time and output."""
 
-    def __init__(self, manners: ProgramTraits) -> None:
-        self._traits = manners
+    def __init__(self, traits: ProgramTraits) -> None:
+        self._traits = traits
         self.calls: Counter[str] = Counter()
         """How many times each program was run."""
 
@@ -69,9 +66,9 @@ class Programs:
         held: Collection[int] = (),
         folder: str | None = None,
     ) -> tuple[str, str]:
-        """Run a program in a folder, and return what it printed, and what it wrote on standard error.
+        """Run a program in a folder, and return its standard output and standard error.
 
-        It holds some descriptors open for as long as it runs, even if we do not.
+        It keeps the `held` descriptors open for as long as it runs, even if this process is killed.
         """
         self.calls[program] += 1
         began = time.monotonic()
@@ -79,7 +76,7 @@ class Programs:
             given.write((stdin or "").encode(errors="surrogateescape"))
             given.seek(0)
             try:
-                # A group of its own, so that Ctrl-C does not cut off a submission that was made, or perhaps not.
+                # In its own group, so that Ctrl-C does not interrupt a submission that may or may not have been made.
                 process = subprocess.Popen(  # noqa: S603 (a batch system's own programs, no shell)
                     [program, *words],
                     stdin=given,
@@ -99,21 +96,22 @@ class Programs:
                 finally:
                     if output is None:
                         _kill(process.pid)
-            said = _said(errors)
+            message = _messages(errors)
+        _log.debug("%s ended with status %s after %.2f s", program, process.returncode, time.monotonic() - began)
         if output is None:
-            raise UnreachableError(
-                f"{program} has no answer after {time.monotonic() - began:.0f} s: {said or 'silence'}"
+            raise SchedulerUnreachableError(
+                f"{program} has not answered after {time.monotonic() - began:.0f} s: {message or 'no output'}"
             )
         if process.returncode:
-            if self._traits.silence.search(said):
-                raise UnreachableError(f"{self._traits.system} does not answer: {said}")
-            raise RefusalError(program, said or f"it ended with status {process.returncode}")
-        return output.decode(errors="replace"), said
+            if self._traits.silence.search(message):
+                raise SchedulerUnreachableError(f"{self._traits.system} does not answer: {message}")
+            raise ProgramFailedError(program, message or f"exit status {process.returncode}")
+        return output.decode(errors="replace"), message
 
     def _output(
         self, process: subprocess.Popen[bytes], stream: IO[bytes], errors: IO[bytes], seconds: float
     ) -> bytes | None:
-        """Return all that a program prints until it ends; None where it takes too long, or says that it will."""
+        """Return everything that a program prints; None if it takes too long, or reports that it will."""
         pieces: list[bytes] = []
         room, deadline = _LARGEST, time.monotonic() + seconds
         with selectors.DefaultSelector() as selector, suppress(subprocess.TimeoutExpired):
@@ -127,26 +125,26 @@ class Programs:
                     return b"".join(pieces)
                 room -= len(pieces[-1])
                 if room < 0:
-                    raise TonnageError(f"{self._traits.system} prints more than {_LARGEST >> 20} MiB")
+                    raise TonnageError(f"{self._traits.system} printed more than {_LARGEST >> 20} MiB")
         return None
 
     def _hesitates(self, errors: IO[bytes]) -> bool:
-        return self._traits.hesitation is not None and self._traits.hesitation in _said(errors)
+        return self._traits.hesitation is not None and self._traits.hesitation in _messages(errors)
 
     def _absent(self, program: str) -> InputError:
-        problem = f"{self._traits.system} is not on this machine: there is no {program}"
+        problem = f"{self._traits.system} is not available on this machine: {program} was not found"
         return InputError(problem, hint=self._traits.hint)
 
 
 def _kill(group: int) -> None:
-    """Kill a program and what it has started: at some sites sbatch is a script."""
+    """Kill a program and everything it started: at some sites sbatch is a script."""
     with suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
 
 
-def _said(errors: IO[bytes]) -> str:
-    """Return the words of a program on one line, each without the name of the program before it."""
-    # A program goes on writing where we stop reading, unless reading moves nothing.
+def _messages(errors: IO[bytes]) -> str:
+    """Return a program's error messages on one line, without its name in front of each."""
+    # The program's writes share our file position, so read without moving it.
     lines = os.pread(errors.fileno(), _MOST_WORDS, 0).decode(errors="replace").splitlines()
     return "; ".join(dict.fromkeys(_bare(line) for line in lines if line.strip()))
 

@@ -1,4 +1,4 @@
-"""What can be chosen about batch queues, by the names that the command line has for it."""
+"""The batch systems, backfilling policies and request modes, by their names on the command line."""
 
 from typing import NamedTuple
 
@@ -8,21 +8,21 @@ __all__ = ["LIVE", "POLICIES", "REQUESTS", "SCHEDULERS", "BatchSystem"]
 
 
 class BatchSystem(NamedTuple):
-    """A batch system, as the command line knows it."""
+    """A batch system as seen by the command line."""
 
     title: str
     connect: Deferred
-    """Returns a Scheduler (HTCondor, which has DAGMan for that: a Queued), given what the user says of `submission`."""
+    """Returns a Scheduler (for HTCondor, which has DAGMan, a Queued), given the user's values for `submission`."""
     submission: tuple[str, ...] = ()
-    """The options of ``tonnage run`` that say where and as whom to submit there."""
+    """The options of ``tonnage run`` that choose where and under which account to submit."""
     own: tuple[str, ...] = ()
-    """More options that are for this system only."""
+    """More options for this system only."""
     packs: bool = True
-    """Whether its queue can be asked what if, so that tasks can be packed into batch jobs."""
+    """Whether its queue answers "what if" questions, so that tasks can be packed into batch jobs."""
 
     @property
     def options(self) -> tuple[str, ...]:
-        """All options that mean something there, beside those of every system."""
+        """All options specific to this system."""
         return (*self.submission, *self.own, *(("pack",) if self.packs else ()))
 
 
@@ -34,10 +34,10 @@ SCHEDULERS = {
         "HTCondor", Deferred("tonnage.batch.htcondor:HTCondor"), own=("throttle", "submit_command"), packs=False
     ),
 }
-"""The batch systems to which tasks can be sent."""
+"""The batch systems that tasks can be submitted to."""
 LIVE = tuple(name for name, system in SCHEDULERS.items() if system.packs)
-"""Those whose queue ``tonnage pack`` can ask."""
+"""The systems whose queue ``tonnage pack`` can query."""
 POLICIES = ("conservative", "easy")
-"""How a simulated queue backfills."""
+"""Backfilling policies of the simulated queue."""
 REQUESTS = ("accurate", "real")
-"""What the jobs of a log ask for: as long as they run, or what the log says."""
+"""How much time the jobs of a log request: their exact run time, or the recorded request."""

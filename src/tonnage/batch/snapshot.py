@@ -1,4 +1,4 @@
-"""What a queue looks like to somebody who thinks of submitting a job: a value that answers "what if"."""
+"""A queue as seen by a job that might be submitted: a value that answers "what if" questions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,37 +17,37 @@ IntArray: TypeAlias = NDArray[np.int64]
 T = TypeVar("T")
 
 _QUESTIONS = 500
-"""A decision asks about so many times, so a plan of some ten breakpoints is worth a compiled kernel."""
+"""A decision asks about this many questions, so a plan of ten breakpoints is worth a compiled kernel."""
 _NO_PLACES = np.empty((0, 0), np.uint8)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """How many nodes are free from when on, once everybody in the queue has got what was promised.
+    """How many nodes are free at which times, after everything promised to the jobs in the queue.
 
-    It answers for a job that comes behind all of them, and knows nothing of caps on a user's jobs.
+    It answers for a job that queues behind all of them, and does not consider caps on a user's jobs.
     """
 
     now: int
     nodes: int
     times: IntArray
-    """Breakpoints, ascending, the first at or before now; the last lasts for ever, and all nodes are free then."""
+    """Breakpoints, ascending, the first at or before now; the last lasts forever, with all nodes free."""
     free: IntArray
-    """How many nodes are free from each breakpoint on."""
+    """The number of free nodes from each breakpoint on."""
     busy: NDArray[np.uint8] = field(default_factory=lambda: _NO_PLACES, repr=False)
-    """Where jobs get neighbouring nodes: which nodes (columns) are in use from each breakpoint (rows) on."""
+    """If jobs get contiguous nodes: which nodes (columns) are in use from each breakpoint (rows) on."""
     effort: int = field(default=0, repr=False)
-    """How much is simulated around it, in jobs: then compiled kernels are there anyway."""
+    """How much is simulated around it, in jobs: if much, compiled kernels are available anyway."""
 
     def earliest(self, nodes: int, seconds: int, after: int | None = None) -> int:
-        """Return when a job of so many nodes and seconds would start, from `after` (or now) on."""
+        """Return when a job of this many nodes and seconds would start, at or after `after` (default: now)."""
         if len(self.busy):
             return self._place(nodes, seconds, after)[0]
         self._check(nodes, seconds)
         return int(self._kernel(earliest)(self.times, self.free, nodes, seconds, self._from(after), FOREVER))
 
     def earliest_many(self, nodes: ArrayLike, seconds: ArrayLike, after: int | None = None) -> IntArray:
-        """Return when each of many jobs would start if it were the only one."""
+        """Return when each of many jobs would start if it were the only one submitted."""
         sizes, lengths = np.broadcast_arrays(np.asarray(nodes, np.int64), np.asarray(seconds, np.int64))
         if len(self.busy):
             each = zip(sizes.ravel().tolist(), lengths.ravel().tolist(), strict=True)
@@ -61,7 +61,7 @@ class Snapshot:
         return found.reshape(sizes.shape)
 
     def with_job(self, nodes: int, seconds: int, after: int | None = None) -> "Snapshot":
-        """Return the snapshot in which such a job holds the place that it would get."""
+        """Return a snapshot in which such a job holds the place that it would get."""
         start, first = self._place(nodes, seconds, after)
         size = len(self.times)
         times, free = np.full(size + 3, FOREVER, np.int64), np.full(size + 3, self.nodes, np.int64)
@@ -74,12 +74,12 @@ class Snapshot:
     def cut(
         cls, now: int, nodes: int, times: IntArray, free: IntArray, busy: NDArray[np.uint8], effort: int
     ) -> "Snapshot":
-        """Return a snapshot of its own from arrays that are padded with FOREVER."""
+        """Return an independent snapshot from arrays padded with FOREVER."""
         size = int(times.searchsorted(FOREVER))
         return cls(now, nodes, times[:size].copy(), free[:size].copy(), busy[:size].copy(), effort)
 
     def _place(self, nodes: int, seconds: int, after: int | None) -> tuple[int, int]:
-        """Return when a job would start, and the first of its nodes where those have places."""
+        """Return when a job would start, and its first node if nodes must be contiguous."""
         if not len(self.busy):
             return self.earliest(nodes, seconds, after), 0
         self._check(nodes, seconds)
@@ -95,6 +95,6 @@ class Snapshot:
 
     def _check(self, nodes: int, seconds: int) -> None:
         if not 1 <= nodes <= self.nodes:
-            raise InputError(f"a job has 1 to {self.nodes} nodes here, not {nodes}")
+            raise InputError(f"a job on this cluster has 1 to {self.nodes} nodes, not {nodes}")
         if seconds < 1:
-            raise InputError(f"a job asks for at least 1 second, not {seconds}")
+            raise InputError(f"a job must request at least 1 second, not {seconds}")

@@ -15,8 +15,10 @@ from pathlib import Path
 import click
 
 from tonnage import __version__
-from tonnage.cli.options import printable, say
+from tonnage.cli.groups import Verbs
+from tonnage.cli.options import say
 from tonnage.errors import InputError, TonnageError
+from tonnage.wording import printable
 
 __all__ = ["main", "tonnage"]
 
@@ -32,11 +34,13 @@ VERBS = (
     "pack",
     "run",
     "status",
+    "logs",
     "stop",
     "report",
     "serve",
     "replay",
     "config",
+    "help",
 )
 
 
@@ -49,7 +53,7 @@ _CONFIGURED = {
 """The verbs whose options take their defaults from a setting of ``tonnage.toml``; `archive.url` reads the archive's."""
 
 
-class _Verbs(click.Group):
+class _Verbs(Verbs):
     """Finds a verb's module by its name."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's own signature)
@@ -102,7 +106,7 @@ def _configured() -> dict[str, dict[str, object]]:
     values = list(settings())
     for one in values:
         if one.problem:
-            say(f"{one.origin}: {one.setting} does not count: {one.problem}")
+            say(f"ignored {one.setting} in {one.origin}: {one.problem}")
     found: dict[str, dict[str, object]] = {verb: {} for verb in VERBS}
     for setting, verbs in _CONFIGURED.items():
         value = counting(values, setting)
@@ -124,7 +128,7 @@ def _prepare_streams() -> None:
 def _report(error: Exception) -> int:
     """Print what went wrong on one line, with a hint below it, and return the exit status."""
     if isinstance(error, BrokenPipeError):
-        _discard_output()  # whoever read our output has seen enough
+        _discard_output()  # the reader of our output has seen enough
         return 128 + signal.SIGPIPE
     problem: TonnageError
     if isinstance(error, click.ClickException):

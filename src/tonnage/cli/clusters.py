@@ -1,4 +1,4 @@
-"""Options that say to which cluster tasks are sent, and how."""
+"""The options for running tasks on a cluster."""
 
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,7 +22,7 @@ _COMMAND = re.compile(r"\s*[+\w.]+\s*=.*", re.ASCII)
 
 
 class ClusterChoice(NamedTuple):
-    """Where tasks run; all but `on` is for clusters."""
+    """Where tasks run; all fields but `on` are for clusters."""
 
     on: str
     pack: str | None
@@ -35,21 +35,29 @@ class ClusterChoice(NamedTuple):
     throttle: tuple[str, ...]
     submit_command: tuple[str, ...]
 
+    def at_most(self, jobs: int | None) -> "ClusterChoice":
+        """Return the choice with at most this many batch jobs at a time, as --jobs says."""
+        if jobs is None or self.on == "local":
+            return self
+        if self.max_running is not None:
+            raise InputError("--jobs and --max-running are both given", hint="they mean the same on a cluster")
+        return self._replace(max_running=jobs)
+
     def options(self) -> "ClusterOptions | PoolOptions | None":
-        """Return the cluster or pool; None: tasks run here."""
+        """Return the options of the cluster or pool; None if tasks run on this machine."""
         self._refuse_others()
         if self.on == "local":
             return None
         return self._pool() if self.on == "htcondor" else self._cluster()
 
     def _refuse_others(self) -> None:
-        """Raise InputError where an option means nothing in the place that was chosen."""
+        """Raise InputError if an option does not apply to the chosen system."""
         for name in self._fields[1:]:
             places = [key for key, one in SCHEDULERS.items() if name in one.options or name not in _FOR_SOME]
             if getattr(self, name) not in (None, ()) and self.on not in places and not _is_configured(name):
                 meant = "clusters" if len(places) > 1 else SCHEDULERS[places[0]].title
                 raise InputError(
-                    f"--{name.replace('_', '-')} is for {meant}", hint=f"say where: --on {' or --on '.join(places)}"
+                    f"--{name.replace('_', '-')} is for {meant}", hint=f"add --on {' or --on '.join(places)}"
                 )
 
     def _pool(self) -> "PoolOptions":
@@ -59,9 +67,9 @@ class ClusterChoice(NamedTuple):
 
         for command in self.submit_command:
             if "\n" in command or not _COMMAND.fullmatch(command):
-                raise InputError(f'"{command}" is no submit command', hint="write one: accounting_group = physics")
+                raise InputError(f'"{command}" is not a submit command', hint="example: accounting_group = physics")
             if (name := command.partition("=")[0].strip().lower()) in OURS:
-                raise InputError(f"--submit-command: Tonnage itself sets {name}, and needs it")
+                raise InputError(f"--submit-command: {name} is set by Tonnage and cannot be changed")
         limits = [one for one in (self.max_running, self.max_submitted) if one is not None]
         return PoolOptions(
             system=HTCondor(),
@@ -83,32 +91,32 @@ class ClusterChoice(NamedTuple):
 
 
 def _is_configured(option: str) -> bool:
-    """Whether a value comes from ``tonnage.toml``, where it is meant for runs on clusters only."""
+    """Whether a value comes from ``tonnage.toml``, where it only applies to runs on clusters."""
     return click.get_current_context().get_parameter_source(option) is ParameterSource.DEFAULT_MAP
 
 
 def _whole(text: str, name: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise InputError(f'--throttle {name}: "{text}" is no number of jobs', hint="write one: --throttle align=20")
+        raise InputError(f'--throttle {name}: "{text}" is not a number of jobs', hint="example: --throttle align=20")
     return int(text)
 
 
-def slurm_options(command: Any) -> Any:  # noqa: ANN401 (click's decorators take and give any callable)
-    """Add the options that say where and as whom a user submits to Slurm."""
+def slurm_options(command: Any) -> Any:  # noqa: ANN401 (click's decorators accept and return any callable)
+    """Add the options for where and under which account to submit to Slurm."""
     return with_options(
         command,
         click.option(
-            "--partition", metavar="NAME", help="Partition of Slurm.  [default: $SBATCH_PARTITION, else the cluster's]"
+            "--partition", metavar="NAME", help="Slurm partition.  [default: $SBATCH_PARTITION, else the cluster's]"
         ),
         click.option(
-            "--account", metavar="NAME", help="Account of Slurm that pays.  [default: $SBATCH_ACCOUNT, else yours]"
+            "--account", metavar="NAME", help="Slurm account to charge.  [default: $SBATCH_ACCOUNT, else yours]"
         ),
-        click.option("--qos", metavar="NAME", help="Quality of service of Slurm.  [default: $SBATCH_QOS, else yours]"),
+        click.option("--qos", metavar="NAME", help="Slurm quality of service.  [default: $SBATCH_QOS, else yours]"),
         click.option(
             "--sbatch-option",
             multiple=True,
             metavar="OPTION",
-            help="One more option of sbatch: --sbatch-option=--constraint=avx512. May be repeated.",
+            help="Additional sbatch option, such as --sbatch-option=--constraint=avx512. Can be repeated.",
         ),
     )
 
@@ -124,38 +132,38 @@ def cluster_options(command: Any) -> Any:  # noqa: ANN401
             type=click.Choice(["local", *SCHEDULERS]),
             default="local",
             show_default=True,
-            help="Where tasks run: on this machine, or on the Slurm cluster or HTCondor pool that it belongs to.",
+            help="Run tasks on this machine, or on the Slurm cluster or HTCondor pool that it belongs to.",
         ),
         click.option(
             "--pack",
             type=click.Choice(PACKERS),
             metavar="NAME",
-            help="Which tasks share a batch job: a strategy of tonnage pack.  [default: per-task]",
+            help="How to pack tasks into batch jobs: a strategy of tonnage pack.  [default: per-task]",
         ),
-        click.option("--max-running", type=click.IntRange(1), metavar="N", help="Most batch jobs that run at a time."),
+        click.option("--max-running", type=click.IntRange(1), metavar="N", help="Most batch jobs running at a time."),
         click.option(
-            "--max-submitted", type=click.IntRange(1), metavar="N", help="Most batch jobs that wait or run at a time."
+            "--max-submitted", type=click.IntRange(1), metavar="N", help="Most batch jobs waiting or running at a time."
         ),
         slurm_options,
         click.option(
             "--throttle",
             multiple=True,
             metavar="CATEGORY=N",
-            help="Most jobs of a category that HTCondor has at a time. May be repeated.",
+            help="Most HTCondor jobs of a category at a time. Can be repeated.",
         ),
         click.option(
             "--submit-command",
             multiple=True,
             metavar="COMMAND",
-            help='One more submit command of HTCondor: "accounting_group = physics". May be repeated.',
+            help='Additional HTCondor submit command, such as "accounting_group = physics". Can be repeated.',
         ),
     )
 
 
 def refuse_options(names: tuple[str, ...], meant_for: str) -> None:
-    """Raise InputError where the user gave one of some options, which mean nothing here."""
+    """Raise InputError if the user gave one of these options, which do not apply here."""
     context = click.get_current_context()
     for parameter in context.command.params:
         given = parameter.name and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
         if given and parameter.name in names:
-            raise InputError(f"{parameter.opts[0]} is only for {meant_for}")
+            raise InputError(f"{parameter.opts[0]} only applies to {meant_for}")

@@ -1,11 +1,12 @@
-"""``tonnage config``: which settings count, and where they come from."""
+"""``tonnage config``: the current settings, and where they come from."""
 
 from pathlib import Path
 
 import click
 
-from tonnage.cli.options import json_option, print_json, printable
+from tonnage.cli.options import json_option, print_json
 from tonnage.cli.tables import print_table
+from tonnage.wording import printable
 
 __all__ = ["config"]
 
@@ -14,10 +15,10 @@ __all__ = ["config"]
 @json_option
 @click.pass_context
 def config(context: click.Context, as_json: bool) -> None:
-    """Show the settings that count when no option says otherwise, and where they come from.
+    """Show the current settings and where they come from.
 
-    An option beats the environment, which beats tonnage.toml of the project (in this folder or above), which beats
-    tonnage.toml of the user. Passwords are not shown.
+    Options take precedence over environment variables, which take precedence over the project's tonnage.toml (in this
+    folder or above), which takes precedence over the user's tonnage.toml. Passwords are not shown.
 
     \b
     Example: tonnage config
@@ -56,19 +57,19 @@ def config(context: click.Context, as_json: bool) -> None:
     print_table(["setting", "value", "from", "meaning"], [[printable(cell) for cell in row] for row in rows])
     click.echo()
     click.echo(printable(f"project: {project or 'no tonnage.toml here or above'}"))
-    click.echo(printable(f"user: {user}{'' if is_file(user) else ' (not there)'}"))
+    click.echo(printable(f"user: {user}{'' if is_file(user) else ' (does not exist)'}"))
     for one, _ in ignored:
-        click.echo(printable(f"{one.setting} of {one.origin} does not count: {one.problem}"))
+        click.echo(printable(f"ignored {one.setting} in {one.origin}: {one.problem}"))
 
 
 @config.command()
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False), default=".")
-@click.option("--revoke", is_flag=True, help="Trust it no longer.")
+@click.option("--revoke", is_flag=True, help="Stop trusting it.")
 def trust(folder: Path, revoke: bool) -> None:
-    """Let tonnage.toml in FOLDER say where measurements are kept (archive).
+    """Let tonnage.toml in FOLDER choose where measurements are kept (archive).
 
-    A file that came with someone else's project could otherwise send the commands and measurements of your runs
-    elsewhere.
+    Trust is required because a file that came with someone else's project could send the commands and measurements of
+    your runs elsewhere.
 
     \b
     Example: tonnage config trust ~/analysis

@@ -1,4 +1,4 @@
-"""``tonnage discover``: categories that nobody named, by what jobs used."""
+"""``tonnage discover``: clusters of jobs that used similar amounts."""
 
 from collections.abc import Iterator
 from itertools import chain
@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli.options import json_option, print_json, printable, read_workflow
-from tonnage.cli.sources import Reading, source_options
-from tonnage.cli.tables import counted, print_table
+from tonnage.cli.options import json_option, print_json, read_workflow
+from tonnage.cli.source_options import source_options
+from tonnage.cli.tables import print_table
 from tonnage.errors import InputError
 from tonnage.jobs import Resource
 from tonnage.option_values import pairs, part
+from tonnage.wording import counted, printable
 
 if TYPE_CHECKING:
+    from tonnage.job_sources import Reading
     from tonnage.jobs import Attempt
     from tonnage.size.discover import Applied, Cluster, Discovery
 
@@ -27,23 +29,25 @@ _STEPS = 20
 @click.command()
 @click.argument("texts", metavar="SOURCE...", nargs=-1, required=True)
 @source_options
-@click.option("--eps", type=float, help="How far apart neighbours may be.  [default: the best of many]")
+@click.option("--eps", type=float, help="Largest distance between neighbours.  [default: the best of many]")
 @click.option("--eps-range", metavar="A:B[:STEP]", help="Try distances from A to B: 60:220:20.")
 @click.option(
     "--weights",
     metavar="NAME=WEIGHT,...",
-    help="What counts how much.  [default: cores=0.1,memory=0.7,disk=0.1,wall_time=0.1]",
+    help="Weights of the resources.  [default: cores=0.1,memory=0.7,disk=0.1,wall_time=0.1]",
 )
-@click.option("--margin", default="5%", show_default=True, metavar="PERCENT", help="Added to a cluster's largest use.")
-@click.option("--write", is_flag=True, help="Store the clusters as labels of the jobs; SOURCE is an archive.")
 @click.option(
-    "--apply", "workflow_path", type=click.Path(path_type=Path), metavar="WORKFLOW", help="A workflow to size."
+    "--margin", default="5%", show_default=True, metavar="PERCENT", help="Add this to the largest use in a cluster."
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Where to write it, with sizes.")
+@click.option("--write", is_flag=True, help="Store the clusters as labels of the jobs; SOURCE must be an archive.")
+@click.option("--apply", "workflow_path", type=click.Path(path_type=Path), metavar="WORKFLOW", help="Workflow to size.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Where to write the sized workflow."
+)
 @json_option
 def discover(
     texts: tuple[str, ...],
-    reading: Reading,
+    reading: "Reading",
     eps: float | None,
     eps_range: str | None,
     weights: str | None,
@@ -53,12 +57,12 @@ def discover(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Find jobs that used alike amounts: categories where nobody named any, or better ones than the names.
+    """Find clusters of jobs that used similar amounts, for jobs without categories or to improve on them.
 
-    Jobs are compared by their cores, memory and disk in MB and run time in seconds; those closer than EPS, directly or
-    through others, are one cluster. Of many EPS the best is taken: the one that matches the categories or programs
-    best, where there are several, else the one with the highest Calinski-Harabasz score. Several runs of a task count
-    as one, with the most that it used.
+    Jobs are compared by their cores, memory and disk in MB, and run time in seconds; those closer than EPS, directly or
+    through others, form one cluster. The best of many EPS is chosen: the one that best matches the categories or
+    programs, if there are several, else the one with the highest Calinski-Harabasz score. Several runs of a task count
+    as one, with the most that any of them used.
 
     \b
     Example: tonnage discover jobs.csv
@@ -69,9 +73,9 @@ def discover(
     from tonnage.size.discover import discover as find
 
     if (workflow_path is None) != (output is None):
-        raise InputError("--apply and --output belong together", hint="--apply WORKFLOW -o FILE")
+        raise InputError("--apply and --output must be used together", hint="use --apply WORKFLOW -o FILE")
     if write and len(texts) != 1:
-        raise InputError("--write takes one SOURCE, an archive")
+        raise InputError("--write needs exactly one SOURCE, an archive")
     radii = _radii(eps, eps_range)
     added = part(margin, "--margin")
     tasks = merge(_attempts(reading, texts, archive_only=write))
@@ -85,17 +89,19 @@ def discover(
         _print_done(applied, output, written)
 
 
-def _attempts(reading: Reading, texts: tuple[str, ...], *, archive_only: bool) -> "Iterator[Attempt]":
+def _attempts(reading: "Reading", texts: tuple[str, ...], *, archive_only: bool) -> "Iterator[Attempt]":
     for source in reading.sources(texts):
         if archive_only and source.format != "archive":
-            raise InputError(f"{source.name} is not an archive", hint="--write stores labels in the archive it reads")
+            raise InputError(
+                f"{source.name} is not an archive", hint="--write stores labels in the archive that it reads"
+            )
         yield from reading.attempts(source)
 
 
 def _radii(eps: float | None, eps_range: str | None) -> list[float] | None:
-    """Return the distances to try; None where the jobs themselves are to tell."""
+    """Return the distances to try; None to derive them from the jobs."""
     if eps is not None and eps_range is not None:
-        raise InputError("--eps and --eps-range exclude each other")
+        raise InputError("--eps and --eps-range cannot be used together")
     if eps is not None:
         return [eps]
     if eps_range is None:
@@ -107,7 +113,7 @@ def _radii(eps: float | None, eps_range: str | None) -> list[float] | None:
     except ValueError:
         valid = False
     if not valid:
-        raise InputError(f'--eps-range: "{eps_range}" is not a range', hint="write one such as 60:220 or 60:220:20")
+        raise InputError(f'--eps-range: "{eps_range}" is not a range', hint="use one such as 60:220 or 60:220:20")
     return [low + number * size for number in range(int((high - low) / size * (1 + 1e-9)) + 1)]
 
 
@@ -117,7 +123,7 @@ def _weights(text: str) -> dict[Resource, float]:
     found = {}
     for name, value in pairs(text.split(","), "--weights").items():
         if name not in FEATURES:
-            raise InputError(f'--weights: "{name}" does not count', hint=f"one of {', '.join(FEATURES)}")
+            raise InputError(f'--weights: "{name}" cannot be compared', hint=f"use one of {', '.join(FEATURES)}")
         try:
             found[Resource(name)] = float(value)
         except ValueError:
@@ -164,15 +170,15 @@ def _print(found: "Discovery", margin: float) -> None:
     ]
     print_table(header, rows, right=header[1:-1], give_way=("categories",))
     if len(found.clusters) > _SHOWN:
-        click.echo(f"and {len(found.clusters) - _SHOWN:,} more; --json prints all")
-    how = {"structure": "matches the categories best", "calinski-harabasz": "has the highest score", "given": "given"}
+        click.echo(f"and {len(found.clusters) - _SHOWN:,} more; use --json to print all")
+    how = {"structure": "best match of the categories", "calinski-harabasz": "highest score", "given": "as given"}
     score = "" if found.score is None else f", score {found.score:.4g}"
     click.echo(f"\n{counted(len(found.clusters), 'cluster')} at eps {found.eps:.4g} ({how[found.chosen_by]}{score})")
     if found.left_out:
-        click.echo(f"{counted(found.left_out, 'task')} left out: their use of {', '.join(found.features)} is not known")
+        click.echo(f"left out {counted(found.left_out, 'task')} without measurements of {', '.join(found.features)}")
     saved = ", ".join(f"{resource} {saved:.1%}" for resource, saved in found.savings(margin).items())
     if saved:
-        click.echo(f"saved, with a margin of {margin:.0%}, against {found.compared_with}: {saved}")
+        click.echo(f"saved with a margin of {margin:.0%}, compared with {found.compared_with}: {saved}")
 
 
 def _categories(cluster: "Cluster") -> str:
@@ -185,15 +191,15 @@ def _print_done(applied: "Applied | None", output: Path | None, written: int | N
         ways = ", ".join(f"{count:,} by {by}" for by, count in applied.found_by.items() if by != "nothing")
         click.echo(f"{output}: {counted(len(applied.workflow), 'task')}, sizes found {ways or 'for none'}")
         if applied.found_by.get("nothing"):
-            click.echo(f"  {counted(applied.found_by['nothing'], 'task')} stay as they were: nothing like them has run")
+            click.echo(f"  {counted(applied.found_by['nothing'], 'task')} unchanged: no similar task has run")
         both = applied.before, applied.after
         rows = [
             [str(resource), *(resource.shown(asked[resource]) if resource in asked else "" for asked in both)]
             for resource in applied.after
         ]
-        print_table(["all tasks ask for", "before", "after"], rows, right=["before", "after"])
+        print_table(["total requests", "before", "after"], rows, right=["before", "after"])
     if written is not None:
-        click.echo(f"{counted(written, 'job')} labelled; tonnage size --by label uses it")
+        click.echo(f"{counted(written, 'job')} labelled; tonnage size --by label uses the labels")
 
 
 def _facts(found: "Discovery", margin: float, applied: "Applied | None", written: int | None) -> dict[str, object]:

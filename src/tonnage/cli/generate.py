@@ -1,4 +1,4 @@
-"""``tonnage generate``: workflows with the field's structures, and synthetic job logs."""
+"""``tonnage generate``: write workflows with well-known structures, and synthetic job logs."""
 
 from inspect import Parameter, cleandoc, signature
 from pathlib import Path
@@ -16,19 +16,19 @@ __all__ = ["generate"]
 
 _JOBS = "Jobs whose memory peaks follow a distribution (CSV)"
 
-# The options that only some families have, by the name of the parameter: a placeholder for the value, and what it is.
-_OWN = {
-    "width": ("W", "How wide the umbrella is, instead of --tasks."),
+# The options that only some families have, by parameter name: a placeholder for the value, and the help text.
+_FAMILY_OPTIONS = {
+    "width": ("W", "Width of the umbrella, instead of --tasks."),
     "fringes_first": (None, "Put the fringes before the handle in the file."),
-    "stages": ("N", "How often to fork and join."),
-    "overlap": (None, "Let neighbouring groups touch at their borders."),
-    "layers": ("N", "How many layers."),
-    "parents": ("X", "How many tasks a task waits for, on average."),
+    "stages": ("N", "Number of times to fork and join."),
+    "overlap": (None, "Let neighbouring groups overlap at their borders."),
+    "layers": ("N", "Number of layers."),
+    "parents": ("X", "Average number of tasks that a task depends on."),
 }
 
 
 class _Generate(click.Group):
-    """One subcommand for each family; they are made when asked for, because that needs numpy."""
+    """Has one subcommand per family, built on demand because that imports numpy."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         from tonnage.workflow.families import FAMILIES
@@ -63,11 +63,11 @@ generate = _Generate(
     "generate",
     options_metavar="",
     subcommand_metavar="FAMILY|jobs -o FILE [OPTIONS]",
-    help="""Write a workflow with a structure that the field uses, or a synthetic job log.
+    help="""Generate a workflow with a well-known structure, or a synthetic job log.
 
-    The ending of FILE chooses a workflow's format: .dag (DAGMan), .json (WfFormat), .mf (Makeflow), .jx (Makeflow's
-    JSON), .dot (Graphviz). Run times, memory and input sizes are drawn at random, by the category of a task; the same
-    seed gives the same file.
+    The extension of FILE selects the workflow format: .dag (DAGMan), .json (WfFormat), .mf (Makeflow), .jx (Makeflow's
+    JSON), .dot (Graphviz). Run times, memory and input sizes are random, with a distribution for each category of
+    tasks; the same seed always gives the same file.
 
     \b
     Example: tonnage generate montage --tasks 500 -o montage.dag
@@ -78,7 +78,7 @@ generate = _Generate(
 
 
 def _family_command(family: "Family") -> click.Command:
-    """Make the command that writes a workflow of one family."""
+    """Build the command that writes a workflow of one family."""
 
     def write_workflow(output: Path, tasks: int, seed: int, **options: object) -> None:
         from tonnage.workflow import write
@@ -96,9 +96,9 @@ def _family_command(family: "Family") -> click.Command:
         family.name,
         callback=write_workflow,
         params=[
-            _output("Write the workflow here; the ending chooses the format."),
-            _number("tasks", family.tasks, "N", f"How many tasks: {family.sizes}."),
-            *(_own_option(parameter) for parameter in parameters if parameter.kind is Parameter.KEYWORD_ONLY),
+            _output("Write the workflow to this file; its extension selects the format."),
+            _number("tasks", family.tasks, "N", f"Number of tasks: {family.sizes}."),
+            *(_family_option(parameter) for parameter in parameters if parameter.kind is Parameter.KEYWORD_ONLY),
             _seed(),
         ],
         short_help=family.description,
@@ -106,8 +106,8 @@ def _family_command(family: "Family") -> click.Command:
     )
 
 
-def _own_option(parameter: Parameter) -> click.Option:
-    placeholder, explanation = _OWN[parameter.name]
+def _family_option(parameter: Parameter) -> click.Option:
+    placeholder, explanation = _FAMILY_OPTIONS[parameter.name]
     if placeholder is None:
         return click.Option([f"--{parameter.name.replace('_', '-')}"], is_flag=True, help=explanation)
     return _number(parameter.name, parameter.default, placeholder, explanation)
@@ -116,18 +116,18 @@ def _own_option(parameter: Parameter) -> click.Option:
 def _reject_two_sizes(options: dict[str, object]) -> None:
     source = click.get_current_context().get_parameter_source("tasks")
     if options.get("width") is not None and source is not ParameterSource.DEFAULT:
-        raise click.UsageError("--width and --tasks both say how large the workflow is; give one of them")
+        raise click.UsageError("--width and --tasks both set the size of the workflow; give only one of them")
 
 
 def _jobs_command() -> click.Command:
-    """Make the command that writes a synthetic job log."""
+    """Build the command that writes a synthetic job log."""
     from tonnage.logs import synthetic
 
     def write_log(output: Path, peaks: str, jobs: int, categories: int | None, spread: float, seed: int) -> None:
         from tonnage.files import is_stream, without_gz, write_atomically
 
         if Path(without_gz(output)).suffix.lower() != ".csv" and not is_stream(output):
-            raise InputError(f"a job log is a table; expected the ending .csv, not {output}")
+            raise InputError(f"a job log is written as CSV; expected a name ending in .csv, not {output}")
         log = synthetic.generate(peaks, jobs, categories=categories, seed=seed, spread=spread)
         write_atomically(output, synthetic.render(log), mode=0o666)
         click.echo(f"{output}: {len(log):,} jobs, {len(log.categories):,} categories", err=True)
@@ -137,19 +137,25 @@ def _jobs_command() -> click.Command:
         "jobs",
         callback=write_log,
         params=[
-            _output("Write the log here, as CSV."),
-            click.Option(["--peaks"], type=distributions, default="bimodal", show_default=True, help="Distribution."),
-            _number("jobs", 2000, "N", "How many jobs."),
-            _number("categories", None, "K", "How many categories; 1 hides the modes.  [default: one a mode]"),
+            _output("Write the log to this CSV file."),
+            click.Option(
+                ["--peaks"],
+                type=distributions,
+                default="bimodal",
+                show_default=True,
+                help="Distribution of memory peaks.",
+            ),
+            _number("jobs", 2000, "N", "Number of jobs."),
+            _number("categories", None, "K", "Number of categories; 1 hides the modes.  [default: one per mode]"),
             _number("spread", 0.0, "X", "Spread of the run times: sigma of their logarithm."),
             _seed(),
         ],
         short_help=_JOBS,
-        help="""Jobs whose memory peaks follow one of five distributions.
+        help="""Generate jobs whose memory peaks follow one of five distributions.
 
-        They are those of the bucketing paper's synthetic data sets. As there, every job has 4 cores, 4,000 MB of disk
-        and 500 seconds (the median, with a --spread). Its input is about half as large as its memory. Memory, disk and
-        input size are in MB (10^6 bytes), times in seconds.
+        These are the distributions of the bucketing paper's synthetic data sets. As in the paper, every job uses
+        4 cores, 4,000 MB of disk and 500 seconds (the median, with --spread). Its input is about half as large as its
+        memory. Memory, disk and input size are in MB (10^6 bytes), times in seconds.
 
         \b
         Example: tonnage generate jobs --peaks trimodal -o jobs.csv
@@ -163,7 +169,7 @@ def _output(explanation: str) -> click.Option:
 
 
 def _number(name: str, default: float | None, placeholder: str, explanation: str) -> click.Option:
-    """Make an option for a number; which numbers make sense, its user says best."""
+    """Build a numeric option; the generator itself checks the range, because its messages are better."""
     kind = float if isinstance(default, float) else int
     shown = default is not None
     return click.Option(
@@ -172,5 +178,5 @@ def _number(name: str, default: float | None, placeholder: str, explanation: str
 
 
 def _seed() -> click.Option:
-    explanation = "Where the random numbers start."
+    explanation = "Seed of the random number generator."
     return click.Option(["--seed"], type=click.IntRange(0), default=0, show_default=True, metavar="S", help=explanation)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tonnage.units import format_bytes
+from tonnage.wording import printable
 
 if TYPE_CHECKING:
     from tonnage.workflow import Workflow
@@ -17,7 +18,6 @@ __all__ = [
     "gathered",
     "json_option",
     "print_json",
-    "printable",
     "read_workflow",
     "say",
     "with_options",
@@ -25,20 +25,20 @@ __all__ = [
 ]
 
 _LARGE = 5_000_000
-"""From this many bytes on, reading takes long enough to be asked what it is doing."""
+"""From this many bytes on, reading takes long enough to show progress."""
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON with the same facts.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the same information as JSON.")
 
 
-def with_options(command: Any, *options: Any) -> Any:  # noqa: ANN401 (click's decorators take and give any callable)
-    """Add options to a command, the first on top."""
+def with_options(command: Any, *options: Any) -> Any:  # noqa: ANN401 (click's decorators take and return any callable)
+    """Add options to a command; the first is listed first in its help."""
     for option in reversed(options):
         command = option(command)
     return command
 
 
 def gathered(command: Any, name: str, kind: Any, *options: Any) -> Any:  # noqa: ANN401
-    """Add options to a command, which arrive together: under one name, as a named tuple of a kind."""
+    """Add options to a command, which receives them as one named tuple of type `kind`, called `name`."""
 
     def wrapped(**values: Any) -> Any:  # noqa: ANN401
         own = {field: values.pop(field) for field in kind._fields}
@@ -47,19 +47,19 @@ def gathered(command: Any, name: str, kind: Any, *options: Any) -> Any:  # noqa:
     return with_options(update_wrapper(wrapped, command), *options)
 
 
-def workflow_arguments(command: Any) -> Any:  # noqa: ANN401 (click's decorators take and give any callable)
+def workflow_arguments(command: Any) -> Any:  # noqa: ANN401 (click's decorators take and return any callable)
     """Add the argument WORKFLOW and the option --from."""
     from tonnage.workflow.formats import READERS
 
     path = click.argument("path", metavar="WORKFLOW", type=click.Path(path_type=Path, readable=False))
     source = click.option(
-        "--from", "source_format", type=click.Choice(READERS), help="The format of WORKFLOW.  [default: recognised]"
+        "--from", "source_format", type=click.Choice(READERS), help="Format of WORKFLOW.  [default: recognised]"
     )
     return path(source(command))
 
 
 def read_workflow(path: Path, source_format: str | None) -> "Workflow":
-    """Read the workflow that the arguments name (``-`` is standard input), and print what was odd about it."""
+    """Read the workflow named by the arguments (``-`` is standard input), and print warnings about it."""
     from tonnage.workflow import read
     from tonnage.workflow.formats import STANDARD_INPUT
 
@@ -73,17 +73,12 @@ def read_workflow(path: Path, source_format: str | None) -> "Workflow":
 
 
 def _progress(path: Path) -> AbstractContextManager[object]:
-    """Show that a large file is being read, where somebody is looking."""
+    """Show on a terminal that a large file is being read."""
     if not sys.stderr.isatty() or not path.is_file() or path.stat().st_size < _LARGE:
         return nullcontext()
     from rich.console import Console
 
     return Console(stderr=True).status(f"Reading {path.name} ({format_bytes(path.stat().st_size)}) ...")
-
-
-def printable(text: str) -> str:
-    """Return a text in which nothing can command a terminal: control characters are written as escapes."""
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 
 def say(text: str) -> None:

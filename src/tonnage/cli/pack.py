@@ -1,4 +1,4 @@
-"""``tonnage pack``: which tasks travel together through a batch queue."""
+"""``tonnage pack``: decide which tasks share a batch job."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -8,12 +8,13 @@ import click
 from tonnage.batch.registry import LIVE, POLICIES, REQUESTS, SCHEDULERS
 from tonnage.cli.archive.options import archive_option
 from tonnage.cli.clusters import refuse_options, slurm_options
-from tonnage.cli.options import gathered, json_option, print_json, printable, read_workflow, workflow_arguments
-from tonnage.cli.tables import counted, print_table
+from tonnage.cli.options import gathered, json_option, print_json, read_workflow, workflow_arguments
+from tonnage.cli.tables import print_table
 from tonnage.errors import InputError
 from tonnage.option_values import amounts
 from tonnage.pack.packers import ORDERS, PACKERS
 from tonnage.units import format_seconds
+from tonnage.wording import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,17 +37,16 @@ __all__ = [
     "work_of",
 ]
 
-"""The queue of the cluster to which this machine belongs."""
 _CAP = 16
 _SHOWN = 20
 _BARS = 40
-_WIDE = 100  # characters of the chart, where nobody's terminal sets a limit
+_WIDE = 100  # characters of the chart if the output is not a terminal
 _HOUR = 3600
 _SHARED = ("cores", "memory")
 
 
 class QueueOptions(NamedTuple):
-    """The options that say what the queue is like, and how carefully to ask it."""
+    """The options that describe the queue and how batch jobs are submitted to it."""
 
     log: Path
     nodes: int | None
@@ -61,17 +61,17 @@ class QueueOptions(NamedTuple):
     variation: float
 
     def workload(self) -> "Workload":
-        """Read the log, which must have a job."""
+        """Read the log, which must contain at least one usable job."""
         from tonnage.batch import Workload
 
         workload = Workload.load(self.log, nodes=self.nodes)
         if not len(workload):
             reasons = ", ".join(f"{counted(count, 'line')}: {why}" for why, count in workload.left_out.items())
-            raise InputError(f"no job can be used{f' ({reasons})' if reasons else ''}", path=self.log)
+            raise InputError(f"has no usable job{f' ({reasons})' if reasons else ''}", path=self.log)
         return workload
 
     def experiment(self, times: tuple[int, ...], strategies: tuple[str, ...], caps: tuple[int, ...]) -> "Experiment":
-        """Return what to simulate; without caps it is 16, or none where there is one on running jobs."""
+        """Return what to simulate; the default cap is 16 batch jobs, or none if running jobs are capped."""
         from tonnage.lab.pack_replay import Experiment
         from tonnage.pack import Settings
 
@@ -88,7 +88,7 @@ class QueueOptions(NamedTuple):
 
 
 def queue_options(command: Any) -> Any:  # noqa: ANN401 (click's decorators take and give any callable)
-    """Add the options of QueueOptions, which arrive as `queue`."""
+    """Add the options of QueueOptions, which are passed to the command as `queue`."""
     return gathered(
         command,
         "queue",
@@ -99,7 +99,7 @@ def queue_options(command: Any) -> Any:  # noqa: ANN401 (click's decorators take
             required=True,
             metavar="LOG",
             type=click.Path(path_type=Path),
-            help="SWF log, also gzip; tonnage pack: or slurm.",
+            help="SWF log, also gzipped; for tonnage pack also slurm.",
         ),
         click.option("--nodes", type=click.IntRange(1, 10_000_000), help="Size of the machine.  [default: the log's]"),
         click.option(
@@ -107,7 +107,7 @@ def queue_options(command: Any) -> Any:  # noqa: ANN401 (click's decorators take
             type=click.Choice(REQUESTS),
             default="accurate",
             show_default=True,
-            help="What the log's jobs ask for: as long as they run, or what the log says.",
+            help="Time requested by the log's jobs: exactly their run time, or as recorded in the log.",
         ),
         click.option(
             "--policy",
@@ -116,15 +116,15 @@ def queue_options(command: Any) -> Any:  # noqa: ANN401 (click's decorators take
             show_default=True,
             help="How the queue backfills.",
         ),
-        click.option("--contiguous", is_flag=True, help="Jobs get neighbouring nodes."),
-        click.option("--max-running", type=click.IntRange(1), metavar="N", help="Most batch jobs that run at a time."),
+        click.option("--contiguous", is_flag=True, help="Give each job contiguous nodes."),
+        click.option("--max-running", type=click.IntRange(1), metavar="N", help="Run at most N batch jobs at a time."),
         click.option(
             "--fudge",
             type=float,
             default=1.1,
             show_default=True,
             metavar="FACTOR",
-            help="Batch jobs ask for so many times the estimated run time.",
+            help="Request this multiple of the estimated run time for each batch job.",
         ),
         click.option(
             "--order",
@@ -134,21 +134,21 @@ def queue_options(command: Any) -> Any:  # noqa: ANN401 (click's decorators take
             help="Which task of a batch job goes first.",
         ),
         click.option(
-            "--node", metavar="AMOUNTS", help="What a node has, so that tasks share it: cores=16,memory=64GB."
+            "--node", metavar="AMOUNTS", help="Size of a node, so that tasks can share it: cores=16,memory=64GB."
         ),
         click.option(
             "--min-utilisation",
             type=click.FloatRange(0, 1),
             default=0.0,
-            metavar="PART",
-            help="Batch jobs have no more nodes than tasks use for this part of the time: 0.5.",
+            metavar="FRACTION",
+            help="Give a batch job only as many nodes as its tasks use for this fraction of the time: 0.5.",
         ),
         click.option(
             "--variation",
             type=click.FloatRange(0, 10),
             default=0.0,
-            metavar="PART",
-            help="How much run times vary, as a part of the expected ones: 0.3.",
+            metavar="FRACTION",
+            help="How much run times vary, as a fraction of the expected ones: 0.3.",
         ),
     )
 
@@ -160,9 +160,13 @@ def queue_options(command: Any) -> Any:  # noqa: ANN401 (click's decorators take
     "--max-submitted",
     type=click.IntRange(1),
     metavar="N",
-    help="Most batch jobs that wait or run.  [default: 16, or any number with --max-running]",
+    help="Keep at most N batch jobs queued or running.  [default: 16, or no limit with --max-running]",
 )
-@click.option("--at", metavar="TIME", help="When: 5d after the log's first job, or a date.  [default: its middle]")
+@click.option(
+    "--at",
+    metavar="TIME",
+    help="Time of submission: 5d (after the log's first job) or a date.  [default: the middle of the log]",
+)
 @click.option(
     "--strategy",
     type=click.Choice([*PACKERS, "all"]),
@@ -190,24 +194,24 @@ def pack(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Say which tasks should travel together through a batch queue, so that the whole workflow is done sooner.
+    """Decide which tasks should share a batch job, so that the whole workflow finishes sooner.
 
     \b
-    per-task        each task as a batch job of its own
+    per-task        a batch job for each task
     one-job         all tasks in one batch job
     level-by-level  a batch job for each level, one after the other
-    zhang           levels together while wait to run time does not get worse, as GLUME's authors coded it
-    zhang-printed   the same as their paper prints it
+    zhang           groups levels while the ratio of wait to run time does not get worse, as GLUME's authors coded it
+    zhang-printed   the same, as printed in their paper
     zhang-improved  the same with all groupings, the best number of nodes and the best leeway
-    glume           levels together so that the estimated makespan is least
-    auto            what the strategy does that is done first, by a forecast of each
+    glume           groups levels so that the estimated makespan is shortest
+    auto            forecasts each strategy and follows the one that would finish first
     all             all of these, side by side
 
-    The queue is that of a log in the Standard Workload Format, simulated from its beginning; its processors are the
-    nodes. Printed are the first decision with its reason, and what becomes of the workflow as the log goes on.
+    The queue is simulated from a log in the Standard Workload Format, starting at its beginning; the log's processors
+    are the nodes. The output shows the first decision with its reason, and how the workflow fares as the log goes on.
 
-    With --queue slurm it is the queue of the Slurm cluster to which this machine belongs, as it is now. Sizes and run
-    times come from the archive. Nothing is submitted: tonnage run --on slurm --pack does that.
+    With --queue slurm it is the current queue of the Slurm cluster to which this machine belongs. Sizes and run times
+    come from the archive. Nothing is submitted: tonnage run --on slurm --pack does that.
 
     \b
     Example: tonnage pack analysis.dax --queue kth-sp2.swf.gz
@@ -247,7 +251,7 @@ def pack(
 
 
 def work_of(path: Path, source_format: str | None, queue: QueueOptions) -> "Work":
-    """Read a workflow for packing; what is wrong with it is said with the file's name."""
+    """Read a workflow for packing; errors name its file."""
     from tonnage.pack import Work
 
     node = None if queue.node is None else _node(queue.node)
@@ -259,17 +263,17 @@ def work_of(path: Path, source_format: str | None, queue: QueueOptions) -> "Work
 
 
 def _node(text: str) -> "Amounts":
-    """Return what a node has by which tasks can share it."""
+    """Parse the cores and memory of a node that tasks share."""
     from tonnage.jobs import Amounts
 
     found = amounts([text], "--node")
     if not found or not found.keys() <= set(_SHARED):
-        raise InputError(f'--node: "{text}" is not what tasks share', hint=f"say {' and '.join(_SHARED)}: cores=16")
+        raise InputError(f'--node: expected {" and ".join(_SHARED)}, not "{text}"', hint="for example: cores=16")
     return Amounts.of(**found)  # type: ignore[arg-type]
 
 
 def print_left_out(path: Path, workload: "Workload") -> None:
-    """Print how large a log is, and what of it cannot be used."""
+    """Print the size of a log, and how many of its lines were left out and why."""
     span = format_seconds(int(workload.submit[-1] - workload.submit[0]))
     nodes = counted(workload.machine_nodes, "node")
     click.echo(printable(f"{path.name}: {counted(len(workload), 'job')} on {nodes} in {span}"))
@@ -283,8 +287,8 @@ def _print_queue(workload: "Workload", met: "Queue", *, middle: bool) -> None:
     after = format_seconds(met.moment - int(workload.submit[0]))
     date = _date(workload, met.moment)
     where = " in the middle of the log," if middle else ""
-    said = f"submitted{where} {after} after its first job{f' ({date})' if date else ''}"
-    click.echo(f"{said}: {counted(met.running, 'job')} run, {met.queued:,} wait\n")
+    text = f"submitted{where} {after} after its first job{f' ({date})' if date else ''}"
+    click.echo(f"{text}: {counted(met.running, 'job')} running, {met.queued:,} waiting\n")
 
 
 def _date(workload: "Workload", moment: int) -> str | None:
@@ -294,13 +298,13 @@ def _date(workload: "Workload", moment: int) -> str | None:
         return None
     try:
         date = datetime.fromtimestamp(workload.unix_start + moment, UTC)
-    except (ValueError, OverflowError, OSError):  # beyond the year 9999: somebody mistyped it
+    except (ValueError, OverflowError, OSError):  # beyond the year 9999: a typing error
         return None
     return f"{date:%Y-%m-%d %H:%M} UTC"
 
 
 def log_facts(queue: QueueOptions, workload: "Workload") -> dict[str, object]:
-    """Return what the JSON says about the log."""
+    """Return the JSON facts about the log."""
     return {
         "log": queue.log.name,
         "jobs": len(workload),
@@ -318,7 +322,7 @@ def _queue_facts(queue: QueueOptions, workload: "Workload", met: "Queue") -> dic
 
 
 def trial_facts(trial: "Trial") -> dict[str, object]:
-    """Return what the JSON says about a strategy."""
+    """Return the JSON facts about one strategy and its batch jobs."""
     outcome = trial.outcome
     return {
         "strategy": trial.strategy,
@@ -332,7 +336,7 @@ def trial_facts(trial: "Trial") -> dict[str, object]:
 
 
 def _job(trial: "Trial", number: int, carried: "Carried") -> dict[str, object]:
-    """Return the facts of a batch job: moments are seconds from the submission of the workflow on."""
+    """Return the facts of a batch job; times are seconds since the workflow was submitted."""
     started, ended = carried.started, carried.ended
     return {
         "levels": list(carried.job.levels),
@@ -383,7 +387,7 @@ def print_trial(trial: "Trial") -> None:
     header = ["job", "levels", "tasks", "nodes", "requested", "estimated wait", "waited", "ran", ""]
     print_table(header, rows, right=header[1:-1])
     if len(outcome.carried) > _SHOWN:
-        click.echo(f"({counted(len(outcome.carried) - _SHOWN, 'more batch job')}: --json has them all)")
+        click.echo(f"({counted(len(outcome.carried) - _SHOWN, 'more batch job')}: --json lists them all)")
     _draw(trial)
 
 
@@ -410,7 +414,7 @@ def _time(seconds: int | None) -> str:
 
 
 def _draw(trial: "Trial") -> None:
-    """Draw when batch jobs wait and run; many of them are drawn together by their levels."""
+    """Draw when batch jobs wait and run; if there are many, jobs of the same levels share a bar."""
     from rich.console import Console
 
     console = Console()
@@ -418,7 +422,7 @@ def _draw(trial: "Trial") -> None:
     label = max(len(name) for name, *_ in bars) + 2
     width = max(10, (console.width if console.is_terminal else _WIDE) - label)
     end = max(1, *(ended for *_, ended in bars))
-    click.echo(f"\n░ waits, █ runs, from 0 to {format_seconds(end)}")
+    click.echo(f"\n░ waiting, █ running, from 0 to {format_seconds(end)}")
     for name, submitted, started, ended in bars[:_BARS]:
         places = [round(moment * width / end) for moment in (submitted, started, ended)]
         first, middle, last = places[0], min(places[1], width - 1), max(places[2], places[1] + 1)
@@ -429,7 +433,7 @@ def _draw(trial: "Trial") -> None:
 
 
 def _bars(trial: "Trial") -> "Iterator[tuple[str, int, int, int]]":
-    """Yield a name and three moments: submitted, started, ended."""
+    """Yield a name and three times: submitted, started, ended."""
     carried = trial.outcome.carried
     last = trial.begin + trial.outcome.makespan
     if len(carried) <= _SHOWN:

@@ -1,4 +1,4 @@
-"""``tonnage rank``: which job goes first."""
+"""``tonnage rank``: decide which job goes first."""
 
 from itertools import groupby
 from pathlib import Path
@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli.options import json_option, print_json, printable, read_workflow, say, workflow_arguments
-from tonnage.cli.tables import counted, print_table
+from tonnage.cli.options import json_option, print_json, read_workflow, say, workflow_arguments
+from tonnage.cli.tables import print_table
 from tonnage.errors import InputError
 from tonnage.rank.methods import METHODS
+from tonnage.wording import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,12 +43,12 @@ _EXPLAINED = 40
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="Write the workflow with its priorities here, or the order alone as .csv.",
+    help="Write the workflow with its priorities to this file, or only the order if it ends in .csv.",
 )
 @click.option("--in-place", is_flag=True, help="Write the priorities into WORKFLOW, a DAGMan file.")
-@click.option("--backup", is_flag=True, help="With --in-place: keep each file as it was as NAME.bak.")
-@click.option("--legacy", is_flag=True, help="Write variables JOBPRIORITY, as the PRIO paper, and not PRIORITY lines.")
-@click.option("--explain", is_flag=True, help="Say how the order came about.")
+@click.option("--backup", is_flag=True, help="With --in-place: keep the original of each file as NAME.bak.")
+@click.option("--legacy", is_flag=True, help="Write JOBPRIORITY variables, as in the PRIO paper, not PRIORITY lines.")
+@click.option("--explain", is_flag=True, help="Explain how the order was found.")
 @json_option
 def rank(
     path: Path,
@@ -60,19 +61,19 @@ def rank(
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Say which job should go first, so that as many others as possible can run.
+    """Order the jobs of a workflow so that as many as possible are always ready to run.
 
     \b
-    prio           as the PRIO paper: by the building blocks of the workflow
+    prio           by the building blocks of the workflow, as in the PRIO paper
     fifo           in the order in which jobs become eligible
-    critical-path  the job first from which the longest chain of work is left
-    descendants    the job first that most others wait for
-    gain           the job first that makes most others eligible at once
-    sidney         the densest beginning first: most others eligible for each job
-    best           all of these, judged by simulation of this workflow
+    critical-path  first the job with the longest remaining chain of work
+    descendants    first the job with the most descendants
+    gain           first the job that immediately makes the most others eligible
+    sidney         first the densest set of jobs: most others made eligible per job
+    best           whichever of these does best in simulations of this workflow
 
-    "Eligible" is a job that waits for no other. Printed is how many are on average if one job runs at a time, and how
-    many there could be at most in whatever order. The first job has the highest priority.
+    A job is eligible when it waits for no other. The output shows how many jobs are eligible on average if one job runs
+    at a time, and an upper bound that no order can exceed. The first job gets the highest priority.
 
     \b
     Example: tonnage rank analysis.dag --in-place
@@ -94,40 +95,40 @@ def rank(
     if ranked.names and explain:
         ranked.print_explanation()
     if in_place and not files:
-        click.echo(f"{printable(str(path))}: has these priorities already", err=True)
+        click.echo(f"{printable(str(path))}: already has these priorities", err=True)
     for file in files:
         click.echo(f"{printable(file)}: written", err=True)
 
 
 def _check(path: Path, output: Path | None, *, in_place: bool, backup: bool, legacy: bool) -> None:
-    """Refuse options that do not go together, before anything is read."""
+    """Reject options that cannot be combined, before anything is read."""
     from tonnage.files import is_stream
     from tonnage.workflow.formats import format_of
 
     if output is not None and output.suffix.lower() != ".csv" and not is_stream(output):
         format_of(output)
     if output is not None and output.resolve() == path.resolve():
-        raise InputError("is the workflow itself", path=output, hint="DAGMan files are changed with --in-place")
+        raise InputError("is the input workflow itself", path=output, hint="use --in-place to change a DAGMan file")
     if in_place and output is not None:
-        raise InputError("--in-place and --output exclude each other", hint="give one of them")
+        raise InputError("--in-place and --output cannot be combined", hint="give only one of them")
     if backup and not in_place:
-        raise InputError("--backup goes with --in-place", hint="--output leaves WORKFLOW as it is")
+        raise InputError("--backup needs --in-place", hint="--output leaves WORKFLOW unchanged")
     if legacy and not in_place and output is None:
-        raise InputError("--legacy says how priorities are written", hint="give --output or --in-place")
+        raise InputError("--legacy sets how priorities are written, but none are", hint="add --output or --in-place")
 
 
 def _check_format(workflow: "Workflow", output: Path | None, *, in_place: bool, legacy: bool) -> None:
-    """Refuse what only DAGMan files can do, and what needs such a file a second time."""
+    """Reject options that only work with DAGMan files, and input that cannot be read a second time."""
     if _is_dagman(workflow) and (in_place or _keeps_bytes(workflow, output)):
         if workflow.source is not None and not _can_be_read_again(workflow.source.path):
             raise InputError(
-                "a DAGMan file is read twice, which standard input and pipes cannot be", hint="give the name of a file"
+                "a DAGMan file is read twice, which standard input and pipes do not allow", hint="give a file name"
             )
         return
     if in_place:
-        raise InputError("only DAGMan files are changed in place", hint="give --output")
+        raise InputError("only DAGMan files can be changed in place", hint="use --output")
     if legacy:
-        raise InputError("--legacy is for DAGMan files", hint="it takes a DAGMan file to a DAGMan file")
+        raise InputError("--legacy is only for DAGMan files", hint="both the input and the output must be DAGMan files")
 
 
 def _can_be_read_again(path: Path) -> bool:
@@ -141,7 +142,7 @@ def _is_dagman(workflow: "Workflow") -> bool:
 
 
 def _keeps_bytes(workflow: "Workflow", output: Path | None) -> bool:
-    """Whether the output is the input with other priorities, and not the same workflow written anew."""
+    """Whether the output is a copy of the input with other priorities, not a newly written file."""
     from tonnage.files import is_stream, without_gz
 
     if output is None or not _is_dagman(workflow):
@@ -152,7 +153,7 @@ def _keeps_bytes(workflow: "Workflow", output: Path | None) -> bool:
 def _written(
     ranked: "_Ranked", path: Path, output: Path | None, *, in_place: bool, backup: bool, legacy: bool
 ) -> list[str]:
-    """Write what is to be written, and return the names of the files."""
+    """Write the requested files and return their names."""
     from tonnage.workflow import write
     from tonnage.workflow.dagman import priorities
 
@@ -175,7 +176,7 @@ def _written(
 
 
 class _Ranked:
-    """A workflow in its order, as it is printed."""
+    """A ranked workflow, with everything that is printed about it."""
 
     def __init__(self, workflow: "Workflow", method: str) -> None:
         from tonnage.rank import mean_eligible
@@ -195,7 +196,7 @@ class _Ranked:
         self.priorities: Mapping[str, int] = {name: len(workflow) - place for place, name in enumerate(self.names)}
 
     def _ranked(self) -> "tuple[Order, Best | None, Blocks | None, Explanation | None]":
-        """Return the order and, where there is something to tell, how it came about."""
+        """Return the order and, for methods that can explain it, how it was found."""
         from tonnage.rank import rank as ranked
         from tonnage.rank.best import best
         from tonnage.rank.prio import explain
@@ -213,7 +214,7 @@ class _Ranked:
         return ranked(self.workflow, self.method), None, None, None
 
     def facts(self) -> dict[str, object]:
-        """Return what the JSON holds."""
+        """Return the contents of the JSON output."""
         return {
             "method": self.method,
             **({} if self._best is None else {"chosen": self._best.method}),
@@ -225,16 +226,16 @@ class _Ranked:
         }
 
     def certificate(self) -> str:
-        """Return how good the order is."""
+        """Return a sentence on how good the order is compared with the upper bound."""
         if not self.names:
             beside = ", ".join(f"the {one.kind} node {printable(one.task.name)}" for one in self.workflow.special)
             return f"there are no jobs to rank, only {beside}" if beside else "there are no jobs to rank"
         name = self.method if self._best is None else f"best is {self._best.method}"
-        said = f"{name}: {self.mean_eligible:,.1f} of {counted(len(self.workflow), 'job')} eligible on average"
+        text = f"{name}: {self.mean_eligible:,.1f} of {counted(len(self.workflow), 'job')} eligible on average"
         if self.bound is None:
-            return f"{said}; the workflow is too large to say how many there could be"
+            return f"{text}; the workflow is too large to compute an upper bound"
         below = 1 - self.mean_eligible / self.bound if self.bound else 0.0
-        return f"{said}; no order has more than {self.bound:,.1f}, so this is at most {below:.1%} below the best"
+        return f"{text}; no order has more than {self.bound:,.1f}, so this is at most {below:.1%} below the best"
 
     def print_order(self) -> None:
         """Print the first jobs."""
@@ -246,7 +247,7 @@ class _Ranked:
         print_table(["job", "category", "priority"], rows, right=("priority",))
         if len(self.names) > _SHOWN:
             more = counted(len(self.names) - _SHOWN, "more job")
-            click.echo(f"({more}: --json and --output have them all)")
+            click.echo(f"({more}: --json and --output list them all)")
 
     def write_table(self, output: Path) -> None:
         """Write the order as CSV."""
@@ -262,7 +263,7 @@ class _Ranked:
         write_atomically(output, text.getvalue(), mode=0o666)
 
     def explanation(self) -> "list[dict[str, object]]":
-        """Return how the order came about, one fact a row: components, blocks or candidates."""
+        """Return how the order was found, one row per component, block or candidate."""
         if self._best is not None:
             return _candidates(self._best)
         if self._parts is not None:
@@ -270,10 +271,10 @@ class _Ranked:
         return [] if self._blocks is None else _blocks(self.workflow, self._blocks)
 
     def print_explanation(self) -> None:
-        """Print how the order came about."""
+        """Print how the order was found, with repeated components merged."""
         rows = self.explanation()
         if not rows:
-            click.echo(f"{self.method} takes jobs one by one, as tonnage rank --help says: there is no more to explain")
+            click.echo(f"{self.method} orders jobs one by one, as described in tonnage rank --help; no more to explain")
             return
         header = list(rows[0])
         alike = rows if self._parts is None else _alike(rows)  # only components repeat
@@ -281,20 +282,20 @@ class _Ranked:
         numbers = [name.replace("_", " ") for name in header if not isinstance(rows[0][name], str)]
         print_table([name.replace("_", " ") for name in header], shown, right=numbers)
         if len(alike) > _EXPLAINED:
-            click.echo(f"({len(alike) - _EXPLAINED:,} more lines: --json has them all)")
+            click.echo(f"({len(alike) - _EXPLAINED:,} more lines: --json lists them all)")
         for gain in self._best.gains if self._best else ():
-            click.echo(_said(gain.rival, gain.ratio, gain.low, gain.high))
+            click.echo(_gain_text(gain.rival, gain.ratio, gain.low, gain.high))
         if self._best is not None:
-            click.echo(f"({counted(self._best.runs, 'run')} of each, with three numbers of workers)")
+            click.echo(f"({counted(self._best.runs, 'run')} of each method, for three numbers of workers)")
 
 
-def _said(rival: str, ratio: float, low: float, high: float) -> str:
+def _gain_text(rival: str, ratio: float, low: float, high: float) -> str:
     sooner = f"{1 - ratio:.1%} sooner" if ratio <= 1 else f"{ratio - 1:.1%} later"
-    return f"ends {sooner} than {rival} in runs with other random numbers: ratio {ratio:.3f} [{low:.3f}, {high:.3f}]"
+    return f"ends {sooner} than {rival} in independent simulations: ratio {ratio:.3f} [{low:.3f}, {high:.3f}]"
 
 
 def _alike(rows: "list[dict[str, object]]") -> "list[dict[str, object]]":
-    """Put rows together that follow each other and say the same of different jobs."""
+    """Merge consecutive rows that differ only in the names of jobs."""
     found = []
     for _, group in groupby(rows, key=lambda row: list(row.values())[1:]):
         first, *others = group
@@ -311,20 +312,20 @@ def _cell(value: object) -> str:
 
 
 def _candidates(found: "Best") -> "list[dict[str, object]]":
-    """Return what was judged: times are parts of that of first in, first out."""
+    """Return the methods that were compared; times are relative to first in, first out."""
     return [
         {
             "candidate": one.method,
             "mean_eligible": one.mean_eligible,
             "time": one.time,
-            "remark": "" if one.allowed else "keeps too few eligible",
+            "remark": "" if one.allowed else "keeps too few jobs eligible",
         }
         for one in found.candidates
     ]
 
 
 def _components(workflow: "Workflow", found: "Explanation") -> "list[dict[str, object]]":
-    """Return PRIO's components in the order in which they run, and the least priority that each had over another."""
+    """Return PRIO's components in the order in which they run, with the least priority of each over another."""
     inside = found.inside
     rows: list[dict[str, object]] = []
     for component, least in zip(found.chosen.components.tolist(), found.chosen.least.tolist(), strict=True):

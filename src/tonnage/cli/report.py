@@ -1,20 +1,22 @@
-"""``tonnage report``: a run, or jobs that somebody wrote down, as one page with pictures."""
+"""``tonnage report``: write an HTML report on a run or on the jobs of a log."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli.options import json_option, print_json, printable
-from tonnage.cli.sources import Reading, source_options
+from tonnage.cli.options import json_option, print_json
+from tonnage.cli.source_options import source_options
 from tonnage.errors import InputError
 from tonnage.option_values import amounts
 from tonnage.size.strategies import FROM_PEAKS
 from tonnage.units import format_bytes
+from tonnage.wording import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tonnage.job_sources import Reading
     from tonnage.jobs import Attempt
     from tonnage.report.attempt_table import AttemptTable
     from tonnage.report.source import ReportSource
@@ -31,7 +33,7 @@ __all__ = ["report"]
     type=click.Path(path_type=Path, dir_okay=False),
     default="report.html",
     show_default=True,
-    help="Where to write the page.",
+    help="File to write.",
 )
 @source_options
 @click.option(
@@ -40,30 +42,30 @@ __all__ = ["report"]
     default="auto",
     show_default=True,
     metavar="NAME",
-    help="How recommended sizes are found: a strategy of tonnage size.",
+    help="Strategy for the recommended sizes, as in tonnage size.",
 )
 @click.option(
     "--machine",
     multiple=True,
     metavar="AMOUNTS",
-    help="The largest machine: cores=16,memory=64GiB.  [default: a run's]",
+    help="The largest machine: cores=16,memory=64GiB.  [default: that of the run]",
 )
 @click.option(
     "--by",
     default="category",
     show_default=True,
     metavar="NAME",
-    help="What a category is: category, label, executable, a field of yours; none for all jobs as one.",
+    help="Group jobs by category, label, executable, or a custom field; none for a single group.",
 )
 @json_option
 def report(
-    text: str, output: Path, reading: Reading, strategy: str, machine: tuple[str, ...], by: str, as_json: bool
+    text: str, output: Path, reading: "Reading", strategy: str, machine: tuple[str, ...], by: str, as_json: bool
 ) -> None:
-    """Draw RUN (its id, its folder, or last) or the jobs of SOURCE into one HTML file that opens anywhere.
+    """Write a report on RUN (its id, its folder, or last) or the jobs of SOURCE: one HTML file for any browser.
 
-    It shows what was wasted and saved, what to change, what ran when, what was committed and used, the peaks of each
-    category with its sizes and their reasons, retries, the critical path, the workflow, and a table of the tasks that
-    wasted the most. A run that is under way can be drawn, too. Where a name is a run and a file, the run is taken.
+    It shows what was wasted and saved, what to change, what ran when, what was allocated and used, the peaks of each
+    category with recommended sizes and their reasons, retries, the critical path, the workflow, and a table of the
+    tasks that wasted the most. The run can still be under way. If a name is both a run and a file, the run is used.
 
     \b
     Example: tonnage report last
@@ -91,7 +93,7 @@ def report(
 
 
 def _run(text: str) -> "RunFolder | None":
-    """Return the run that an argument names, where it names one."""
+    """Return the run that an argument names; None if it names a source."""
     from tonnage.archive.url import is_archive
     from tonnage.run.folders import find_run
 
@@ -103,18 +105,18 @@ def _run(text: str) -> "RunFolder | None":
         if text == "last":
             raise
         hint = "a run is a folder in .tonnage/runs beside its workflow; a source is a file, a folder, - or an archive"
-        raise InputError(f'there is neither a run nor a source "{text}" here', hint=hint) from None
+        raise InputError(f'"{text}" is neither a run nor a source', hint=hint) from None
 
 
-def _of_run(run: "RunFolder", reading: Reading, by: str) -> "tuple[ReportSource, AttemptTable]":
+def _of_run(run: "RunFolder", reading: "Reading", by: str) -> "tuple[ReportSource, AttemptTable]":
     from tonnage.report.source import gather_run
 
-    if reading.is_told:
-        raise InputError("--from, --columns, --units, --timezone, --label and --where have no meaning with a run")
+    if reading.any_given:
+        raise InputError("--from, --columns, --units, --timezone, --label and --where do not apply to a run")
     return gather_run(run, by)
 
 
-def _of_source(text: str, reading: Reading, by: str) -> "tuple[ReportSource, AttemptTable]":
+def _of_source(text: str, reading: "Reading", by: str) -> "tuple[ReportSource, AttemptTable]":
     from tonnage.archive.url import is_archive, shown
     from tonnage.report.attempt_table import Gathering
     from tonnage.report.source import ReportSource

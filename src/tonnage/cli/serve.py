@@ -1,4 +1,4 @@
-"""``tonnage serve``: pages and a REST interface over an archive."""
+"""``tonnage serve``: web pages and a REST API for an archive."""
 
 import sys
 from ipaddress import ip_address
@@ -19,23 +19,23 @@ __all__ = ["serve"]
 
 @click.command()
 @archive_option
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to serve at.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 takes a free one.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 for any free port.")
 @click.option(
     "--runs",
     multiple=True,
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     metavar="FOLDER",
-    help="Show the runs of workflows in this folder; may be repeated.  [default: the current one]",
+    help="Show the runs of workflows in this folder; repeatable.  [default: the current folder]",
 )
 @click.option(
     "--token-file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="File with the token that clients must send.  [default: $TONNAGE_TOKEN, else a file of yours]",
+    help="File with the token that clients must send.  [default: $TONNAGE_TOKEN, else your own file]",
 )
 @click.option("--public", is_flag=True, help="Let anyone read; the token is still required for writes.")
-@click.option("--allow-host", multiple=True, metavar="NAME", help="A name that this server is called by; repeatable.")
+@click.option("--allow-host", multiple=True, metavar="NAME", help="Accept requests for this host name; repeatable.")
 @click.option("-v", "--verbose", is_flag=True, help="Log every request.")
 def serve(
     url: str | None,
@@ -47,7 +47,7 @@ def serve(
     allow_host: tuple[str, ...],
     verbose: bool,
 ) -> None:
-    """Serve pages and a REST interface over the archive, until Ctrl-C.
+    """Serve web pages and a REST API for the archive, until Ctrl-C.
 
     \b
     Example: tonnage serve
@@ -73,12 +73,13 @@ def serve(
     )
 
     def ready(address: str, archive: "Archive") -> None:
-        click.echo(f"Tonnage serves {archive} at {address} until Ctrl-C")
-        if sys.stdout.isatty():  # a log keeps what it is told
+        click.echo(f"Serving {archive} at {address} until Ctrl-C")
+        if sys.stdout.isatty():  # keep the token out of log files
             click.echo(f"  log in: {address}login#{urlencode({'token': token})}")
         click.echo(f"  the token is required for {'writes' if public else 'everything'}; it is in {place}")
         if not _is_loopback(host):
-            click.echo(f"  others can reach it, and {'read everything' if public else 'need the token'}", err=True)
+            rights = "read everything" if public else "access it with the token"
+            click.echo(f"  other machines can reach it and {rights}", err=True)
 
     run(settings, ready, verbose=verbose)
 

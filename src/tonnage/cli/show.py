@@ -1,4 +1,4 @@
-"""``tonnage show``: what is in a workflow."""
+"""``tonnage show``: print the structure of a workflow."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from tonnage.cli import tables
-from tonnage.cli.options import json_option, print_json, printable, read_workflow, workflow_arguments
-from tonnage.cli.tables import counted
+from tonnage.cli.options import json_option, print_json, read_workflow, workflow_arguments
 from tonnage.errors import InputError
 from tonnage.units import format_bytes, format_seconds
+from tonnage.wording import counted, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["draw", "show"]
 
 _WIDEST_BAR = 44
-# A deep workflow's picture is folded: each line stands for as many levels as it must.
+# The picture of a deep workflow is folded: each line stands for several levels.
 _MOST_ROWS = 24
 _MOST_CATEGORIES = 20
 _LONGEST_NAME = 48
@@ -35,10 +35,10 @@ _SHORTEST_NAME = 16
 def show(path: Path, source_format: str | None, dot_path: Path | None, as_json: bool) -> None:
     """Show what is in a workflow.
 
-    Its tasks, dependencies, levels (longest distance from an entry task), width (tasks in the widest level), critical
-    path (the slowest chain of tasks) and categories. WORKFLOW is a DAGMan file, a Pegasus DAX or YAML, WfFormat JSON,
-    Makeflow (classic, JSON or JX) or a text file with one command per line, gzipped or not, or - for standard input;
-    its format is recognised from its content.
+    Prints its tasks, dependencies, levels (longest distance from an entry task), width (tasks in the widest level),
+    critical path (the slowest chain of tasks) and categories. WORKFLOW is a DAGMan file, a Pegasus DAX or YAML,
+    WfFormat JSON, Makeflow (classic, JSON or JX) or a text file with one command per line, gzipped or not, or - for
+    standard input; its format is recognised from its content.
 
     \b
     Example: tonnage show analysis.dag
@@ -65,7 +65,7 @@ def _write_dot(workflow: "Workflow", path: Path) -> None:
     from tonnage.workflow import write
 
     if Path(without_gz(path)).suffix.lower() not in (".dot", ".gv"):
-        raise InputError(f"--dot writes Graphviz files; expected the ending .dot or .gv, not {path}")
+        raise InputError(f"--dot writes a Graphviz file; expected a name ending in .dot or .gv, not {path}")
     write(workflow, path, "dot")
 
 
@@ -76,7 +76,7 @@ class _Category(NamedTuple):
     seconds: Sequence[float]
     memory: Sequence[float]
     requests: dict[str, list[float]]
-    """By the names of resources, gpus among them."""
+    """By resource name; includes gpus."""
 
     @property
     def median_seconds(self) -> float | None:
@@ -155,11 +155,11 @@ def draw(workflow: "Workflow", console: "Console") -> None:
     described = _by_category(workflow)
     console.print(_table(*_categories(described, console.width)))
     if len(described) > _MOST_CATEGORIES:
-        console.print(f"and {len(described) - _MOST_CATEGORIES:,} more categories (--json has them all)")
+        console.print(f"and {len(described) - _MOST_CATEGORIES:,} more categories (--json lists them all)")
 
 
 def _table(header: list[str], rows: "Iterator[tuple[str, ...]]") -> "Table":
-    """Lay out rows of text; numbers and times, which stand between the first column and the last, go to the right."""
+    """Lay out rows of text; columns between the first and the last hold numbers and times, and are right-aligned."""
     from rich.table import Table
     from rich.text import Text
 
@@ -203,8 +203,8 @@ def _summary(workflow: "Workflow") -> Iterator[tuple[str, str]]:
 def _unknown(workflow: "Workflow") -> str:
     without = [task.name for task in workflow.tasks if task.expected.wall_time is None]
     if len(without) == len(workflow):
-        return "unknown: the file holds no run times"
-    return f"unknown: {len(without):,} of {counted(len(workflow), 'task')} have no run time (the first is {without[0]})"
+        return "unknown: the file contains no run times"
+    return f"unknown: {len(without):,} of {counted(len(workflow), 'task')} have no run time (first: {without[0]})"
 
 
 def _picture(workflow: "Workflow", console: "Console") -> Iterator[tuple[str, str, str]]:
@@ -223,7 +223,7 @@ def _picture(workflow: "Workflow", console: "Console") -> Iterator[tuple[str, st
 
 
 def _bar(length: float, blocks: bool) -> str:
-    """Return a bar, in eighths of a character where the terminal can; whatever is there shows."""
+    """Return a bar that is never empty, in eighths of a character if the terminal can show them."""
     if not blocks:
         return "#" * max(1, round(length))
     eighths = max(1, round(length * 8))
@@ -231,7 +231,7 @@ def _bar(length: float, blocks: bool) -> str:
 
 
 def _categories(described: dict[str, _Category], width: int) -> tuple[list[str], Iterator[tuple[str, ...]]]:
-    """Return one row a category: how many tasks, how long and how large they are, what they ask for."""
+    """Return the header and one row per category: number of tasks, run times, largest memory and requests."""
     timed = any(category.seconds for category in described.values())
     measured = any(category.memory for category in described.values())
     times = ["median time", "total time"] if timed else []
@@ -259,7 +259,7 @@ def _category_rows(
 
 
 def _requests(category: _Category) -> Iterator[str]:
-    """Say what a category asks for: the range where its tasks differ, and how many ask where not all do."""
+    """Yield a category's requests: a range if its tasks differ, and how many tasks have one if not all do."""
     for resource, amounts in category.requests.items():
         ends = " to ".join(dict.fromkeys(_amount(resource, value) for value in (min(amounts), max(amounts))))
         one = {"cores": "core", "gpus": "GPU"}.get(resource)
@@ -271,5 +271,5 @@ def _requests(category: _Category) -> Iterator[str]:
 def _amount(resource: str, value: float) -> str:
     if resource == "gpus":
         return f"{value:.0f}"
-    # People ask in the units of their batch system, which are powers of 1024: say it as they did.
+    # Requests are written in units of the batch system, which are powers of 1024: show them the same way.
     return tables.amount(resource, value, binary=value % 2**20 == 0)

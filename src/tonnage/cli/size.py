@@ -1,29 +1,31 @@
-"""``tonnage size``: how much to give the jobs of each category."""
+"""``tonnage size``: recommended resources for the jobs of each category."""
 
 from typing import TYPE_CHECKING, get_args
 
 import click
 
-from tonnage.cli.options import print_json, printable, say
-from tonnage.cli.sources import Reading, source_options
-from tonnage.cli.tables import counted, print_table
+from tonnage.cli.options import print_json, say
+from tonnage.cli.source_options import source_options
+from tonnage.cli.tables import print_table
 from tonnage.errors import InputError
 from tonnage.jobs import GIVEN, HOURS, Resource
 from tonnage.option_values import amounts, pairs, part, parts
 from tonnage.size.export import EXPORTERS
 from tonnage.size.strategies import STRATEGIES, WITH_OBJECTIVE, Objective
+from tonnage.wording import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tonnage.job_sources import Reading
     from tonnage.jobs import History
-    from tonnage.size import Plan, QueueChoice, Sized
+    from tonnage.size import QueueChoice, Sized
 
 __all__ = ["check_share", "size"]
 
 _SHOWN = 40
 _RUNGS = 3
-_AGAINST = {"requested": "what was requested", "max-seen": "the largest for all"}
+_AGAINST = {"requested": "the current requests", "max-seen": "the largest peak for every job"}
 
 
 @click.command()
@@ -40,50 +42,52 @@ _AGAINST = {"requested": "what was requested", "max-seen": "the largest for all"
 @click.option(
     "--objective",
     type=click.Choice(get_args(Objective)),
-    help="What auto and ladder are to serve.  [default: waste]",
+    help="What auto and ladder optimise.  [default: waste]",
 )
 @click.option(
     "--resource",
     "resources",
     multiple=True,
     type=click.Choice([one.value for one in GIVEN]),
-    help="Only this resource; may be repeated.",
+    help="Size only this resource; can be repeated.",
 )
-@click.option(
-    "--machine", multiple=True, metavar="AMOUNTS", help="The largest machine: cores=16,memory=64GiB,disk=1TB."
-)
+@click.option("--machine", multiple=True, metavar="AMOUNTS", help="Largest machine: cores=16,memory=64GiB,disk=1TB.")
 @click.option(
     "--by",
     default="category",
     show_default=True,
     metavar="NAME",
-    help="What a category is: category, label, executable, a field of yours; none for all jobs as one.",
+    help="Group jobs by category, label, executable or one of your own fields; none puts all in one group.",
 )
-@click.option("--declare", multiple=True, metavar="AMOUNTS", help="What jobs need, for the strategy declared.")
-@click.option("--percentile", default=0.95, show_default=True, metavar="SHARE", help="For the strategy percentile.")
+@click.option("--declare", multiple=True, metavar="AMOUNTS", help="Amounts for the strategy declared.")
+@click.option(
+    "--percentile", default=0.95, show_default=True, metavar="SHARE", help="Share of the jobs that percentile covers."
+)
 @click.option(
     "--buckets",
     type=click.IntRange(1, 1000),
     default=2,
     show_default=True,
-    help="For the strategies quantized and k-means.",
+    help="Number of buckets for quantized and k-means.",
 )
-@click.option("--bucket", metavar="BYTES", help="Round memory and disk up to a multiple: 50MB.  [default: exact]")
-@click.option("--half-life", type=float, metavar="JOBS", help="A job counts half as much after so many others.")
+@click.option(
+    "--bucket", metavar="BYTES", help="Round memory and disk up to a multiple of this: 50MB.  [default: exact]"
+)
+@click.option("--half-life", type=float, metavar="JOBS", help="Let a job count half as much after this many others.")
 @click.option(
     "--attempt-cost",
     metavar="PERCENT",
-    help="What auto and ladder reckon an attempt to cost, of the largest peak.  [default: auto 10%, ladder 0%]",
+    help="Cost of an attempt for auto and ladder, relative to the largest peak.  [default: auto 10%, ladder 0%]",
 )
 @click.option(
     "--fair-share/--no-fair-share",
     default=True,
-    help="Raise amounts where the rest of --machine would be too small for any job.  [default: yes]",
+    help="Raise amounts if the rest of --machine would be too small for any job.  [default: yes]",
 )
 @click.option(
-    "--queues", multiple=True, metavar="NAME=TIME,...", help="Say which queue pays for each category: short=2h,long=3d."
+    "--queues", multiple=True, metavar="NAME=TIME,...", help="Find the best queue for each category: short=2h,long=3d."
 )
-@click.option("--explain", is_flag=True, help="Print the reason of each decision.")
+@click.option("--explain", is_flag=True, help="Print the reason for each decision.")
 @click.option(
     "--format",
     "form",
@@ -91,12 +95,12 @@ _AGAINST = {"requested": "what was requested", "max-seen": "the largest for all"
     default="table",
     show_default=True,
     metavar="FORMAT",
-    help="What to print: table, json, or settings for snakemake, nextflow, dagman, makeflow or sbatch.",
+    help="Output format: table, json, or settings for snakemake, nextflow, dagman, makeflow or sbatch.",
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 def size(
     texts: tuple[str, ...],
-    reading: Reading,
+    reading: "Reading",
     strategy: str,
     objective: str | None,
     resources: tuple[str, ...],
@@ -114,32 +118,33 @@ def size(
     form: str,
     as_json: bool,
 ) -> None:
-    """Say how much to give the jobs of each category, why, and what that saves.
+    """Recommend memory, cores, disk and time for each kind of job.
 
-    A job is tried with the first amount, and with the next one only if it ran out. "wasted" is the part of what is
-    given that would not have been used, attempts that fail included; "retried" is the part of the jobs that would have
-    needed more than one attempt; "saved" compares with what was requested, or where that is not known with the largest
-    peak for all.
+    A job is tried with the first amount, and with the next one only if it ran out. "wasted" is the fraction of the
+    allocations that would not have been used, including failed attempts; "retried" is the fraction of the jobs that
+    would have needed more than one attempt; "saved" is relative to the current requests or, if those are unknown, to
+    the largest peak for every job.
 
     \b
     Strategies:
-      auto                    the best ladder for all that past jobs and their inputs tell
+      auto                    the best ladder, based on past jobs and their inputs
       ladder                  the least waste with any number of retries
       min-waste               the least waste with one retry (Tovar et al., Equation 1)
       min-waste-independent   the same without run times (Equation 2: "min. waste" in the paper's figures)
       min-waste-slots         the same in equal shares of the largest amount
       max-throughput          the most jobs for the resources (Equation 3)
-      max-throughput-slots    the same where only whole jobs fit beside each other
-      brute-force-waste, brute-force-throughput    what these equations are checked with
+      max-throughput-slots    the same if only a whole number of jobs runs at once
+      brute-force-waste, brute-force-throughput    reference results for these equations
       regression              linear in the size of the input
       max-seen, percentile, declared, doubling, whole-machine
       quantized, k-means      buckets (Phung et al.)
-      density                 the largest peak of each cluster of alike jobs (Zhang et al.)
+      density                 the largest peak of each cluster of similar jobs (Zhang et al.)
 
     \b
     Example: tonnage size trace.txt --machine cores=16,memory=64GiB
              tonnage size trace.txt --machine memory=64GiB --format nextflow > sizes.config
     """
+    from tonnage.api import histories_for, sizes_for
     from tonnage.size import Plan
     from tonnage.units import parse_bytes
 
@@ -158,8 +163,8 @@ def size(
         fair_share=fair_share,
     )
     limits = _limits(queues)
-    histories = _histories(reading, texts, by, strategy)
-    found = _sizes(histories, plan)
+    histories = histories_for(reading, texts, by, strategy)
+    found = sizes_for(histories, plan)
     choices = _choices(histories, limits)
     if form == "json":
         print_json({"allocations": [one.facts() for one in found], **_queue_facts(choices)})
@@ -171,36 +176,14 @@ def size(
         _export(found, form)
 
 
-def _histories(reading: Reading, texts: tuple[str, ...], by: str, strategy: str) -> "Mapping[str, History]":
-    if strategy != "density":
-        return reading.histories(texts, by)
-    from tonnage.size.discover import by_density
-
-    return by_density(reading.records(texts, by)).histories()
-
-
 def _limits(queues: tuple[str, ...]) -> dict[str, float]:
-    """Return how long each queue lets a job run."""
+    """Parse the time limit of each queue."""
     from tonnage.units import parse_seconds
 
     limits = {name: float(parse_seconds(text)) for name, text in pairs(parts(queues), "--queues").items()}
     if any(seconds == 0 for seconds in limits.values()):
-        raise InputError("--queues: a queue cannot have the length 0")
+        raise InputError("--queues: the time limit of a queue cannot be 0")
     return limits
-
-
-def _sizes(histories: "Mapping[str, History]", plan: "Plan") -> "list[Sized]":
-    from tonnage.size import size as decide
-
-    found = decide(histories, plan)
-    if found:
-        return found
-    jobs = sum(len(history) for history in histories.values())
-    if not jobs:
-        raise InputError("there is no job that has run")
-    done = sum(int(history.finished.sum()) for history in histories.values())
-    what = ", ".join(plan.resources)
-    raise InputError(f"of {counted(jobs, 'job')} {done:,} finished, none with a known use of {what}")
 
 
 def _choices(histories: "Mapping[str, History]", limits: dict[str, float]) -> "dict[str, list[QueueChoice]]":
@@ -221,7 +204,7 @@ def _print(found: "Sequence[Sized]", by: str) -> None:
         rows = [one for one in found if one.decision.resource == resource]
         if number:
             click.echo()
-        # A run time is a promise to the scheduler: nothing is saved by a shorter one.
+        # A run time is a promise to the scheduler: a shorter one saves nothing.
         unit = HOURS.get(resource.unit)
         costs = ["wasted", "retried", f"saved {unit[1]}"] if unit else []
         header = [by, "jobs", "requested", "largest", resource, "then", *costs]
@@ -229,11 +212,11 @@ def _print(found: "Sequence[Sized]", by: str) -> None:
         right = [name for name in header[1:] if name != "then"]
         print_table(header, cells, right=right, give_way=("jobs", "requested", "largest", "then"))
         if len(rows) > _SHOWN:
-            click.echo(f"and {len(rows) - _SHOWN:,} more; --json prints all")
+            click.echo(f"and {len(rows) - _SHOWN:,} more; use --json to print all")
         if unit:
             against = " and ".join(dict.fromkeys(_AGAINST[one.compared_with] for one in rows))
             total = _rounded(sum(one.saved for one in rows) / unit[0])
-            click.echo(f"saved in all: {total} {unit[1]}, against {against}")
+            click.echo(f"saved in total: {total} {unit[1]}, compared with {against}")
 
 
 def _row(one: "Sized", unit: tuple[float, str] | None) -> list[str]:
@@ -251,7 +234,7 @@ def _row(one: "Sized", unit: tuple[float, str] | None) -> list[str]:
 
 
 def _rounded(number: float) -> str:
-    """Print a number; what is nearly nothing has no sign."""
+    """Format a number, without a sign if it rounds to 0."""
     text = f"{number:,.1f}"
     return "0.0" if text == "-0.0" else text
 
@@ -263,14 +246,14 @@ def _print_queues(choices: "Mapping[str, Sequence[QueueChoice]]", by: str) -> No
     rows = []
     for category, queues in choices.items():
         for place, one in enumerate(queues):
-            pays = "pays" if place == 0 and one.throughput else ""
-            cells = [one.queue, f"{one.fits:.1%}", f"{one.throughput:.2f}", pays]
+            best = "best" if place == 0 and one.throughput else ""
+            cells = [one.queue, f"{one.fits:.1%}", f"{one.throughput:.2f}", best]
             rows.append([printable(category) or "(none)", *cells])
-    print_table([by, "queue", "end in time", "throughput", ""], rows, right=["end in time", "throughput"])
+    print_table([by, "queue", "finish in time", "throughput", ""], rows, right=["finish in time", "throughput"])
 
 
 def _print_notes(found: "Sequence[Sized]", explain: bool) -> None:
-    """Print what everybody should know, and where the user asks, why."""
+    """Print warnings, and with `explain` also reasons and notes."""
     for one in found:
         where = f"{printable(one.category) or '(none)'}, {one.decision.resource}"
         for warning in one.warnings:
@@ -289,7 +272,7 @@ def _export(found: "Sequence[Sized]", form: str) -> None:
     click.echo(text, nl=False)
     left_out = text.count("left out: ")
     if left_out:
-        click.echo(f"tonnage: {left_out:,} of the categories are left out: {form} cannot hold such names", err=True)
+        click.echo(f"tonnage: left out categories whose names {form} does not support: {left_out:,}", err=True)
     for one in found:
         for warning in one.warnings:
             where = f"{one.category or '(none)'}, {one.decision.resource}"
@@ -316,9 +299,9 @@ def _queue_facts(choices: "Mapping[str, Sequence[QueueChoice]]") -> dict[str, ob
 
 
 def check_share(share: float) -> float:
-    """Return the share of the jobs that a percentile covers; raises InputError."""
+    """Return the share of the jobs that a percentile covers; raises InputError if it is out of range."""
     if not 0 < share <= 1:
-        raise InputError(f"--percentile: a share of the jobs is above 0 and at most 1, not {share:g}")
+        raise InputError(f"--percentile: a share of the jobs must be above 0 and at most 1, not {share:g}")
     return share
 
 
@@ -326,7 +309,7 @@ def _check_objective(objective: str | None, strategy: str) -> Objective:
     """Return the objective of a strategy; raises InputError if the strategy has its own."""
     if objective is not None and strategy not in WITH_OBJECTIVE:
         raise InputError(
-            f"--objective has no meaning with the strategy {strategy}",
-            hint=f"it is for {' and '.join(WITH_OBJECTIVE)}; other strategies have their own, or none",
+            f"--objective cannot be used with the strategy {strategy}",
+            hint=f"it applies to {' and '.join(WITH_OBJECTIVE)}; other strategies have their own objective, or none",
         )
     return "throughput" if objective == "throughput" else "waste"

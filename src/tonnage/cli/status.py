@@ -1,4 +1,4 @@
-"""``tonnage status``: how far a run is."""
+"""``tonnage status``: the progress of a run."""
 
 from collections import Counter
 from dataclasses import asdict
@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli.options import json_option, print_json, printable
-from tonnage.cli.tables import counted, print_table
+from tonnage.cli.options import json_option, print_json
+from tonnage.cli.tables import print_table
 from tonnage.units import format_bytes, format_cores, format_seconds
+from tonnage.wording import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,16 +20,17 @@ if TYPE_CHECKING:
 __all__ = ["status"]
 
 _SHOWN = 20
+_IN_FULL = 3  # failures whose last lines are shown
 
 
 @click.command()
 @click.argument("text", metavar="[RUN]", default="last")
 @json_option
 def status(text: str, as_json: bool) -> None:
-    """Say how far RUN is: its id, its folder, or last for the newest one here.
+    """Show the progress of RUN: the id of a run, its folder, or last for the newest one here.
 
-    Tasks that a batch system has are queued until they are known to run; those that are ready or wait for others, and
-    have not been submitted, are waiting.
+    Tasks submitted to a batch system are queued until they are known to run. Tasks that are not submitted yet, whether
+    ready or dependent on others, are waiting.
 
     \b
     Example: tonnage status
@@ -45,6 +47,8 @@ def status(text: str, as_json: bool) -> None:
 
 
 def _print(found: "RunState") -> None:
+    from tonnage.run.failures import printed_last
+
     click.echo(f"{found.folder.id}: {_how(found)}")
     running = found.in_flight.running if found.process is not None else []
     notes = [
@@ -65,9 +69,11 @@ def _print(found: "RunState") -> None:
     if found.batch_jobs:
         _print_batch_jobs(found)
     failures = list(_failures(found))
-    for one in failures[:_SHOWN]:
-        where = f" (see {one['stderr']})" if one["stderr"] else ""
-        click.echo(printable(f"failed: {one['task']}: {one['note']}{where}"))
+    for number, one in enumerate(failures[:_SHOWN]):
+        click.echo(printable(f"failed: {one['task']}: {one['note']}"))
+        details = printed_last(one["stderr"], one["stdout"]) if number < _IN_FULL else []
+        for line in details:
+            click.echo(printable(f"    {line}"))
     if len(failures) > _SHOWN:
         click.echo(f"and {len(failures) - _SHOWN:,} more failed")
 
@@ -82,11 +88,11 @@ def _in_flight(found: "RunState") -> list[str]:
 
 
 def _print_batch_jobs(found: "RunState") -> None:
-    """Print the batch jobs that have not ended, as far as is known, and else how many there were."""
+    """Print the batch jobs not known to have finished, and how many there were in total."""
     left = [job for job in found.batch_jobs if job.ended is None]
     states = Counter(job.state for job in left)
     where = f": {states['running']:,} running, {states['queued']:,} queued" if left else ""
-    click.echo(f"  {counted(len(found.batch_jobs), 'batch job')}, {len(left):,} not ended as far as is known{where}")
+    click.echo(f"  {counted(len(found.batch_jobs), 'batch job')}, {len(left):,} not known to have finished{where}")
     rows = [
         [
             job.native or "not submitted yet",
@@ -108,15 +114,15 @@ def _print_batch_jobs(found: "RunState") -> None:
 
 def _failures(found: "RunState") -> "Iterator[dict[str, str | None]]":
     for row in found.failed:
-        yield {"task": row.task, "note": row.note, "stderr": row.stderr}
+        yield {"task": row.task, "note": row.note, "stdout": row.stdout, "stderr": row.stderr}
     for task, reason in found.refused.items():
-        yield {"task": task, "note": reason, "stderr": None}
+        yield {"task": task, "note": reason, "stdout": None, "stderr": None}
 
 
 def _how(found: "RunState") -> str:
     if found.process is not None:
         return f"is under way (process {found.process})"
-    return "is finished" if found.finished else "is not finished, and nobody executes it"
+    return "is finished" if found.finished else "is not finished, and no process is executing it"
 
 
 def _cells(row: "Row", now: float) -> list[str]:

@@ -1,4 +1,4 @@
-"""Tables for people: what is printed, cell by cell and as a whole."""
+"""Tables on the terminal: formatting cells and printing whole tables."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -6,30 +6,30 @@ import click
 
 from tonnage.jobs import Resource
 
-__all__ = ["amount", "bar", "counted", "cut", "print_table"]
+__all__ = ["amount", "bar", "cut", "print_table"]
 
 _SHORTEST_NAME = 16
 _BARS = "▁▂▃▄▅▆▇█"
-_WIDE = 160  # characters, where nobody's terminal sets a limit
+_WIDE = 160  # characters, if there is no terminal to set a limit
 
 
 def amount(resource: str, value: float, *, binary: bool = False) -> str:
-    """Print an amount of a resource in its unit, bytes in powers of 1000 or, with `binary`, of 1024."""
+    """Format an amount of a resource in its unit, bytes in powers of 1000 or, with `binary`, of 1024."""
     return Resource(resource).shown(value, binary=binary)
 
 
 def cut(name: str, room: int) -> str:
-    """Return a name in at most so many characters: what sets long names apart is their end."""
+    """Shorten a name to at most `room` characters, keeping its end, in which long names differ."""
     return name if len(name) <= room else f"…{name[1 - room :]}"
 
 
 def print_table(
     header: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = (), give_way: Sequence[str] = ()
 ) -> None:
-    """Print a table; the columns in `right` hold numbers.
+    """Print a table; the columns in `right` are right-aligned.
 
-    Where there is no room, the first column is cut, then the columns in `give_way` are left out one after the other;
-    numbers are never cut.
+    If there is not enough room, the first column is shortened, then the columns in `give_way` are left out one by one;
+    numbers are never shortened.
     """
     from rich.console import Console
     from rich.table import Table
@@ -56,16 +56,11 @@ def print_table(
 
 
 def _width(columns: Mapping[str, Sequence[str]]) -> int:
-    """Return how many characters columns need at least: the first of them can be cut."""
+    """Return the minimum width of the columns; only the first can be shortened."""
     widths = [max(map(len, (name, *cells))) for name, cells in columns.items()]
     return min(_SHORTEST_NAME, widths[0]) + sum(widths[1:]) + 2 * (len(widths) - 1) if widths else 0
 
 
-def counted(number: int, what: str) -> str:
-    """Return a number of things: ``1 job``, ``2 jobs``."""
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
-
-
 def bar(part: float) -> str:
-    """Return a bar of this height, from 0 to 1."""
+    """Return a character that shows a bar of this height, from 0 to 1."""
     return _BARS[min(max(int(part * len(_BARS)), 0), len(_BARS) - 1)]

@@ -1,4 +1,4 @@
-"""``tonnage watch``: only its help lives here; see ``__main__.py`` for how a command is watched without click."""
+"""``tonnage watch``: only its help is here; ``__main__.py`` runs the command without importing click."""
 
 import click
 
@@ -8,7 +8,7 @@ __all__ = ["watch"]
 
 
 class _Watch(click.Command):
-    """Leaves the arguments to the monitor, which reads them by itself."""
+    """Leaves the arguments to the monitor, which parses them itself."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         from tonnage.watch.main import main
@@ -29,11 +29,12 @@ watch = _Watch(
         ),
         click.Argument(["command"], nargs=-1, required=True, metavar="COMMAND ..."),
     ],
-    short_help="Measure what a command uses, and stop it at a limit.",
-    help="""Run COMMAND, measure what it and all its processes use, and stop it when it takes too much.
+    short_help="Measure what a command uses and stop it at a limit.",
+    help="""Run COMMAND, measure what it and all its processes use, and stop it when it exceeds a limit.
 
-    The command's input, output, terminal, signals and exit status are as without the monitor; 124 means that a limit
-    was exceeded, 125 that the monitor failed, 126 and 127 that the command cannot be run or found.
+    The command's input, output, terminal, signals and exit status are the same as without the monitor, except that exit
+    status 124 means that a limit was exceeded, 125 that the monitor failed, 126 that the command cannot be run and 127
+    that it was not found.
 
     \b
     Example: tonnage watch -- python analysis.py

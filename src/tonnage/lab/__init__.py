@@ -1,1 +1,1 @@
-"""The laboratory: deciders replayed on recorded data beside their rivals, and the papers' experiments."""
+"""The laboratory: strategies replayed on recorded data side by side, and the papers' experiments."""

@@ -1,7 +1,7 @@
-"""What is done of a long replay, kept in a file, so that a call that was interrupted goes on where it was.
+"""The finished parts of a long replay, saved in a file so that an interrupted replay can be resumed.
 
-A line of JSON each: first what is played, then the parts that are done. A line that is not whole is one that was being
-written when the process was killed: it is cut off.
+Each line is JSON: first a description of the replay, then the finished parts. An incomplete last line was being written
+when the process was killed, and is cut off.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ _KIND = "tonnage replay pack"
 
 
 class Saved:
-    """The parts of one replay that are done, in memory and in its file."""
+    """The finished parts of one replay, in memory and in its file."""
 
     def __init__(self, path: Path, works: Mapping[str, Work], workload: Workload, experiment: Experiment) -> None:
         self._path = path
@@ -47,7 +47,7 @@ class Saved:
             self._take(line, number, len(experiment.strategies))
 
     def add(self, chunk: Chunk, found: Crossings) -> None:
-        """Keep what became of a part."""
+        """Save the outcomes of a finished part."""
         self.done[chunk] = found
         self._append({**chunk._asdict(), "found": found.tolist()})
 
@@ -62,13 +62,13 @@ class Saved:
         except ValueError:
             known = None
         if not isinstance(known, dict) or known.get("kind") != _KIND:
-            raise InputError("holds no replay that was interrupted", path=self._path, hint="name a file of its own")
+            raise InputError("is not the file of an interrupted replay", path=self._path, hint="give another file")
         other = sorted(name for name in header if known.get(name) != json.loads(json.dumps(header[name])))
         if other:
             raise InputError(
-                f"holds a replay with other {', '.join(other)}",
+                f"belongs to a replay with different {', '.join(other)}",
                 path=self._path,
-                hint="call it as it was begun, or name another file",
+                hint="repeat the original command, or give another file",
             )
 
     def _take(self, line: bytes, number: int, strategies: int) -> None:
@@ -85,7 +85,7 @@ class Saved:
 
 
 def _read(path: Path) -> bytes:
-    """Return what is in a file; nothing where there is none."""
+    """Return the contents of a file; nothing if it does not exist."""
     try:
         return path.read_bytes() if path.exists() else b""
     except OSError as error:
@@ -97,7 +97,7 @@ def _line(facts: Mapping[str, object]) -> bytes:
 
 
 def _facts(works: Mapping[str, Work], workload: Workload, experiment: Experiment) -> dict[str, object]:
-    """Return all that the results depend on."""
+    """Return everything that the results depend on."""
     arrays = (workload.submit, workload.nodes, workload.run, workload.request)
     return {
         "version": __version__,

@@ -1,8 +1,8 @@
-"""Strategies side by side on a recorded queue: the experiment of GLUME's paper (its section 7).
+"""Compare packing strategies on a recorded queue: the experiment of GLUME's paper (its section 7).
 
-A workflow is submitted at many moments of a log, each time to the queue as it was then, once with each strategy. The
-work is cut into chunks, one workflow and some moments each, and every one begins with an empty machine at the
-beginning of the log: so it does not matter how the work is cut, nor which process does it.
+A workflow is submitted at many times of a log, each time to the queue as it was then, once with each strategy. The
+work is cut into chunks, each with one workflow and some of the times. Every chunk is simulated from the beginning of
+the log with an empty machine, so the results depend neither on the cuts nor on which process simulates a chunk.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,11 +38,11 @@ __all__ = [
 ]
 
 Crossings: TypeAlias = NDArray[np.int64]
-"""What became of a workflow: for each strategy and moment its makespan, its expired batch jobs, idle node-seconds."""
+"""The outcome of a workflow for each strategy and time: makespan, expired batch jobs, idle node-seconds."""
 
 WORTH = 0.05
 """A difference of mean makespans that counts as a win or a loss in the paper."""
-_CHUNK = 48  # moments at most: few enough for both cores to be busy, enough for schedules to be used again
+_CHUNK = 48  # times at most: few enough to keep all cores busy, enough for schedules to be reused
 _MOST = 1_000_000  # submissions, and days
 _HOUR = 3600
 _DAY = 86_400
@@ -53,10 +53,10 @@ class Experiment:
     """When workflows are submitted, to what kind of queue, and with which strategies."""
 
     times: tuple[int, ...]
-    """Moments of the log's clock, ascending."""
+    """Times of submission on the log's clock, ascending."""
     strategies: tuple[str, ...]
     caps: tuple[int | None, ...] = (16,)
-    """How many batch jobs of a workflow may be in the system; each is an experiment of its own."""
+    """Limits on a workflow's batch jobs in the system; each is an experiment of its own."""
     max_running: int | None = None
     requests: str = "accurate"
     policy: str = "conservative"
@@ -66,10 +66,10 @@ class Experiment:
     def __post_init__(self) -> None:
         unknown = [name for name in self.strategies if name not in PACKERS]
         if unknown or not self.strategies:
-            raise InputError(f'"{", ".join(unknown)}" is no strategy', hint=f"one of {', '.join(PACKERS)}")
+            raise InputError(f'"{", ".join(unknown)}" is not a strategy', hint=f"one of {', '.join(PACKERS)}")
 
     def cluster(self, workload: Workload, cap: int | None) -> Cluster:
-        """Return the machine at the beginning of the log."""
+        """Return the simulated cluster at the beginning of the log."""
         return Cluster(
             workload.machine_nodes,
             workload,
@@ -82,7 +82,7 @@ class Experiment:
 
 
 class Chunk(NamedTuple):
-    """A part of the work: one workflow at some of the moments, the first and the one behind the last."""
+    """A part of the work: one workflow at the times from index `begin` up to, but not including, `end`."""
 
     workflow: str
     cap: int | None
@@ -100,7 +100,7 @@ class Result:
     submissions: int
     mean_makespan: float
     improvement: float
-    """How much shorter the makespan is than the baseline's, as a part of it: the mean over submissions."""
+    """How much shorter the makespan is than the baseline's, as a fraction of it: the mean over submissions."""
     expired: int
     idle_hours: float
     """Node-hours that batch jobs held and did not use, on average."""
@@ -108,32 +108,32 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How often a strategy is better than another, counted in workflows."""
+    """For how many workflows a strategy is better or worse than another."""
 
     strategy: str
     rival: str
     cap: int | None
     improvements: tuple[float, ...]
-    """For each workflow, the mean over submissions of what it gains on its rival."""
+    """For each workflow, the mean over submissions of its improvement over the rival."""
 
     def wins(self, beyond: float = WORTH) -> int:
-        """Return with how many workflows it gains more than that."""
+        """Return the number of workflows whose makespan improves by more than `beyond`."""
         return sum(one > beyond for one in self.improvements)
 
     def losses(self, beyond: float = WORTH) -> int:
-        """Return with how many workflows it loses more than that."""
+        """Return the number of workflows whose makespan worsens by more than `beyond`."""
         return sum(one < -beyond for one in self.improvements)
 
 
 def submission_times(workload: Workload, *, every: int, days: float, warmup: int, spread: bool) -> tuple[int, ...]:
-    """Return a moment for each `every` seconds of some days, the first after a warm-up.
+    """Return the times of submission: one every `every` seconds for some days, the first after a warm-up.
 
-    With `spread`, as many moments lie evenly over the whole log, without a warm-up at either end.
+    With `spread`, the same number is spread evenly over the whole log except for a warm-up at either end.
     """
     if not len(workload):
-        raise InputError("no job of the log can be used")
+        raise InputError("the log has no usable job")
     if every < 1 or not 0 <= days <= _MOST or warmup < 0:
-        raise InputError("submissions are at least a second apart, and neither days nor the warm-up are negative")
+        raise InputError("submissions must be at least a second apart, and days and the warm-up not negative")
     count = int(days * _DAY) // every + 1
     if count > _MOST:
         raise InputError(f"{count:,} submissions are too many: at most {_MOST:,}")
@@ -141,13 +141,13 @@ def submission_times(workload: Workload, *, every: int, days: float, warmup: int
     last = end - warmup if spread else first + (count - 1) * every
     if not first <= last <= end:
         span = format_seconds(end - int(workload.submit[0]))
-        hint = "ask for fewer --days or a shorter --warmup"
-        raise InputError(f"the log is too short for these submissions: {span}", hint=hint)
+        hint = "use fewer --days or a shorter --warmup"
+        raise InputError(f"the log is too short for these submissions: it covers {span}", hint=hint)
     return tuple(np.linspace(first, last, count).astype(np.int64).tolist())
 
 
 def chunks(names: Iterable[str], experiment: Experiment) -> list[Chunk]:
-    """Return the parts of the work."""
+    """Cut the work into chunks, under each cap and for each workflow."""
     size = len(experiment.times)
     cuts = np.linspace(0, size, -(-size // _CHUNK) + 1).astype(int).tolist()
     pairs = list(pairwise(cuts))
@@ -156,14 +156,14 @@ def chunks(names: Iterable[str], experiment: Experiment) -> list[Chunk]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Player:
-    """Plays parts of the work: a value, so that it can be sent to other processes."""
+    """Simulates chunks; a value, so that it can be sent to other processes."""
 
     works: Mapping[str, Work]
     workload: Workload
     experiment: Experiment
 
     def __call__(self, chunk: Chunk) -> Crossings:
-        """Return what becomes of a part."""
+        """Return the outcomes of one chunk."""
         experiment, work = self.experiment, self.works[chunk.workflow]
         cluster = experiment.cluster(self.workload, chunk.cap)
         found = np.empty((len(experiment.strategies), chunk.end - chunk.begin, 3), np.int64)
@@ -177,13 +177,13 @@ class Player:
 
 
 def _joined(experiment: Experiment, played: Mapping[Chunk, Crossings]) -> dict[tuple[str, int | None], Crossings]:
-    """Return what became of each workflow under each cap at all moments."""
+    """Return the outcomes of each workflow under each cap, at all times."""
     parts: dict[tuple[str, int | None], list[Chunk]] = {}
     for chunk in played:
         parts.setdefault((chunk.workflow, chunk.cap), []).append(chunk)
     joined = {key: np.concatenate([played[one] for one in sorted(of, key=_begin)], axis=1) for key, of in parts.items()}
     if any(table.shape[1] != len(experiment.times) for table in joined.values()):
-        raise ValueError("parts of the work are missing")
+        raise ValueError("chunks are missing")
     return joined
 
 
@@ -192,9 +192,10 @@ def _begin(chunk: Chunk) -> int:
 
 
 def results(experiment: Experiment, played: Mapping[Chunk, Crossings], baseline: str) -> list[Result]:
-    """Return how each strategy did with each workflow."""
+    """Return the mean result of each strategy for each workflow, compared with the baseline."""
     if baseline not in experiment.strategies:
-        raise InputError(f'the baseline "{baseline}" is not played', hint=f"one of {', '.join(experiment.strategies)}")
+        hint = f"one of {', '.join(experiment.strategies)}"
+        raise InputError(f'the baseline "{baseline}" is not among the strategies', hint=hint)
     against = experiment.strategies.index(baseline)
     return [
         Result(
@@ -213,7 +214,7 @@ def results(experiment: Experiment, played: Mapping[Chunk, Crossings], baseline:
 
 
 def scores(experiment: Experiment, played: Mapping[Chunk, Crossings]) -> list[Score]:
-    """Return how often each strategy is better than each other one, under each cap."""
+    """Return how often each strategy is better than each of the others, under each cap."""
     joined = _joined(experiment, played)
     numbers = {name: number for number, name in enumerate(experiment.strategies)}
     return [
@@ -233,13 +234,13 @@ def scores(experiment: Experiment, played: Mapping[Chunk, Crossings]) -> list[Sc
 
 
 def _improvement(table: Crossings, ours: int, theirs: int) -> float:
-    """Return the mean of the ratios and not the ratio of the means, as the paper does."""
+    """Return the mean of the ratios, not the ratio of the means, as in the paper."""
     return float((1 - table[ours, :, 0] / table[theirs, :, 0]).mean())
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """What a workflow meets: how many jobs run and wait."""
+    """The queue when a workflow is submitted: how many jobs run and wait."""
 
     moment: int
     running: int
@@ -247,7 +248,7 @@ class Queue:
 
 
 def try_out(work: Work, workload: Workload, experiment: Experiment) -> tuple[Queue, list[Trial]]:
-    """Submit a workflow at the first moment of an experiment under its first cap, with each of its strategies."""
+    """Submit a workflow at the first time of an experiment under its first cap, with each of its strategies."""
     cluster = experiment.cluster(workload, experiment.caps[0])
     cluster.advance(experiment.times[0])
     trials = [try_on(work, cluster.copy(), name, experiment.settings) for name in experiment.strategies]

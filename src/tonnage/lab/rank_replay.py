@@ -1,4 +1,4 @@
-"""Methods side by side on the stochastic grid, with the statistics of the PRIO paper (its section 4.2)."""
+"""Compare ranking methods on the stochastic grid, with the statistics of the PRIO paper (its section 4.2)."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,15 +17,15 @@ __all__ = ["Comparison", "Ratio", "compare", "ratio"]
 FloatArray: TypeAlias = NDArray[np.float64]
 Mapper: TypeAlias = Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]
 
-_CHUNK = 10  # samples that are simulated at once: small enough to share among cores, large enough to be worth it
+_CHUNK = 10  # samples simulated at once: small enough to spread over the cores, large enough to be worth it
 
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
     """How one method's mean compares with another's.
 
-    `low` and `high` hold 95 % of the ratios of all pairs of samples, as in the paper: the spread of such ratios, which
-    does not shrink with the number of samples. None where a sample of the other method is 0.
+    95 % of the ratios of all pairs of samples lie between `low` and `high`, as in the paper: this is the spread of the
+    ratios, which does not shrink with the number of samples. All are None if a sample of the other method is 0.
     """
 
     median: float | None
@@ -37,7 +37,7 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A method against a baseline, at one point of the grid."""
+    """A method compared with a baseline, at one point of the grid."""
 
     grid: Grid
     method: str
@@ -49,7 +49,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Job:
-    """Some samples of one method: what one process simulates at a time."""
+    """Some samples of one method: a unit of work for one process."""
 
     graph: Graph
     order: Order | None
@@ -70,14 +70,14 @@ def compare(
     seed: int = 0,
     mapper: Mapper = map,
 ) -> list[Comparison]:
-    """Return how each method compares with the baseline: means of `runs` runs each, `samples` times.
+    """Compare each method with the baseline by `samples` means of `runs` runs each.
 
-    An order that is None is first in, first out as tasks become eligible. `mapper` may share the work among processes.
+    An order of None means first in, first out as tasks become eligible. `mapper` can spread the work over processes.
     """
     if baseline not in orders:
         raise InputError(f'the baseline "{baseline}" is not among the methods', hint=f"one of {', '.join(orders)}")
     if min(samples, runs) < 1:
-        raise InputError("there must be at least one sample of one run")
+        raise InputError("there must be at least one sample and one run")
     chunks = range(0, samples, _CHUNK)
     jobs = [
         _Job(graph, order, grid, min(_CHUNK, samples - begin), runs, _seed(seed, name, begin))
@@ -99,7 +99,7 @@ def compare(
 
 
 def _seed(seed: int, method: str, chunk: int) -> int:
-    """Return a seed of its own for each part of the work, so that it matters neither who does it nor what else is."""
+    """Return a separate seed for each part of the work, so that the results do not depend on how it is spread."""
     return int(np.random.SeedSequence([seed, *method.encode(), chunk]).generate_state(1, np.uint64)[0])
 
 
@@ -111,7 +111,7 @@ def _sampled(job: _Job) -> FloatArray:
 
 
 def ratio(ours: Sequence[float] | FloatArray, theirs: Sequence[float] | FloatArray) -> Ratio:
-    """Return how samples compare, from all pairs of them."""
+    """Return the statistics of the ratios of all pairs of samples."""
     first, second = np.asarray(ours, np.float64), np.asarray(theirs, np.float64)
     if (second == 0).any():
         return Ratio(None, None, None, None, None)

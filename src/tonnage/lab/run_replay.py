@@ -1,6 +1,6 @@
-"""Strategies side by side in whole runs: what each took, wasted, and gave and used over time.
+"""Compare sizing strategies in simulated runs: makespan, waste, and what was allocated and used over time.
 
-The timelines are the figures of Tovar et al. on allocations that are learnt.
+The timelines are those of Tovar et al.'s figures on learned allocations.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,19 +19,19 @@ __all__ = ["Curve", "Player", "Result", "Timeline", "timeline"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """One resource over time: a row for each span of time, a column for each category."""
+    """One resource over time: a row per time span, a column per category."""
 
     committed: FloatArray
-    """What attempts were given, on average over the span."""
+    """What was allocated to attempts, on average over the span."""
     used: FloatArray
-    """What those needed that succeeded."""
+    """What the successful attempts needed."""
     first: FloatArray
-    """What the first attempts of tasks were given that started in the span, on average; NaN where none did."""
+    """The mean allocation of the first attempts that started in the span; NaN if none did."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timeline:
-    """A simulation in equal spans of time."""
+    """A simulation in equal time spans."""
 
     edges: FloatArray
     """Where spans begin, and the end of the last."""
@@ -68,7 +68,7 @@ def _curve(
 def _mean(
     simulation: Simulation, amounts: FloatArray, edges: FloatArray, category: NDArray[np.int64], many: int
 ) -> FloatArray:
-    """Return the mean of amounts over each span of time: differences of what there was up to each edge."""
+    """Return the mean of amounts over each time span: differences of the totals up to each edge."""
     start, end = simulation.start, simulation.end
     until = [np.bincount(category, amounts * (np.clip(edge, start, end) - start), minlength=many) for edge in edges]
     return np.diff(until, axis=0) / np.diff(edges)[:, None]
@@ -88,20 +88,20 @@ def _first(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
-    """What a run with one strategy came to."""
+    """The outcome of a run with one strategy."""
 
     strategy: str
     makespan: float
     waste_fraction: dict[Resource, float]
-    """The part of what was given that was not used, failed attempts included."""
+    """The fraction of the allocations that was not used, failed attempts included."""
     attempts: int
     retries: int
     failed: int
-    """How many tasks could not be run."""
+    """How many tasks did not succeed."""
     timeline: Timeline
 
     def against(self, oracle: "Result") -> float:
-        """Return how long the oracle takes, as a part of this makespan."""
+        """Return the oracle's makespan as a fraction of this one."""
         return oracle.makespan / self.makespan if self.makespan else 1.0
 
 
@@ -114,7 +114,7 @@ class Player:
     order: str = "prio"
 
     def __call__(self, strategy: str) -> Result:
-        """Run it with one strategy."""
+        """Simulate the run with one strategy."""
         found = play(self.load, self.machines, strategy, order=self.order)
         return Result(
             strategy=strategy,

@@ -1,8 +1,8 @@
-"""The engine over recorded needs: virtual machines, a virtual clock, and the same decisions as in a real run.
+"""Simulate a run: the real engine on virtual machines with a virtual clock and recorded needs.
 
-Peaks are slow, as in the papers: an attempt that needs more memory or disk than it was given fails at the end of its
-run time, and all of that is paid for. Cores only limit how many run side by side; a task with fewer than it used is
-not slower. A task without a known run time takes none, and what is not known to be needed cannot be exhausted.
+Peaks are slow, as in the papers: an attempt that needs more memory or disk than it was allocated fails at the end of
+its run time, and all of that is paid for. Cores only limit how many tasks run side by side; a task with fewer cores
+than it used is not slower. A task of unknown run time takes no time; a resource of unknown need cannot be exhausted.
 """
 
 from array import array
@@ -32,21 +32,21 @@ from tonnage.workflow import Task, Workflow
 __all__ = ["ORACLE", "Load", "Simulation", "play", "simulate"]
 
 ORACLE = "oracle"
-"""The name of what knows every peak beforehand: no strategy can know more."""
+"""The name of the ideal strategy, which knows every peak beforehand."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Load:
-    """Tasks with what they need; arrays with one number a task, NaN is unknown."""
+    """Tasks with what they need; arrays have one number per task, and NaN means unknown."""
 
     tasks: tuple[Task, ...]
     need: Mapping[Resource, FloatArray]
     """The peak of each resource that tasks share."""
     seconds: FloatArray
     inputs: FloatArray
-    """The size of the input."""
+    """The input sizes."""
     workflow: Workflow | None = None
-    """Which task waits for which; without it, none waits for another."""
+    """The dependencies; without a workflow there are none."""
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -56,9 +56,9 @@ class Load:
         """Return the tasks of a workflow whose run times are known."""
         if workflow.total_seconds is None:
             raise InputError(
-                "the run times of its tasks are not known",
+                "the run times of its tasks are unknown",
                 path=workflow.source.path if workflow.source else None,
-                hint="only what is known to have run can be played: a WfFormat instance, a DAX, a log",
+                hint="a replay needs recorded run times: a WfFormat instance, a DAX or a log",
             )
         known = {one: _numbers(getattr(task.expected, one) for task in workflow.tasks) for one in SHARED}
         inputs = _numbers(task.input_bytes for task in workflow.tasks)
@@ -66,11 +66,11 @@ class Load:
 
     @classmethod
     def of_records(cls, records: Records) -> "Load":
-        """Return jobs that ran as tasks that do not wait for each other, in their order."""
+        """Return recorded jobs as independent tasks, in their order."""
         seconds = records.history.used[Resource.WALL_TIME]
         kept = records.only(records.history.finished & (seconds >= 0) & (seconds < np.inf))
         if not len(kept):
-            raise InputError("no job that finished has a known run time")
+            raise InputError("no finished job has a known run time")
         asked = {one: kept.history.requested[one].tolist() for one in SHARED}
         tasks = tuple(
             Task(str(number), category=records.names[group], request=_amounts(*amounts))
@@ -80,8 +80,8 @@ class Load:
         return cls(tasks, {one: used[one] for one in SHARED}, used[Resource.WALL_TIME], kept.history.input_bytes)
 
     def known_beforehand(self) -> "Load":
-        """Return the same tasks, each asking for exactly what it needs."""
-        needs = [np.fmax(self.need[one], 1.0).tolist() for one in SHARED]  # no task can be given nothing
+        """Return the same tasks, each requesting exactly what it needs."""
+        needs = [np.fmax(self.need[one], 1.0).tolist() for one in SHARED]  # an allocation cannot be zero
         own = (_amounts(*amounts) for amounts in zip(*needs, strict=True))
         tasks = tuple(replace(task, request=asked) for task, asked in zip(self.tasks, own, strict=True))
         return replace(self, tasks=tasks)
@@ -89,7 +89,7 @@ class Load:
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """What became of a load: arrays with one number an attempt, in the order of their ends."""
+    """The outcome of a load: arrays with one number per attempt, in the order in which attempts ended."""
 
     load: Load
     strategy: str
@@ -100,11 +100,11 @@ class Simulation:
     start: FloatArray
     end: FloatArray
     given: Mapping[Resource, FloatArray]
-    """NaN where a resource is not limited."""
+    """The allocations; NaN where a resource is not limited."""
     done: NDArray[np.bool_]
-    """Whether it succeeded; others ran out of something."""
+    """Whether the attempt succeeded; the others ran out of a resource."""
     failed: int
-    """How many tasks were given up or could not run because of one that was."""
+    """How many tasks failed, or could not run because they depend on one that did."""
 
     def __len__(self) -> int:
         return len(self.task)
@@ -121,15 +121,15 @@ class Simulation:
 
     @cached_property
     def waste_fraction(self) -> dict[Resource, float]:
-        """The part of what was given of each limited resource that was not used."""
+        """The fraction of the allocations of each limited resource that was not used."""
         return self.waste_of(np.ones(len(self.load), np.bool_))
 
     def used(self, resource: Resource) -> FloatArray:
-        """Return what each attempt made good use of: nothing where it failed, NaN where unknown."""
+        """Return what each attempt used productively: 0 if it failed, NaN if unknown."""
         return used_amounts(self.given[resource], self.load.need[resource][self.task], self.done)
 
     def waste_of(self, tasks: NDArray[np.bool_]) -> dict[Resource, float]:
-        """Return the part of what some tasks were given that they did not use, failed attempts included."""
+        """Return the fraction of some tasks' allocations that was not used, failed attempts included."""
         chosen = tasks[self.task]
         task, seconds, done = self.task[chosen], (self.end - self.start)[chosen], self.done[chosen]
         accounts = {
@@ -148,7 +148,7 @@ def play(
     order: str = "prio",
     tick: Callable[[], None] = lambda: None,
 ) -> Simulation:
-    """Run a load on machines, with sizes of a strategy; the oracle is one too. `tick` is called for each task done."""
+    """Run a load on machines with the sizes of a strategy or the oracle; `tick` is called after each finished task."""
     if strategy == ORACLE:
         found = play(load.known_beforehand(), machines, "declared", order=order, tick=tick)
         return replace(found, load=load, strategy=ORACLE)
@@ -159,7 +159,7 @@ def play(
 def simulate(
     load: Load, machines: Sequence[Machine], plan: Plan, *, order: str = "prio", tick: Callable[[], None] = lambda: None
 ) -> Simulation:
-    """Run a load on machines by a plan; tasks of a workflow go in the order of a ranking."""
+    """Run a load on machines with a sizing plan; the tasks of a workflow run in the order of a ranking method."""
     check_fits(load, machines)
     inputs = load.inputs.tolist()
     workflow = load.workflow
@@ -181,12 +181,12 @@ def simulate(
 
 
 def largest(machines: Sequence[Machine]) -> Machine:
-    """Return the machine that sizes are made for: the one with most memory."""
+    """Return the machine that tasks are sized for: the one with the most memory."""
     return max(machines, key=lambda one: (one.memory, one.cores, one.disk))
 
 
 def check_fits(load: Load, machines: Sequence[Machine]) -> None:
-    """Raise InputError where a task fits on no machine."""
+    """Raise InputError if a task fits on no machine."""
     most = largest(machines)
     for resource in EXHAUSTIBLE:
         need, capacity = load.need[resource], getattr(most, resource)
@@ -195,14 +195,14 @@ def check_fits(load: Load, machines: Sequence[Machine]) -> None:
             task = load.tasks[int(np.nanargmax(need))]
             what = f"{resource.shown(float(np.nanmax(need)))} of {resource}"
             raise InputError(
-                f'a job of "{task.category}" used {what}, and the largest machine has {resource.shown(capacity)}'
-                + (f"; {many:,} such jobs fit nowhere" if many > 1 else ""),
-                hint="name larger --machines, or leave such jobs out with --where",
+                f'a job of "{task.category}" used {what}, but the largest machine has {resource.shown(capacity)}'
+                + (f"; {many:,} jobs fit on no machine" if many > 1 else ""),
+                hint="give larger --machines, or exclude such jobs with --where",
             )
 
 
 class _VirtualMachines:
-    """Virtual time: attempts last as long as their tasks did, and what became of them is written down."""
+    """Runs attempts in virtual time, each as long as its task did, and records their outcomes."""
 
     def __init__(self, load: Load) -> None:
         self._load = load
@@ -215,7 +215,7 @@ class _VirtualMachines:
         self._done = bytearray()
 
     def attempts(self, engine: Engine) -> Iterator[tuple[Start, Ended]]:
-        """Yield attempts as they end; those that end at the same time are all known before others start."""
+        """Yield attempts as they end; all that end at the same time are reported before others start."""
         clock: list[tuple[float, int, float]] = []
         now = 0.0
         while True:
@@ -232,7 +232,7 @@ class _VirtualMachines:
                 yield start, end
 
     def note(self, start: Start, end: Ended) -> None:
-        """Write down an attempt that has ended."""
+        """Record a finished attempt."""
         for column, number in zip(self._numbers, (start.task, start.number, start.machine), strict=True):
             column.append(number)
         for moments, moment in zip(self._times, (end.started, end.ended), strict=True):
@@ -243,7 +243,7 @@ class _VirtualMachines:
         self._done.append(end.outcome is Outcome.DONE)
 
     def simulation(self, strategy: str, failed: int) -> Simulation:
-        """Return all that was written down."""
+        """Return everything that was recorded."""
         task, number, machine = (np.array(column, np.int64) for column in self._numbers)
         start, end = (np.array(moments) for moments in self._times)
         return Simulation(
@@ -294,5 +294,5 @@ def _known(value: float) -> Cores | None:
 
 
 def _whole(value: float) -> Bytes | None:
-    """Return whole bytes, not fewer than there are."""
+    """Round up to whole bytes."""
     return None if isnan(value) else Bytes(ceil(value))

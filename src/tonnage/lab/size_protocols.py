@@ -1,7 +1,7 @@
-"""How the literature replays jobs, by the names that the command line has for it.
+"""The replay protocols of the literature, by their names on the command line.
 
-A protocol says in which order jobs come, what is known at the beginning, how large a machine is, and how a published
-rule is applied. `auto` and `regression` are the same as in `tonnage size` and `tonnage run`, to the last setting.
+A protocol defines the order in which jobs arrive, what is known at the beginning, how large the machine is, and how a
+published rule is applied. `auto` and `regression` are exactly those of `tonnage size` and `tonnage run`.
 """
 
 from collections.abc import Mapping
@@ -19,24 +19,24 @@ _MB, _GB = 1e6, 1e9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
-    """How recorded jobs are played to a strategy."""
+    """How recorded jobs are replayed to a strategy."""
 
     resources: tuple[Resource, ...] = (Resource.MEMORY,)
-    """What is looked at."""
+    """The resources that are sized."""
     limiting: tuple[Resource, ...] = ()
-    """What a job can run out of; by default what is looked at, one at a time."""
+    """The resources that a job can run out of; by default the sized ones, one at a time."""
     machine: Machine | None = None
-    """How much there is; by default the largest peak."""
+    """The size of the machine; by default the largest peak."""
     online: bool = True
-    """Whether a strategy learns job by job, or knows all jobs beforehand."""
+    """Whether a strategy learns job by job; otherwise it knows all jobs beforehand."""
     retry_at_largest: bool = False
-    """Whether a job that failed gets the largest peak of all categories."""
+    """Whether a failed job is retried with the largest peak of all categories."""
     cold_start: int = 0
-    """How many jobs get the whole machine first, with a strategy that learns."""
+    """How many jobs get the whole machine at the beginning, with a strategy that learns."""
     converge: int | None = None
     """How many jobs of a category get the whole machine before it is sized, and after each surprise."""
     history: float = 0.0
-    """The part of the jobs that is known at the beginning; with it, jobs come in random order."""
+    """The share of jobs known at the beginning; if it is not 0, jobs arrive in random order."""
     fewest: int = 0
     """Categories with fewer jobs are left out."""
     only_timed: bool = False
@@ -47,16 +47,16 @@ class Protocol:
     grow_all: bool = False
     """Whether every resource grows when one was exhausted."""
     overdeclared: float = 1.0
-    """What users declare, as a multiple of the largest peak of memory."""
+    """The declared memory, as a multiple of the largest peak."""
     buckets: int = 1
     half_life: float | None = None
     share: float = 0.95
     width: float = 0.0
-    """How wide a bucket of a published rule's histogram is."""
+    """The width of a bucket in a published rule's histogram."""
     growth: float = 2.0
-    """How many times more a job gets that exceeds all peaks that a published rule has seen."""
+    """The factor by which a published rule grows the allocation of a job that exceeds every peak seen so far."""
     refit: float = 0.05
-    """By which part jobs must have become more before a published rule is applied again."""
+    """The relative growth of the number of jobs after which a published rule is applied again."""
 
 
 _PHUNG_MACHINE = {Resource.CORES: 16.0, Resource.MEMORY: 64_000 * _MB, Resource.DISK: 64_000 * _MB}
@@ -76,4 +76,4 @@ PROTOCOLS: dict[str, Protocol] = {
     ),
     "sizey": Protocol(machine={Resource.MEMORY: 128 * _GB}, history=0.3, fewest=34, only_timed=True),
 }
-"""What is known of how others replay jobs (docs/replay.md)."""
+"""The protocols by name; docs/replay.md says where each comes from."""

@@ -1,4 +1,4 @@
-"""Strategies side by side on recorded jobs: what they would have cost, under the protocols of the literature."""
+"""Compare what sizing strategies would have cost on recorded jobs, under the protocols of the literature."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,47 +26,47 @@ __all__ = ["Result", "as_sizey_measures", "compared", "replay"]
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a strategy would have cost, for one resource; amounts times seconds."""
+    """What a strategy would have cost, for one resource; costs are amounts times seconds."""
 
     strategy: str
     resource: Resource
     allocations: dict[str, float]
-    """What each group is tried with first, at the end of the replay."""
+    """The first allocation of each group at the end of the replay."""
     jobs: int
     used: float
     paid: float
     whole: float
-    """What whole machines would have cost."""
+    """The cost if every job had a whole machine."""
     retried: int
     failures: int
     throughput: float
-    """Jobs that finish per resource and time, as a multiple of what the largest peak for all would give."""
+    """Jobs finished per resource and time, relative to giving every job the largest peak."""
     oracle: float
-    """The throughput of each job at its own peak."""
+    """The throughput if every job gets its own peak."""
     efficiency: float
-    """The mean over jobs of what they used of what they were given in all attempts (ATE)."""
+    """The share of its allocations in all attempts that a job used, averaged over jobs (ATE)."""
     decision_seconds: float
-    """The time that a strategy took, for each job."""
+    """The time that the strategy itself took per job."""
 
     @property
     def waste(self) -> float:
-        """What was paid for and not used."""
+        """What was paid for but not used."""
         return self.paid - self.used
 
     @property
     def waste_fraction(self) -> float:
-        """The part of what was paid for that was not used."""
+        """The fraction of what was paid for that was not used."""
         return self.waste / self.paid if self.paid else 0.0
 
     @property
     def waste_reduction(self) -> float:
-        """How much less is wasted than with whole machines (WRR)."""
+        """The fraction of whole machines' waste that is saved (WRR)."""
         whole = self.whole - self.used
         return (whole - self.waste) / whole if whole else 0.0
 
     @property
     def retries_fraction(self) -> float:
-        """The part of the jobs that needed more than one attempt."""
+        """The fraction of jobs that needed more than one attempt."""
         return self.retried / self.jobs if self.jobs else 0.0
 
 
@@ -86,10 +86,10 @@ def _number(value: object) -> float | None:
 
 
 def replay(records: Records, strategies: Sequence[str], protocol: Protocol, *, seed: int = 0) -> list[Result]:
-    """Return what each strategy would have cost on recorded jobs, for each resource that the protocol looks at."""
+    """Return what each strategy would have cost on recorded jobs, for each resource of the protocol."""
     kept = _playable(records, protocol)
     if not len(kept):
-        raise InputError(f"of {len(records):,} jobs none is left to replay", hint=_why_none(records, protocol))
+        raise InputError(f"none of the {len(records):,} jobs can be replayed", hint=_why_none(records, protocol))
     results = []
     for strategy in strategies:
         jobs = _by_density(kept, protocol) if strategy == "density" else kept
@@ -102,22 +102,22 @@ def replay(records: Records, strategies: Sequence[str], protocol: Protocol, *, s
 
 
 def _needed(protocol: Protocol) -> list[Resource]:
-    """Return what must be known of a job to play it."""
+    """Return the resources that must be known of a job to replay it."""
     return list(dict.fromkeys([*protocol.resources, *protocol.limiting, Resource.WALL_TIME]))
 
 
 def _why_none(records: Records, protocol: Protocol) -> str:
     unknown = [str(one) for one in _needed(protocol) if not (records.history.used[one] >= 0).any()]
     if unknown:
-        return f"not known of any: {', '.join(unknown)}"
+        return f"unknown for all of them: {', '.join(unknown)}"
     if protocol.fewest:
-        return f"the protocol wants categories with at least {protocol.fewest} jobs of known use"
-    return "the protocol wants known run times"
+        return f"the protocol needs categories with at least {protocol.fewest} measured jobs"
+    return "the protocol needs run times"
 
 
 def _by_density(records: Records, protocol: Protocol) -> Records:
     if protocol.online:
-        raise InputError("density must know all jobs beforehand", hint="it can be replayed with --protocol tovar")
+        raise InputError("density must know all jobs beforehand", hint="replay it with --protocol tovar")
     return by_density(records)
 
 
@@ -130,7 +130,7 @@ def _playable(records: Records, protocol: Protocol) -> Records:
     seconds = history.used[Resource.WALL_TIME]
     if protocol.drop_untimed:
         kept &= seconds > 0
-    if protocol.fewest:  # those that used nothing were not measured
+    if protocol.fewest:  # jobs that used nothing were not measured
         kept &= np.all([history.used[resource] > 0 for resource in protocol.resources], axis=0)
         kept &= (np.bincount(records.group[kept], minlength=len(records.names)) >= protocol.fewest)[records.group]
     if protocol.only_timed:
@@ -142,7 +142,7 @@ def _playable(records: Records, protocol: Protocol) -> Records:
 def _play(
     records: Records, strategy: str, protocol: Protocol, resources: Sequence[Resource], seed: int
 ) -> dict[Resource, Result]:
-    """Play all jobs to a strategy; return what each of the resources that a job can run out of would have cost."""
+    """Replay all jobs to a strategy; return what it would have cost, for each resource that a job can run out of."""
     table = _Table(records, strategy, protocol, resources)
     past, coming = _order(records, protocol, seed)
     for job in past:
@@ -185,13 +185,13 @@ class _Table:
         for resource, most, capacity in zip(resources, self.largest, self.machine, strict=True):
             if most > capacity:
                 raise InputError(
-                    f"a job used {resource.shown(most)} of {resource}, and the machine has {resource.shown(capacity)}",
-                    hint="name a larger --machine, or leave such jobs out with --where",
+                    f"a job used {resource.shown(most)} of {resource}, but the machine has {resource.shown(capacity)}",
+                    hint="give a larger --machine, or exclude such jobs with --where",
                 )
         self.settings = [_settings(self, place, protocol) for place in range(len(resources))]
         self.sizers = [[_sizer(strategy, one, protocol) for one in self.settings] for _ in records.names]
         self.learns = not all(isinstance(one, Same) for row in self.sizers for one in row)
-        # Plain lists: jobs are gone through one by one.
+        # Plain lists are faster than arrays here, because jobs are processed one by one.
         self.needs: list[tuple[float, ...]] = list(
             zip(*(used[resource].tolist() for resource in resources), strict=True)
         )
@@ -206,13 +206,13 @@ class _Table:
             one.observe(need, seconds, inputs)
 
     def ladders(self, job: int, *, whole: bool) -> list[Ladder]:
-        """Return what a job is to be tried with, of each resource."""
+        """Return the ladder of each resource for a job."""
         if whole:
             return [(capacity,) for capacity in self.machine]
         return self._ladders(self._group[job], self._inputs[job])
 
     def first(self, group: int, place: int) -> float:
-        """Return what a group's jobs, of whose input nothing is known, are tried with first."""
+        """Return the first allocation of a group's jobs whose input size is unknown."""
         return self._ladders(group)[place][0]
 
     def _ladders(self, group: int, inputs: float = nan) -> list[Ladder]:
@@ -222,17 +222,17 @@ class _Table:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Climbed:
-    """What jobs were given: a row for each job, with a number for each resource."""
+    """What jobs were allocated: a row per job, with a number per resource."""
 
     given: list[list[float]]
-    """In all of its attempts."""
+    """Summed over all attempts."""
     last: list[list[float]]
-    """In the attempt that succeeded."""
+    """In the successful attempt."""
     attempts: list[int]
 
 
 def _settings(table: _Table, place: int, protocol: Protocol) -> Settings:
-    """Return what a strategy keeps to: a published rule to what the protocol says, every other to what is usual."""
+    """Return a strategy's settings: the protocol's for a published rule, the usual ones for all others."""
     resource, capacity, largest = table.resources[place], table.machine[place], table.largest[place]
     overdeclared = protocol.overdeclared if resource is Resource.MEMORY else 1.0
     plan = Plan(
@@ -266,7 +266,7 @@ def _sizer(strategy: str, settings: Settings, protocol: Protocol) -> Sizer:
 
 
 def _order(records: Records, protocol: Protocol, seed: int) -> tuple[list[int], list[int]]:
-    """Return which jobs are known at the beginning, and which come then, in their order."""
+    """Return the jobs known at the beginning, and those that arrive afterwards, in order."""
     if not protocol.history:
         return [], list(range(len(records)))
     past: list[int] = []
@@ -282,9 +282,9 @@ def _order(records: Records, protocol: Protocol, seed: int) -> tuple[list[int], 
 def _climb(
     ladders: Sequence[Ladder], needs: Sequence[float], *, grow_all: bool
 ) -> tuple[list[float], list[float], int]:
-    """Return what a job is given of each resource in all attempts, what in the last one, and how many there are."""
+    """Return a job's allocations summed over its attempts, those of the last attempt, and the number of attempts."""
     amounts = [ladder[0] for ladder in ladders]
-    if all(map(le, needs, amounts)):  # as with most jobs
+    if all(map(le, needs, amounts)):  # the case for most jobs
         return amounts, amounts, 1
     rungs = [0] * len(ladders)
     given = [0.0] * len(ladders)
@@ -328,10 +328,10 @@ def _result(
 def _throughput(
     group: NDArray[np.int64], largest: float, last: FloatArray, seconds: FloatArray, attempts: FloatArray
 ) -> float:
-    """Return how many times more jobs finish than if each had the largest amount.
+    """Return the throughput relative to giving every job the largest amount M.
 
-    As in the paper, a job that succeeds with the amount a finishes beside M / a others, and every attempt takes as long
-    as the job; categories count by their jobs.
+    As in the paper, a job that succeeds with amount a runs beside M / a others, and every attempt takes as long as the
+    job; categories are weighted by their number of jobs.
     """
     jobs = np.bincount(group)
     finished, busy = np.bincount(group, largest / last), np.bincount(group, seconds * attempts)
@@ -341,7 +341,7 @@ def _throughput(
 
 
 def _least(need: FloatArray) -> float:
-    """Return the least amount that can be given: jobs that used nothing get it too."""
+    """Return the smallest positive need, which also stands in for jobs that used nothing."""
     positive = need[need > 0]
     return float(positive.min()) if len(positive) else 1.0
 
@@ -350,7 +350,7 @@ _SPREAD = ("waste_fraction", "waste_gbh", "throughput", "retries_fraction", "fai
 
 
 def compared(source: str, by: str, runs: Sequence[Result]) -> dict[str, object]:
-    """Return what a strategy would have cost on the jobs of a source: the mean over all seeds, and its spread."""
+    """Summarise a strategy's results on the jobs of a source: the mean over all seeds, and its spread."""
     unit, unit_name = HOURS[runs[0].resource.unit]
     each: dict[str, list[float]] = {
         "waste_fraction": [one.waste_fraction for one in runs],

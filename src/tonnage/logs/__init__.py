@@ -1,1 +1,1 @@
-"""What tools wrote down about jobs: one module per log format, and synthetic logs for experiments."""
+"""Job logs of other tools: one module per log format, and synthetic logs for experiments."""

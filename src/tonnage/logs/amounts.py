@@ -1,6 +1,6 @@
-"""Numbers, sizes, times and moments as logs write them down; what cannot be right raises UnusableError.
+"""Numbers, sizes, durations and timestamps as logs write them; impossible values raise UnusableError.
 
-Schedulers and workflow systems count in powers of 1024 whatever they call the unit: here K, KB and KiB are one.
+Schedulers and workflow systems count in powers of 1024 whatever they call the unit: here K, KB and KiB are the same.
 """
 
 import re
@@ -23,19 +23,19 @@ __all__ = [
 ]
 
 _UNKNOWN = frozenset(("", "-", "na", "n/a", "nan", "none", "null", "unknown", "undefined"))
-_LARGEST = 2.0**62  # what fits into a database column, and is more than any job ever used
+_LARGEST = 2.0**62  # fits into a database column, and is more than any job ever used
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([KMGTPE]?)(i?B|bytes?)?", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5, "e": 6}
 _CLOCK = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)")
 
 
 def is_unknown(text: str) -> bool:
-    """Whether a cell says that nothing is known."""
+    """Whether a cell stands for an unknown value."""
     return text.strip().lower() in _UNKNOWN
 
 
 def number(text: str, what: str) -> float | None:
-    """Return a number that is not negative; None where the cell says that nothing is known."""
+    """Parse a number that is not negative; return None for an unknown value."""
     try:
         value = float(text)
     except ValueError:
@@ -50,7 +50,7 @@ def number(text: str, what: str) -> float | None:
 
 
 def whole(value: object, what: str) -> int | None:
-    """Return a whole number, as a text or not; it may be negative; None where nothing is known."""
+    """Convert text or a number to a whole number, possibly negative; return None for an unknown value."""
     if value is None or (isinstance(value, str) and is_unknown(value)):
         return None
     try:
@@ -63,7 +63,7 @@ def whole(value: object, what: str) -> int | None:
 
 
 def binary_bytes(text: str, what: str, unit: str = "") -> int | None:
-    """Return the bytes in ``152.8 MB``, ``200M`` or ``1 GiB``, all in powers of 1024; a bare number is in `unit`."""
+    """Parse ``152.8 MB``, ``200M`` or ``1 GiB`` into bytes, in powers of 1024; a bare number is in `unit`."""
     if is_unknown(text):
         return None
     found = _SIZE.fullmatch(text.strip())
@@ -77,7 +77,7 @@ def binary_bytes(text: str, what: str, unit: str = "") -> int | None:
 
 
 def scaled(text: str, what: str, unit: float) -> float | None:
-    """Return the bytes or seconds in a bare number that counts so large units of them."""
+    """Parse a bare number and multiply it by `unit`, its size in bytes or seconds."""
     count = number(text, what)
     if count is None:
         return None
@@ -87,14 +87,14 @@ def scaled(text: str, what: str, unit: float) -> float | None:
 
 
 def byte_unit(name: str) -> int:
-    """Return the bytes in a unit that the user named: ``MB`` is 10^6, ``MiB`` 2^20."""
+    """Return the number of bytes in a unit given by the user: ``MB`` is 10^6, ``MiB`` 2^20."""
     if not name.isalpha():
         raise InputError(f'"{name}" is not a unit of bytes such as MB or MiB')
     return parse_bytes(f"1{name}")
 
 
 def clock_seconds(text: str, what: str) -> float | None:
-    """Return the seconds in ``[D-]HH:MM:SS[.fff]`` or ``MM:SS[.fff]``."""
+    """Parse ``[D-]HH:MM:SS[.fff]`` or ``MM:SS[.fff]`` into seconds."""
     if is_unknown(text):
         return None
     found = _CLOCK.fullmatch(text.strip())
@@ -108,7 +108,7 @@ def clock_seconds(text: str, what: str) -> float | None:
 
 
 def moment(text: str, what: str, zone: tzinfo) -> float | None:
-    """Return a moment such as ``2026-11-15T21:25:34`` as seconds since 1970; without a zone it is taken in `zone`."""
+    """Parse a timestamp such as ``2026-11-15T21:25:34`` into seconds since 1970; without a zone it is in `zone`."""
     if is_unknown(text):
         return None
     try:

@@ -1,7 +1,7 @@
-"""ClassAds, HTCondor's lists of attributes: as JSON, one JSON object a line, or in the long form.
+"""ClassAds, HTCondor's lists of attributes: as JSON, one JSON object per line, or in the long form.
 
-The long form is ``Name = value`` lines with a blank line between two ads. In its strings only ``\\"`` is an escape, and
-a line break is printed as it is.
+The long form consists of ``Name = value`` lines with a blank line between two ads. In its strings only ``\\"`` is an
+escape, and a line break is printed as it is.
 """
 
 import re
@@ -17,43 +17,43 @@ _ATTRIBUTE = re.compile(r"\s*([A-Za-z_][\w.]*)\s*=\s*(.*)")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _STRING = re.compile(r'"([^"]*(?:(?<=\\)"[^"]*)*)"')
 _WORDS = {"true": True, "false": False, "undefined": None}
-_EXPRESSION = "/Expr("  # how the JSON form marks what only HTCondor evaluates
-_BANNER = "***"  # stands between the ads in the history files of HTCondor itself
-_LONGEST = 2**25  # letters: one job, not a damaged file that never ends
+_EXPRESSION = "/Expr("  # how the JSON form marks expressions that only HTCondor evaluates
+_BANNER = "***"  # separates the ads in HTCondor's own history files
+_LONGEST = 2**25  # characters: more than any job, but a damaged file may never end
 
 
 class ClassAd:
-    """The attributes of a job; their names are the same in small and in capital letters."""
+    """The attributes of a job; their names are not case-sensitive."""
 
     def __init__(self, attributes: Mapping[str, object]) -> None:
         self.attributes = attributes
         self._values = {name.lower(): value for name, value in attributes.items()}
 
     def get(self, name: str) -> object:
-        """Return a value; None where it is unknown, or an expression."""
+        """Return a value; None if it is unknown or an expression."""
         value = self._values.get(name.lower())
         return None if isinstance(value, str) and value.startswith(_EXPRESSION) else value
 
     def text(self, name: str) -> str | None:
-        """Return a text that is not empty."""
+        """Return a non-empty string, or None."""
         value = self.get(name)
         return value.strip() or None if isinstance(value, str) else None
 
     def words(self, name: str) -> tuple[str, ...]:
-        """Return what a list with commas holds."""
+        """Return the items of a comma-separated list."""
         return tuple(word.strip() for word in (self.text(name) or "").split(",") if word.strip())
 
     def whole(self, name: str) -> int | None:
-        """Return a whole number."""
+        """Return a whole number, or None."""
         value = self.get(name)
         return whole(value, name) if _is_number(value) else None
 
     def number(self, *names: str, unit: int = 1) -> float | None:
-        """Return the first of these that is a number, times its unit."""
+        """Return the first of these attributes that is a number, times `unit`."""
         return next(self._numbers(names, unit), None)
 
     def positive(self, *names: str, unit: int = 1) -> float | None:
-        """Return the first of these that is more than 0, where 0 stands for what is not known."""
+        """Return the first of these attributes that is more than 0, for those that are 0 if unknown."""
         return next(filter(None, self._numbers(names, unit)), None)
 
     def _numbers(self, names: tuple[str, ...], unit: int) -> Iterator[float]:
@@ -61,7 +61,7 @@ class ClassAd:
             value = self.get(name)
             known = number(str(value), name) if _is_number(value) else None
             if known is not None:
-                number(str(known * unit), name)  # raises where the unit makes it more than plausible
+                number(str(known * unit), name)  # raises if the unit makes it implausibly large
                 yield known * unit
 
 
@@ -70,7 +70,7 @@ def _is_number(value: object) -> bool:
 
 
 def read_ads(log: Log) -> Iterator[tuple[int, ClassAd | UnusableError]]:
-    """Yield the line and the attributes of each ad in a log, or what is wrong with it."""
+    """Yield the line number and the attributes of each ad in a log, or the reason why it cannot be used."""
     first = log.head.lstrip().split("\n", 1)[0].rstrip()
     if first.startswith("{") and first.endswith("}"):
         yield from _json_lines(log)
@@ -83,11 +83,11 @@ def read_ads(log: Log) -> Iterator[tuple[int, ClassAd | UnusableError]]:
 def _ad(found: object) -> ClassAd | UnusableError:
     if isinstance(found, dict):
         return ClassAd(found)
-    return UnusableError("is not a job with its attributes", f"a {type(found).__name__}")
+    return UnusableError("is not an object with a job's attributes", f"a {type(found).__name__}")
 
 
 def _json_lines(log: Log) -> Iterator[tuple[int, ClassAd | UnusableError]]:
-    """Yield one ad a line; one that is damaged does not spoil the others."""
+    """Yield one ad per line; a damaged one does not affect the others."""
     for line, text in enumerate(log.lines(), start=1):
         if not text.strip():
             continue
@@ -105,7 +105,7 @@ def _long_form(log: Log) -> Iterator[tuple[int, ClassAd | UnusableError]]:
             lines.append(text)
             size += len(text)
             if size > _LONGEST:
-                raise log.error(f"a job is longer than {_LONGEST // 2**20} MiB", begin)
+                raise log.error(f"the record of a job is longer than {_LONGEST // 2**20} MiB", begin)
         elif lines:
             yield begin, _from_lines(lines)
             size, lines = 0, []
@@ -119,18 +119,18 @@ def _from_lines(lines: list[str]) -> ClassAd | UnusableError:
     for line in rest:
         found = _ATTRIBUTE.fullmatch(line)
         if not found:
-            return UnusableError("a line is not Name = value", line[:80])
+            return UnusableError("a line is not of the form Name = value", line[:80])
         name, text = found.groups()
         if _is_open(text):
             text = "\n".join([text, *_until_quote(rest)])
             if _is_open(text):
-                return UnusableError("a string has no end", line[:80])
+                return UnusableError("a string is not terminated", line[:80])
         attributes[name] = value(text)
     return ClassAd(attributes)
 
 
 def _is_open(text: str) -> bool:
-    """Whether a string begins here and goes on in the next line."""
+    """Whether a string begins here and continues on the next line."""
     return text.startswith('"') and (text.count('"') - text.count('\\"')) % 2 == 1 and not _STRING.fullmatch(text)
 
 
@@ -142,7 +142,7 @@ def _until_quote(lines: Iterator[str]) -> Iterator[str]:
 
 
 def value(text: str) -> object:
-    """Return what a literal stands for; an expression becomes what it is in the JSON form."""
+    """Return the value of a literal; an expression is written as in the JSON form."""
     text = text.strip()
     if found := _STRING.fullmatch(text):
         return found[1].replace('\\"', '"')

@@ -5,11 +5,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from difflib import get_close_matches
 
 from tonnage.errors import InputError
 from tonnage.jobs import AMOUNTS, Attempt
 from tonnage.units import parse_bytes
+from tonnage.wording import meant
 
 __all__ = ["OPERATORS", "Condition", "value_of"]
 
@@ -28,40 +28,39 @@ _FORM = re.compile(r"\s*(\w+)\s*(>=|<=|!=|==|>|<|=)\s*(.+?)\s*")
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A bound on an amount; an attempt whose amount is unknown does not meet it."""
+    """A bound on an amount; an attempt whose amount is unknown does not satisfy it."""
 
     name: str
-    """What is compared, by the name of the archive's column."""
+    """The name of the archive's column to compare."""
     operator: str
     value: float
 
     @classmethod
     def parse(cls, text: str) -> "Condition":
-        """Return the condition in a text such as ``memory>4GB``."""
+        """Parse a condition such as ``memory>4GB``."""
         found = _FORM.fullmatch(text)
         if not found:
-            raise InputError(f'"{text}" is not a condition', hint="write one such as memory>4GB or exit_status!=0")
+            raise InputError(f'"{text}" is not a condition', hint="use one such as memory>4GB or exit_status!=0")
         name, sign, amount = found.groups()
         if name not in _NAMES:
-            close = get_close_matches(name, _NAMES, 1)
-            hint = f"did you mean {close[0]}?" if close else f"one of {', '.join(_NAMES)}"
+            hint = meant(name, _NAMES) or f"use one of {', '.join(_NAMES)}"
             raise InputError(f'"{name}" is not an amount that can be compared', hint=hint)
         return cls(name, "=" if sign == "==" else sign, _amount(name, amount))
 
     def __str__(self) -> str:
-        """Return the condition as a text that `parse` turns back into it."""
+        """Return the condition as text that `parse` accepts."""
         in_bytes = self.name == "input_bytes" or (self.name in AMOUNTS and AMOUNTS[self.name][1].unit == "bytes")
         amount = str(int(self.value)) if self.value.is_integer() else f"{Decimal(str(self.value)):f}"
         return f"{self.name}{self.operator}{amount}{'B' if in_bytes else ''}"
 
     def holds(self, attempt: Attempt) -> bool:
-        """Whether an attempt meets the condition."""
+        """Whether an attempt satisfies the condition."""
         value = value_of(attempt, self.name)
         return value is not None and OPERATORS[self.operator](value, self.value)
 
 
 def value_of(attempt: Attempt, name: str) -> float | None:
-    """Return an attempt's amount by the name of the archive's column."""
+    """Return an attempt's amount, given the name of the archive's column."""
     holder: object = attempt
     if name in AMOUNTS:
         kind, name = AMOUNTS[name]

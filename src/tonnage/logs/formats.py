@@ -1,4 +1,4 @@
-"""Every log format by its name: recognising a log and reading it."""
+"""All log formats by name: recognising a log and finding its reader."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,20 +18,20 @@ class Format(NamedTuple):
     description: str
     module: str
     takes_units: bool = False
-    """Whether it is for the user to say what unit an amount has."""
+    """Whether the user can set the units of amounts."""
 
     @property
     def recognises(self) -> Callable[[str], bool]:
-        """Whether the beginning of a text can only be this format."""
+        """The function that tells whether the beginning of a text can only be this format."""
         return Deferred(f"{self.module}:recognises")
 
     @property
     def read(self) -> "Reader":
-        """What makes attempts of a log."""
+        """The function that turns a log into attempts."""
         return Deferred(f"{self.module}:read")
 
 
-# In this order a log's beginning is tried: the most particular first, tables with any columns last.
+# The order in which formats are tried: the most specific first, tables with any columns last.
 READERS = {
     "sacct-json": Format("Slurm: sacct --json", "tonnage.logs.sacct_json"),
     "workflow": Format("WfFormat, DAX and Pegasus with run times", "tonnage.logs.workflows", takes_units=True),
@@ -48,26 +48,26 @@ READERS = {
 
 
 def recognise(log: "Log") -> str | None:
-    """Return the name of the format that a log is in; None where it is none that is known."""
+    """Return the name of a log's format; None if it is unknown."""
     return next((name for name, format in READERS.items() if format.recognises(log.head)), None)
 
 
 def reader_of(log: "Log", name: str | None = None) -> "tuple[str, Reader]":
-    """Return the name and the reader of a log's format, which is recognised unless `name` gives it."""
+    """Return the name and the reader of a log's format, which is recognised unless `name` is given."""
     found = name or recognise(log)
     if found is None:
         if not log.head.strip():
             raise log.error("is empty")
         known = "; ".join(f"{name}: {format.description}" for name, format in READERS.items())
         raise log.error(
-            "is not a job log that is known here",
-            hint=f"for a table with other columns, --columns memory=THEIR_NAME; --from names a format: {known}",
+            "is not in a known job log format",
+            hint=f"for a table with other columns, use --columns memory=THEIR_NAME; --from sets the format: {known}",
         )
     check_format(found)
     return found, READERS[found].read
 
 
 def check_format(name: str) -> None:
-    """Raise InputError where a name is not that of a log format."""
+    """Raise InputError unless this is the name of a log format."""
     if name not in READERS:
-        raise InputError(f'"{name}" is not a format of job logs', hint=f"one of {', '.join(READERS)}")
+        raise InputError(f'"{name}" is not a job log format', hint=f"use one of {', '.join(READERS)}")

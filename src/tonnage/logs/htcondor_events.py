@@ -1,8 +1,8 @@
 """HTCondor's job event log, the file that a submit description names with ``log = ...``, in its plain form.
 
-Each execution of a job is an attempt: what was evicted and started again is two of them. Why an execution ended may
-stand in the event after the one that ended it: an eviction is followed by the hold or the removal that caused it. So an
-execution that was stopped waits for what comes next. A job is forgotten when it leaves the queue.
+Each execution of a job is an attempt: a job that was evicted and restarted has two. The reason why an execution ended
+can be in the event after the one that ended it: an eviction is followed by the hold or the removal that caused it.
+Therefore an execution that was stopped is kept until the next event. A job is dropped when it leaves the queue.
 """
 
 import re
@@ -12,7 +12,7 @@ from datetime import tzinfo
 
 from tonnage.jobs import Amounts, Attempt, Outcome, Resource
 from tonnage.logs.classads import ClassAd
-from tonnage.logs.htcondor_event import HEADER, Event, JobName, Moment, events
+from tonnage.logs.htcondor_event_format import HEADER, Event, JobName, Moment, events
 from tonnage.logs.htcondor_history import exhausted_by, names, native_id
 from tonnage.logs.log import Assumed, Entry, Hints, Log, Skipped, UnusableError
 
@@ -20,13 +20,13 @@ __all__ = ["Queue", "read", "recognises"]
 
 _KIB, _MIB = 2**10, 2**20
 _OTHER_FORMS = {"<": "XML", "{": "JSON", "[": "JSON"}
-_MOST_ENDS = 4  # events that are kept of how an execution ended
+_MOST_ENDS = 4  # events kept about the end of an execution
 
 _SUBMITTED, _STARTED, _EVICTED, _TERMINATED, _GREW, _SHADOW_FAILED = "000", "001", "004", "005", "006", "007"
 _ABORTED, _HELD, _RELEASED, _RECONNECT_FAILED, _AD = "009", "012", "013", "024", "028"
 _STOPS = (_EVICTED, _SHADOW_FAILED, _RECONNECT_FAILED)
 _LEAVES = {_TERMINATED, _ABORTED}
-_BY_USER = 1  # the code of a hold that the user asked for
+_BY_USER = 1  # the code of a hold requested by the user
 
 _ZONE = re.compile(r"(?:Z|[+-]\d\d:?\d\d)$")
 _BATCH = re.compile(r"(.+)\+(\d+)", re.ASCII)
@@ -35,15 +35,15 @@ _TYPED |= {"MemoryUsage", "DiskUsage", "CondorScratchDir", "DAGNodeName"}
 
 
 def recognises(head: str) -> bool:
-    """Whether the text begins with an event; in a form that is not read, too, so that the reader can say so."""
+    """Whether the text begins with an event, even in an unsupported form, so that the reader can report that."""
     text = head.lstrip()
     return "EventTypeNumber" in head if text[:1] in _OTHER_FORMS else bool(HEADER.match(text))
 
 
 def read(log: Log, hints: Hints) -> Iterator[Entry]:
-    """Yield an attempt for each execution that has ended."""
+    """Yield an attempt for each execution that ended."""
     if other := _OTHER_FORMS.get(log.head.lstrip()[:1]):
-        raise log.error(f"is {other}: of HTCondor's event logs only the plain form is read")
+        raise log.error(f"is {other}: only the plain form of HTCondor's event logs is supported")
     if not HEADER.search(log.head):
         raise log.error("is not an HTCondor job event log: no line like 005 (123.000.000) 2024-01-05 10:11:12")
     queue = Queue(hints.zone)
@@ -69,7 +69,7 @@ class _Run:
     ended: Moment | None = None
 
     def end(self, event: Event, now: Moment) -> None:
-        """Note an event that ended it, or says why."""
+        """Record an event that ended it or gives the reason."""
         self.ended = self.ended or now
         if len(self.ends) < _MOST_ENDS:
             self.ends.append(event)
@@ -80,17 +80,17 @@ class _Run:
         return {event.kind for event in self.ends}
 
     def exit(self) -> tuple[int | None, int | None]:
-        """Return its exit status or its signal, where it ended by itself."""
+        """Return its exit status or its signal if it ended by itself."""
         return next((found for event in self.ends if (found := event.exit())), (None, None))
 
     def exhausted(self) -> Resource | None:
-        """Return the resource that it ran out of, where that is certain whatever follows."""
+        """Return the resource that it ran out of, if that is certain whatever follows."""
         return next(filter(None, (exhausted_by(*event.codes()) for event in self.ends)), None)
 
     def exceeded(self) -> Resource | None:
-        """Return the resource for which it was evicted, with a code that does not say so: it used more than it had.
+        """Return the resource for which it was evicted if the code does not say so: it used more than it had.
 
-        Not where it was held or removed for another reason: what the table has may be of an earlier execution.
+        This is None if it was held or removed for another reason: the table may describe an earlier execution.
         """
         if self.kinds not in ({_EVICTED}, {_EVICTED, _ABORTED}) or self.exit() != (None, None):
             return None
@@ -101,7 +101,7 @@ class _Run:
 
     @property
     def waits(self) -> bool:
-        """Whether what follows will say why it was evicted."""
+        """Whether the next event will give the reason for its eviction."""
         return self.kinds == {_EVICTED} and self.exit() == (None, None) and self.exhausted() is None
 
 
@@ -118,7 +118,7 @@ class _Job:
     run: _Run | None = None
 
     def finish(self) -> Iterator[Entry]:
-        """Yield the execution that is over, and wait for the next."""
+        """Yield the execution that ended, and wait for the next one."""
         run, self.run = self.run, None
         if run is None:
             return
@@ -137,7 +137,7 @@ class Queue:
         self._assumed: set[str] = set()
 
     def take(self, event: Event) -> Iterator[Entry]:
-        """Take in an event, and yield the executions that are over according to it."""
+        """Process an event, and yield the executions that it shows to have ended."""
         now = event.moment(self._zone)
         yield from self._assume(event, now)
         if event.kind == _SUBMITTED:
@@ -162,15 +162,15 @@ class Queue:
         return job.notes.get("DAGNodeName") if job else None
 
     def rest(self) -> Iterator[Entry]:
-        """Yield what is left when the log ends."""
+        """Yield the remaining executions at the end of the log."""
         for name in list(self._jobs):
             yield from self._forget(name)
 
     def _assume(self, event: Event, now: Moment) -> Iterator[Assumed]:
         if not now.has_year:
-            what = "dates have no year: how long jobs took is known, when they ran is not"
+            what = "dates have no year: it is known how long jobs took, but not when they ran"
         elif not _ZONE.search(event.date):
-            what = f"times in the zone {self._zone}"
+            what = f"times in the time zone {self._zone}"
         else:
             return
         if what not in self._assumed:
@@ -189,11 +189,11 @@ class Queue:
         elif job.run:
             job.run.end(event, now)
         else:
-            yield Skipped(event.line, "it was stopped before it ran", _name(event))
+            yield Skipped(event.line, "it was stopped before it started", _name(event))
 
     def _terminate(self, event: Event, now: Moment) -> Iterator[Entry]:
         job = self._jobs.pop(event.job, None) or _Job(event.line)
-        if not job.run:  # its start is not in this log, but how it ended and what it used is
+        if not job.run:  # its start is not in this log, but its end and what it used are
             job.runs, job.run = job.runs + 1, _Run()
         job.run.end(event, now)
         yield from job.finish()
@@ -206,22 +206,22 @@ class Queue:
         elif job is None:
             yield _without_start(event)
         elif not job.runs:
-            yield Skipped(event.line, "it was removed before it ran", _name(event))
+            yield Skipped(event.line, "it was removed before it started", _name(event))
 
     def _forget(self, name: JobName) -> Iterator[Entry]:
-        """Forget a job that never left the queue according to the log."""
+        """Drop a job that never left the queue according to the log."""
         job = self._jobs.pop(name, None)
         if job and job.run and job.run.ends and not job.run.waits:
             yield from job.finish()
         elif job and job.run and job.run.start:
             state = "evicted" if job.run.ends else "running"
-            yield Skipped(job.run.start.line, "it has not ended", state, healthy=True)
+            yield Skipped(job.run.start.line, "it has not finished", state, healthy=True)
         elif job and not job.runs:
-            yield Skipped(job.line, "it has not ended", "waiting", healthy=True)
+            yield Skipped(job.line, "it has not finished", "waiting", healthy=True)
 
 
 def _go_on(job: _Job, event: Event, now: Moment) -> Iterator[Entry]:
-    """Note what an event says about a job that stays in the queue."""
+    """Process an event about a job that stays in the queue."""
     if event.kind == _AD:
         job.global_id = ClassAd(event.attributes()).text("GlobalJobId") or job.global_id
     elif job.run and event.kind == _GREW:
@@ -244,7 +244,7 @@ def _name(event: Event) -> str:
 def _attempt(job: _Job, run: _Run) -> Attempt:
     exit_status, signal = run.exit()
     if _TERMINATED in run.kinds and exit_status is None and signal is None:
-        raise UnusableError("it does not say how it ended")
+        raise UnusableError("the event does not say how the job ended")
     exhausted = run.exhausted() or run.exceeded()
     facts = run.start.attributes() if run.start else {}
     for event in run.ends:
@@ -254,7 +254,7 @@ def _attempt(job: _Job, run: _Run) -> Attempt:
     workflow, dagman = _workflow(job.notes.get("JobBatchName"))
     return Attempt(
         native_id=native_id(job.global_id, None if run.kinds & _LEAVES and not exhausted else job.runs),
-        row=(run.start or run.ends[0]).text,  # how it ended may be known better when the log is read again
+        row=(run.start or run.ends[0]).text,  # more may be known about its end when the log is read again
         run=f"{dagman}@{job.schedd}" if dagman and job.schedd else dagman,
         workflow=workflow,
         task=job.notes.get("DAGNodeName"),
@@ -294,7 +294,7 @@ def _first(found: Iterable[float | None]) -> float | None:
 
 
 def _workflow(batch: str | None) -> tuple[str | None, str | None]:
-    """Return the workflow and the number of DAGMan's own job, which stands behind it: ``all.dag+123``."""
+    """Split a batch name such as ``all.dag+123`` into the workflow and the number of DAGMan's own job."""
     found = _BATCH.fullmatch(batch or "")
     return (found[1], found[2]) if found else (batch, None)
 

@@ -1,7 +1,7 @@
 """HTCondor's finished jobs, as condor_history prints them: ``-json``, ``-jsonl`` or ``-long``.
 
-One job is one attempt: its last run. How often it was started stands in `raw`; the runs before are in the job event
-log only (htcondor_events.py). The units are HTCondor's own: MiB of memory, KiB of resident sets and disk, seconds.
+One job is one attempt: its last run. How often it was started is in `raw`; earlier runs are only in the job event log
+(htcondor_events.py). The units are HTCondor's own: MiB of memory, KiB of resident sets and disk, seconds.
 """
 
 import json
@@ -23,7 +23,7 @@ _REMOVED, _COMPLETED, _HELD = 3, 4, 5
 _NO_JOBS = re.compile(r"\[\s*\]")
 _STATES = {1: "idle", 2: "running", _HELD: "held", 6: "transferring output", 7: "suspended"}
 
-# Of the newer syntax of arguments: words, in which blanks stand between single quotes, and two of them are one.
+# The newer syntax of arguments: words in which blanks are enclosed in single quotes, and two quotes stand for one.
 _WORD = re.compile(r"(?:'(?:[^']|'')*'|[^\s'])+")
 _QUOTED = re.compile(r"'((?:[^']|'')*)'")
 
@@ -32,7 +32,7 @@ _TOO_LONG = frozenset((46, 47))
 _SUBCODES = {101: Resource.CORES, 102: Resource.MEMORY, 104: Resource.DISK}
 _NAMES = {Resource.MEMORY: ("memory", "residentsetsize"), Resource.DISK: ("disk",)}
 
-# Of the hundreds of attributes that a job has: what helps to understand it, and no typed field holds.
+# Of a job's hundreds of attributes, those that help to understand it and have no typed field.
 _RAW = (
     *("ClusterId", "ProcId", "JobUniverse", "NumJobStarts", "NumShadowStarts", "NumHolds", "NumVacates"),
     *("RemoteWallClockTime", "CommittedTime", "CumulativeSuspensionTime", "CpusUsage", "ProportionalSetSizeKb"),
@@ -43,14 +43,14 @@ _RAW = (
 
 
 def recognises(head: str) -> bool:
-    """Whether the text holds the attributes that every job in HTCondor has."""
+    """Whether the text has the attributes that every HTCondor job has."""
     if head.lstrip()[:1] in ("[", "{"):
         return '"GlobalJobId"' in head or all(f'"{name}"' in head for name in _OWN)
     return all(re.search(rf"^{name}\s*=\s*\d+\s*$", head, re.MULTILINE) for name in _OWN)
 
 
 def read(log: Log, hints: Hints) -> Iterator[Entry]:  # noqa: ARG001
-    """Yield an attempt for each job that ran and has ended."""
+    """Yield an attempt for each job that ran and finished."""
     _refuse_others(log)
     for line, ad in read_ads(log):
         try:
@@ -66,18 +66,18 @@ def read(log: Log, hints: Hints) -> Iterator[Entry]:  # noqa: ARG001
 def _refuse_others(log: Log) -> None:
     head = log.head.strip()
     if head.startswith("<"):
-        raise log.error("is XML: of condor_history the output of -json, -jsonl and -long is read")
+        raise log.error("is XML: only the -json, -jsonl and -long output of condor_history is supported")
     if "jobstatus" not in head.lower() and not _NO_JOBS.fullmatch(head):
-        raise log.error("is not the output of condor_history: no job in it has the attribute JobStatus")
+        raise log.error("is not the output of condor_history: no job has the attribute JobStatus")
 
 
 def exhausted_by(code: int | None, subcode: int | None) -> Resource | None:
-    """Return the resource that a job ran out of, from the code and subcode of a hold or an eviction."""
+    """Return the resource that a job ran out of, given the code and subcode of a hold or an eviction."""
     if code in _TOO_LONG:
         return Resource.WALL_TIME
     if code in (_OUT_OF_RESOURCES, _STOPPED_BY_MACHINE) and subcode in _SUBCODES:
         return _SUBCODES[subcode]
-    # Before it had subcodes, HTCondor said this of memory only.
+    # Before there were subcodes, HTCondor used this code for memory only.
     return Resource.MEMORY if code == _OUT_OF_RESOURCES else None
 
 
@@ -87,7 +87,7 @@ def names(reason: str, resource: Resource) -> bool:
 
 
 def native_id(global_id: str | None, run: int | None) -> str | None:
-    """Return HTCondor's name for the job; one that exhausted a resource may be released and run again: name the run."""
+    """Return HTCondor's name for the job, with the number of the run if it can be released and run again."""
     if global_id is None:
         return None
     return f"htcondor:{global_id}" if run is None else f"htcondor:{global_id}:{run}"
@@ -97,7 +97,7 @@ def _attempt(ad: ClassAd) -> Attempt:
     status, starts = _status(ad), ad.whole("NumJobStarts")
     started, used = ad.positive("JobCurrentStartDate", "JobStartDate"), _used(ad)
     if status == _REMOVED and started is None and not starts:
-        raise UnusableError("it was removed before it ran")
+        raise UnusableError("it was removed before it started")
     requested = _requested(ad)
     exhausted = _exhausted(ad, status, used, requested)
     by_signal = ad.get("ExitBySignal") is True
@@ -132,7 +132,7 @@ def _attempt(ad: ClassAd) -> Attempt:
             disk=ad.number("DiskProvisioned", unit=_KIB),
         ),
         used=used,
-        # The pool's own figure, MemoryUsage, is the resident set as well unless the pool defines it otherwise.
+        # The pool's own figure, MemoryUsage, is also the resident set unless the pool defines it otherwise.
         memory_method=None if used.memory is None else "rss",
         lower_bounds=() if exhausted is None else (exhausted.value,),
         input_bytes=None if input_bytes is None else Bytes(round(input_bytes)),
@@ -143,7 +143,7 @@ def _attempt(ad: ClassAd) -> Attempt:
 
 
 def _status(ad: ClassAd) -> int:
-    """Return how the job left the queue; one that is held because it needed more has ended, too."""
+    """Return how the job left the queue; a job held because it needed more has also finished."""
     status = ad.whole("JobStatus")
     if status is None:
         raise UnusableError("it has no JobStatus")
@@ -151,7 +151,7 @@ def _status(ad: ClassAd) -> int:
         return status
     if status == _HELD and _exhausted_by_hold(ad, "Hold"):
         return status
-    raise UnusableError("it has not ended", _STATES.get(status, str(status)), healthy=True)
+    raise UnusableError("it has not finished", _STATES.get(status, str(status)), healthy=True)
 
 
 def _used(ad: ClassAd) -> Amounts:
@@ -165,16 +165,16 @@ def _used(ad: ClassAd) -> Amounts:
 
 
 def _memory(ad: ClassAd) -> float | None:
-    """Return the peak of the resident set; HTCondor rounds it up by up to a quarter, and keeps the exact one beside it.
+    """Return the peak of the resident set; HTCondor rounds it up by up to a quarter, but also keeps the exact value.
 
-    MemoryUsage is an expression in most pools. No job needs no memory: a 0 means that none was sampled before it ended.
+    MemoryUsage is an expression in most pools. Every job needs memory: 0 means that it ended before the first sample.
     """
     exact, rounded = ad.positive("ResidentSetSize_RAW", unit=_KIB), ad.positive("ResidentSetSize", unit=_KIB)
     return exact or ad.positive("MemoryUsage", unit=_MIB) or rounded
 
 
 def _wall_time(ad: ClassAd) -> float | None:
-    """Return the seconds of the last run; RemoteWallClockTime counts those of evicted runs, too."""
+    """Return the seconds of the last run; RemoteWallClockTime includes evicted runs."""
     if seconds := ad.positive("LastRemoteWallClockTime", "CommittedTime"):
         return seconds
     started, completed = ad.positive("JobCurrentStartDate"), ad.positive("CompletionDate")
@@ -198,10 +198,10 @@ def _exhausted(ad: ClassAd, status: int, used: Amounts, requested: Amounts) -> R
         return None
     if held_for := _exhausted_by_hold(ad, "Hold"):
         return held_for
-    # A job that was released after its hold ran again: the hold says nothing about its last run.
+    # A job that was released after a hold ran again: the hold says nothing about its last run.
     if ad.whole("LastJobStatus") in (None, _HELD) and (held_for := _exhausted_by_hold(ad, "LastHold")):
         return held_for
-    # A policy that names memory may have removed it for something else: what it used must say so, too.
+    # A policy that names memory may have removed it for another reason: its use must confirm it.
     reason = ad.text("RemoveReason") or ""
     if names(reason, Resource.MEMORY) and _exceeds(used.memory, requested.memory):
         return Resource.MEMORY
@@ -221,7 +221,7 @@ def _outcome(ad: ClassAd, status: int, exhausted: Resource | None) -> Outcome | 
         return Outcome.EXHAUSTED
     if status == _REMOVED:
         return Outcome.CANCELLED
-    if ad.get("ExitBySignal") is True:  # else ExitSignal may be that of an earlier run
+    if ad.get("ExitBySignal") is True:  # otherwise ExitSignal may be from an earlier run
         return Outcome.FAILED
     exit_code = ad.whole("ExitCode")
     if exit_code is None:
@@ -230,7 +230,7 @@ def _outcome(ad: ClassAd, status: int, exhausted: Resource | None) -> Outcome | 
 
 
 def _workflow(ad: ClassAd, dagman: int | None) -> str | None:
-    """Return the name of the batch, without the number that DAGMan adds: it is another one in each run."""
+    """Return the name of the batch without the number that DAGMan adds, which differs in each run."""
     name = ad.text("JobBatchName")
     return name and (name.removesuffix(f"+{dagman if dagman is not None else ad.whole('ClusterId')}") or None)
 
@@ -240,7 +240,7 @@ def _executable(ad: ClassAd) -> str | None:
 
 
 def _command(ad: ClassAd) -> str | None:
-    """Return what it ran as a shell would take it; Arguments is the newer syntax with quotes, Args the older one."""
+    """Return the command in shell syntax; Arguments is the newer syntax with quotes, Args the older one."""
     program = ad.text("Cmd")
     if program is None:
         return None

@@ -1,7 +1,7 @@
-"""JSON logs of any length: their values one at a time, never the whole.
+"""JSON logs of any length, read one value at a time.
 
-A log may be one list, one object with a long list in it, values one after the other, or one a line: all of them are
-the same here. Only one value at a time is in memory.
+A log can be one list, one object that contains a long list, a sequence of values, or one value per line: all are
+handled the same way. Only one value at a time is in memory.
 """
 
 import json
@@ -14,13 +14,13 @@ __all__ = ["parse", "values"]
 
 _BLANK = " \t\n\r"
 _HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
-_LARGEST = 2**25  # letters: one job's record, not a damaged file that never ends
+_LARGEST = 2**25  # characters: more than any job's record, but a damaged file may never end
 
 
 def values(log: Log, *lists: str) -> Iterator[tuple[int, object]]:
-    """Yield the line and the value of each record in a log.
+    """Yield the line number and the value of each record in a log.
 
-    Lists at the top are entered, and so are the lists of these names in an object at the top.
+    The elements of top-level lists are records, and so are those of the named lists in a top-level object.
     """
     text = _Text(log)
     while text.skip_blank():
@@ -31,12 +31,12 @@ def values(log: Log, *lists: str) -> Iterator[tuple[int, object]]:
         else:
             yield text.line, text.value()
         text.skip_blank()
-        if text.now == ",":  # some tools separate records by commas, without a list around them
+        if text.now == ",":  # some tools separate records by commas without a list around them
             text.take()
 
 
 def parse(text: str) -> object:
-    """Return the value that a text holds, such as a line of a log; raises ValueError where it holds none."""
+    """Parse JSON text such as a line of a log; raises ValueError if it is not valid."""
     try:
         return _whole_characters(json.loads(text), text)
     except RecursionError:
@@ -44,7 +44,7 @@ def parse(text: str) -> object:
 
 
 def _whole_characters(value: object, text: str) -> object:
-    """Return a value without halves of characters, which no file and no database takes."""
+    """Replace lone surrogates, which cannot be written to files or databases."""
     if not _HALF_CHARACTER.search(text):
         return value
     whole: object = json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
@@ -65,7 +65,7 @@ def _elements(text: "_Text") -> Iterator[tuple[int, object]]:
 
 
 def _members(text: "_Text", lists: tuple[str, ...]) -> Iterator[tuple[int, object]]:
-    """Enter an object; one without any of the lists is a record itself."""
+    """Yield the records in an object; one without any of the lists is itself a record."""
     line, members, entered = text.line, {}, False
     text.take()
     text.skip_blank()
@@ -91,7 +91,7 @@ def _members(text: "_Text", lists: tuple[str, ...]) -> Iterator[tuple[int, objec
 
 
 class _Text:
-    """A place in a text that arrives in pieces."""
+    """A position in a text that is read in pieces."""
 
     def __init__(self, log: Log) -> None:
         self.line = 1
@@ -103,15 +103,15 @@ class _Text:
 
     @property
     def now(self) -> str:
-        """The letter at this place; nothing at the end."""
+        """The character at this position; empty at the end."""
         return self._text[self._at : self._at + 1]
 
     def take(self) -> None:
-        """Go one letter on."""
+        """Move on by one character."""
         self._at += 1
 
     def skip_blank(self) -> str:
-        """Go on to the next letter that is not blank, and return it; nothing at the end."""
+        """Move on to the next character that is not blank, and return it; empty at the end."""
         while True:
             begin = self._at
             while self.now and self.now in _BLANK:
@@ -121,7 +121,7 @@ class _Text:
                 return self.now
 
     def value(self) -> object:
-        """Take the value that begins here."""
+        """Parse and consume the value that begins here."""
         while True:
             try:
                 value, end = self._decode(self._text, self._at)
@@ -130,7 +130,7 @@ class _Text:
                 if isinstance(problem, RecursionError) or not self._may_go_on(problem) or not self._more():
                     raise self.error(f"is not JSON: {problem}") from None
                 continue
-            # A number at the end of a piece may go on in the next: 1 could become 1.5 or 1e+5.
+            # A number at the end of a piece may continue in the next: 1 could become 1.5 or 1e+5.
             if end >= len(self._text) - 2 and not isinstance(value, dict | list | str) and self._more():
                 continue
             self.line += self._text.count("\n", self._at, end)
@@ -138,8 +138,8 @@ class _Text:
             return value
 
     def error(self, message: str) -> Exception:
-        """Return an error about this place, to be raised by the caller."""
-        return self._log.error(message if self.now else f"{message}: the file ends in the middle", self.line)
+        """Return an error about this position, to be raised by the caller."""
+        return self._log.error(message if self.now else f"{message}: the file ends unexpectedly", self.line)
 
     def _may_go_on(self, problem: ValueError) -> bool:
         """Whether a value failed to parse only because its end has not been read yet."""
@@ -149,7 +149,7 @@ class _Text:
         return "Unterminated" in str(problem) or place >= len(self._text) - 16
 
     def _more(self) -> bool:
-        """Read on, and forget what was taken."""
+        """Read the next piece, and drop what was consumed."""
         piece = next(self._pieces, None)
         if piece is None:
             return False

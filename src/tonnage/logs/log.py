@@ -1,4 +1,4 @@
-"""A log on its way through a reader: its text, what the user adds to it, and what a reader says about it."""
+"""Logs and readers: the text of a log, hints from the user, and what readers yield."""
 
 import codecs
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -20,16 +20,16 @@ class Skipped:
 
     line: int | None
     reason: str
-    """The same words for the same kind of trouble, so that they can be counted."""
+    """The same text for the same kind of problem, so that rows can be counted by it."""
     found: str = ""
-    """What stands there."""
+    """What was found instead."""
     healthy: bool = False
-    """Whether the row is as it should be, and only tells of no job that ran: one that still waits, say."""
+    """Whether the row is valid but does not describe a job that ran, for example one that is still waiting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assumed:
-    """What the log does not say and the reader had to assume: units, a time zone."""
+    """What the log does not specify and the reader had to assume: units, a time zone."""
 
     what: str
 
@@ -38,7 +38,7 @@ Entry: TypeAlias = Attempt | Skipped | Assumed
 
 
 class UnusableError(Exception):
-    """A row cannot be used: readers raise it inside and yield Skipped."""
+    """A row cannot be used: readers raise it internally and yield Skipped."""
 
     def __init__(self, reason: str, found: str = "", *, healthy: bool = False) -> None:
         super().__init__(reason)
@@ -47,22 +47,22 @@ class UnusableError(Exception):
         self.healthy = healthy
 
     def at(self, line: int | None) -> Skipped:
-        """Return the row as skipped."""
+        """Return a Skipped entry for the row at this line."""
         return Skipped(line, self.reason, self.found, self.healthy)
 
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What the user knows about a log, and the log does not say."""
+    """What the user knows about a log but the log does not say."""
 
     label: str | None = None
-    """A name for where it comes from; by default the file's stem, or for a cluster's log nothing."""
+    """A name for its origin; by default the file's stem, or nothing for the log of a cluster."""
     columns: Mapping[str, str] = field(default_factory=dict)
-    """The log's columns by the names that they have here: ``{"memory": "peak_mem"}``."""
+    """The log's columns by Tonnage's names for them: ``{"memory": "peak_mem"}``."""
     units: Mapping[str, str] = field(default_factory=dict)
-    """Units by the names that the columns have here: ``{"memory": "KiB"}``."""
+    """Units by Tonnage's names of the columns: ``{"memory": "KiB"}``."""
     zone: tzinfo = UTC
-    """Where times without a zone were written down."""
+    """The time zone of times that have none."""
 
 
 Reader: TypeAlias = "Callable[[Log, Hints], Iterator[Entry]]"
@@ -85,21 +85,21 @@ class Log:
 
     @classmethod
     def of(cls, text: str, path: Path | str = "log") -> "Log":
-        """Make a log of a text."""
+        """Create a log from text."""
         return cls([text.encode("utf-8", "surrogatepass")], Path(path))
 
     def close(self) -> None:
-        """Read no further, and close the file."""
+        """Stop reading, and close the file."""
         self._texts.close()
 
     @property
     def stem(self) -> str:
-        """The file's name without its endings."""
+        """The file's name without its extensions."""
         return stem(self.path)
 
     @property
     def progress(self) -> tuple[int, int]:
-        """How many bytes of the file have been read, of how many; 0 of 0 where that is unknown."""
+        """The number of bytes read and the size of the file; (0, 0) if unknown."""
         if isinstance(self._pieces, Pieces):
             return self._pieces.position, self._pieces.size
         return 0, 0
@@ -111,7 +111,7 @@ class Log:
         yield from self._texts
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines without their ends (LF or CR LF), refusing one above MAX_LINE."""
+        """Yield the lines without their ends (LF or CR LF); raises an error for one longer than MAX_LINE."""
         rest = ""
         for text in self.texts():
             first, *others = text.split("\n")
@@ -135,7 +135,7 @@ class Log:
             raise self.error(f"a line is longer than {MAX_LINE // 2**20} MiB")
 
     def _decoded(self) -> Generator[str]:
-        """Decode UTF-8; a name in another encoding costs only its odd letters, not the job."""
+        """Decode UTF-8; a name in another encoding loses only its undecodable characters, not the job."""
         decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
         first = True
         for piece in self._pieces:

@@ -1,7 +1,7 @@
 """Nextflow execution traces (trace.txt), raw or formatted, separated by tabs or commas.
 
 Raw traces hold bytes, milliseconds and milliseconds since 1970; formatted ones ``152.8 MB`` (in powers of 1024),
-``1m 30s`` and dates without a zone. Columns are found by their names; any subset with a status will do.
+``1m 30s`` and dates without a zone. Columns are found by name; any subset that includes a status is accepted.
 """
 
 import re
@@ -19,7 +19,7 @@ _OUTCOMES = {"COMPLETED": Outcome.DONE, "FAILED": Outcome.FAILED, "ABORTED": Out
 _TIME = re.compile(r"(?:[0-9.]+\s*(?:ms|[dhms])\s*)+")
 _PART = re.compile(r"([0-9.]+)\s*(ms|[dhms])")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-# What a typed column holds, or what says nothing about other runs.
+# Columns that have a typed field, or that say nothing about other runs.
 _TYPED = frozenset(
     [
         "task_id",
@@ -43,7 +43,7 @@ _TYPED = frozenset(
     ]
 )
 _QUARTER = 900  # seconds: zones differ by a multiple of it, so it does not matter which one was assumed
-_KILLED = 137  # with SIGKILL: by the kernel at a memory limit, as a rule
+_KILLED = 137  # by SIGKILL: usually sent by the kernel at a memory limit
 
 
 def recognises(head: str) -> bool:
@@ -71,12 +71,12 @@ def read(log: Log, hints: Hints) -> Iterator[Entry]:
             yield cells.at(line)
             continue
         if len(cells) != len(header):
-            yield Skipped(line, f"{len(header)} columns were expected", f"{len(cells)} columns")
+            yield Skipped(line, f"expected {len(header)} columns", f"{len(cells)} columns")
             continue
         row = {name: "" if is_unknown(cell) else cell.strip() for name, cell in zip(header, cells, strict=True)}
         if not assumed and ":" in row.get("submit", ""):
             assumed = True
-            yield Assumed(f"times in the zone {hints.zone}")
+            yield Assumed(f"times in the time zone {hints.zone}")
         try:
             yield _attempt(row, hints, label)
         except UnusableError as problem:
@@ -88,7 +88,7 @@ def _attempt(row: Mapping[str, str], hints: Hints, label: str) -> Attempt:
     if status == "CACHED":
         raise UnusableError("cached: it did not run", healthy=True)
     if status not in _OUTCOMES:
-        raise UnusableError("it has not ended", status, healthy=True)
+        raise UnusableError("it has not finished", status, healthy=True)
     name = row["name"]
     exit_status = whole(row.get("exit"), "exit")
     native = row.get("native_id", "")
@@ -131,15 +131,15 @@ def _attempt(row: Mapping[str, str], hints: Hints, label: str) -> Attempt:
 
 
 def _process(name: str) -> str:
-    """Return ``ALIGN`` for a task of the name ``ALIGN (sample 1)``."""
+    """Return ``ALIGN`` for a task named ``ALIGN (sample 1)``."""
     process, opening, _ = name.partition(" (")
     return process if process and opening and name.endswith(")") else name
 
 
 def _used(row: Mapping[str, str]) -> Amounts:
-    """Return what it used; the average load says how much CPU time that was.
+    """Return what a task used; its CPU time follows from the average load.
 
-    A memory of 0 is that of a task which was over before anyone looked.
+    A memory of 0 means that the task ended before it was sampled.
     """
     seconds = _seconds(row.get("realtime", ""), "realtime")
     cores = number(row.get("%cpu", "").removesuffix("%"), "%cpu")
@@ -152,12 +152,12 @@ def _used(row: Mapping[str, str]) -> Amounts:
 
 
 def _had_plenty(used: Amounts, requested: Amounts) -> bool:
-    """Whether memory cannot have been what a killed task lacked."""
+    """Whether a lack of memory can be ruled out for a killed task."""
     return used.memory is not None and requested.memory is not None and 2 * used.memory < requested.memory
 
 
 def _seconds(text: str, what: str) -> float | None:
-    """Return the seconds in ``1m 30s``, or in a bare number of milliseconds."""
+    """Parse ``1m 30s``, or a bare number of milliseconds, into seconds."""
     if not text:
         return None
     if text.replace(".", "", 1).isdigit():
@@ -169,7 +169,7 @@ def _seconds(text: str, what: str) -> float | None:
 
 
 def _moment(text: str, what: str, hints: Hints) -> float | None:
-    """Return a date, or a bare number of milliseconds since 1970, in seconds."""
+    """Parse a date, or a bare number of milliseconds since 1970, into seconds."""
     if text.isdigit():
         milliseconds = number(text, what)
         return None if milliseconds is None else milliseconds / 1000

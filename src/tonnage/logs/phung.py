@@ -1,7 +1,7 @@
-"""The bucketing paper's job logs (Phung et al.): columns separated by `` -- ``, one line a task.
+"""The bucketing paper's job logs (Phung et al.): columns separated by `` -- ``, one line per task.
 
-Some of them head the last column, the task's tag, by a number. The tag is the category. A 0 stands for a virtual
-memory or an average load that was not measured: the synthetic logs have neither.
+In some of them the header of the last column, the task's tag, is a number. The tag is the category. A 0 stands for a
+virtual memory or an average load that was not measured: the synthetic logs have neither.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ def recognises(head: str) -> bool:
 
 
 def _is_header(line: str) -> bool:
-    """Whether these are the columns; the first has two spellings, and the last is the tag whatever its name."""
+    """Whether these are the columns; the first has two spellings, and the last is always the tag."""
     first, *others = _cells(line)
     return first.replace("_", "") == _COLUMNS[0] and others[:-1] == _COLUMNS[1:-1]
 
@@ -56,7 +56,7 @@ def read(log: Log, hints: Hints) -> Iterator[Entry]:
 
 def _attempt(cells: list[str], units: Mapping[str, int], label: str) -> Attempt:
     if len(cells) != len(_COLUMNS):
-        raise UnusableError(f"{len(_COLUMNS)} columns were expected", f"{len(cells)} columns")
+        raise UnusableError(f"expected {len(_COLUMNS)} columns", f"{len(cells)} columns")
     row = {name: "" if is_unknown(cell) else cell for name, cell in zip(_COLUMNS, cells, strict=True)}
     seconds = number(row["time"], "time")
     load = number(row["average_cores"], "average_cores") or None

@@ -1,10 +1,10 @@
-"""Slurm's accounting as a table: ``sacct -P`` with any delimiter and any columns that name the job and its state.
+"""Slurm's accounting as a table: ``sacct -P`` with any delimiter and any columns that include the job and its state.
 
-A job has a row of its own and one for each of its steps. Sizes are in powers of 1024, times have no zone. An exit
-status above 127 is printed less 128: where 72 stands, it may have been 200.
+A job has its own row and one for each of its steps. Sizes are in powers of 1024, times have no zone. 128 is subtracted
+from an exit status above 127: a printed 72 may have been 200.
 
-sacct escapes nothing: where a name or a comment holds the delimiter, its row has too many cells. They are put together
-again so that every column holds what it can hold; a row for which there is more than one way stays in doubt.
+sacct escapes nothing: if a name or a comment contains the delimiter, its row has too many cells. They are rejoined so
+that every column has a valid value; a row for which there is more than one way to do so remains in doubt.
 """
 
 import csv
@@ -46,9 +46,9 @@ _COLUMNS = {
     }.items()
     for name in names.split()
 }
-"""What columns can hold; all others hold any text."""
-_LONGEST_HEADER = 10_000  # letters: all columns that sacct has are about 1,500
-_MOST_SURPLUS = 64  # cells: a row with more of them costs more time than it is worth
+"""The valid values of columns; all others can have any text."""
+_LONGEST_HEADER = 10_000  # characters: all columns of sacct together have about 1,500
+_MOST_SURPLUS = 64  # cells: a row with more takes more time than it is worth
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +63,16 @@ class _Row:
     step: str | None
     """The name of the step; None in the row of the job itself."""
     doubt: UnusableError | None = None
-    """Why it cannot be used, if its cells could not be told apart."""
+    """Why it cannot be used, if its cells could not be assigned to columns."""
 
     def has_times(self) -> bool:
-        """Whether it holds dates and times."""
+        """Whether it has dates and times."""
         return any(":" in self.cells.get(name, "") for name in ("Submit", "Start", "End"))
 
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """The columns, and what stands between them."""
+    """The columns of the table and their delimiter."""
 
     names: tuple[str, ...]
     delimiter: str
@@ -81,7 +81,7 @@ class _Table:
 
     @classmethod
     def of(cls, header: str) -> "_Table | None":
-        """Return the columns that a first line names: what stands between the same words each time is the delimiter."""
+        """Parse the header line; the delimiter is whatever separates its words throughout. None if it is no header."""
         if len(header) > _LONGEST_HEADER:
             return None
         header = header.replace('"', "")
@@ -99,11 +99,11 @@ class _Table:
         cells = self._cells(text)
         surplus = len(cells) - len(self.names)
         if surplus < 0:
-            raise UnusableError(f"{len(self.names)} columns were expected", f"{len(cells)} columns")
+            raise UnusableError(f"expected {len(self.names)} columns", f"{len(cells)} columns")
         if not surplus:
             by_name = dict(zip(self.names, cells, strict=True))
             return _Row(line, text, by_name, *_id(by_name))
-        doubt = UnusableError("the delimiter stands in a name or a comment: the columns are not certain", text[:200])
+        doubt = UnusableError("a name or a comment contains the delimiter: the columns are ambiguous", text[:200])
         by_name = self._rejoin(cells, surplus) if surplus <= _MOST_SURPLUS else {}
         if not by_name.keys() & {*_IDS}:
             raise doubt
@@ -118,12 +118,12 @@ class _Table:
         try:
             return next(csv.reader([line], delimiter=self.delimiter), [])
         except csv.Error as problem:
-            raise UnusableError("the row is not a row of CSV", str(problem)) from None
+            raise UnusableError("the row is not valid CSV", str(problem)) from None
 
     def _rejoin(self, cells: list[str], surplus: int) -> dict[str, str]:
-        """Put too many cells together so that each column holds what it can; leave out what is then not certain."""
+        """Rejoin surplus cells so that each column has a valid value; leave out columns that are then ambiguous."""
         columns = len(self.names)
-        # The places where a column may begin, seen from the left; then, from the right, where it may end.
+        # Where each column can begin, seen from the left; then, from the right, where it can end.
         begins: list[set[int]] = [{0}]
         for column in range(columns):
             begins.append({end for begin in begins[-1] for end in self._ends(column, begin, cells, surplus)})
@@ -142,7 +142,7 @@ class _Table:
         return dict(reversed(row.items()))
 
     def _ends(self, column: int, begin: int, cells: list[str], surplus: int) -> list[int]:
-        """Return where the cells of a column may end that begins at one of them."""
+        """Return where a column can end that begins at this cell."""
         pattern = _COLUMNS.get(self.names[column])
         ends = range(begin + 1, column + 1 + surplus + 1)
         if pattern is None:
@@ -151,7 +151,7 @@ class _Table:
 
 
 def _id(row: Mapping[str, str]) -> tuple[str, str | None]:
-    """Return the number of the job and the name of the step, if it is one."""
+    """Return the number of the job and the name of the step, or None for the job itself."""
     text = (row.get("JobIDRaw") or row.get("JobID", "")).strip()
     found = _ID.fullmatch(text)
     if not found:
@@ -161,7 +161,7 @@ def _id(row: Mapping[str, str]) -> tuple[str, str | None]:
 
 _EXIT = re.compile(r"(\d+):(\d+)")
 _NOTHING = frozenset(("", "None", "Unknown", "UNLIMITED", "Partition_Limit", "INVALID", "None assigned", "(null)"))
-# What a typed attribute holds, or what stands in the rows of steps only.
+# Columns that have a typed field, or that are filled only for steps.
 _TYPED = frozenset(
     name
     for names in (
@@ -174,13 +174,13 @@ _TYPED = frozenset(
 
 
 def recognises(head: str) -> bool:
-    """Whether the first line names columns of sacct: the job, its state and one more."""
+    """Whether the first line names columns of sacct: the job, its state and at least one more."""
     table = _Table.of(head.split("\n", 1)[0].rstrip("\r"))
     return table is not None and len({*_COLUMNS, _CATEGORY}.intersection(table.names) - {*_IDS, "State"}) > 0
 
 
 def read(log: Log, hints: Hints) -> Iterator[Entry]:
-    """Yield an attempt for each job that ran; its rows follow each other, or nearly so."""
+    """Yield an attempt for each job that ran; the rows of a job are expected close to each other."""
     lines = log.lines()
     first = next(lines, "")
     table = _Table.of(first)
@@ -189,24 +189,24 @@ def read(log: Log, hints: Hints) -> Iterator[Entry]:
         raise log.error(message, hint="run sacct with -P (or --parsable2), and without --noheader")
     if "MaxRSS" in table.names and not {"NTasks", "TRESUsageInTot"}.intersection(table.names):
         yield Assumed("one task in each step of a job (no column NTasks)")
-    told, jobs = False, _OpenJobs(hints)
+    assumed, jobs = False, _OpenJobs(hints)
     for line, text in enumerate(lines, start=2):
-        if not text.strip() or text == first:  # outputs put together repeat the header
+        if not text.strip() or text == first:  # concatenated outputs repeat the header
             continue
         try:
             row = table.row(line, text)
         except UnusableError as problem:
             yield problem.at(line)
             continue
-        if not told and row.has_times():
-            told = True
-            yield Assumed(f"times in the zone {hints.zone}")
+        if not assumed and row.has_times():
+            assumed = True
+            yield Assumed(f"times in the time zone {hints.zone}")
         yield from jobs.add(row)
     yield from jobs.rest()
 
 
 def records(log: Log, hints: Hints) -> Iterator[Record]:
-    """Yield every row of a table whose columns hold no delimiters, jobs and steps as they come."""
+    """Yield the record of every usable row, jobs and steps, in the order of the table."""
     lines = log.lines()
     table = _Table.of(next(lines, ""))
     if table is None:
@@ -217,7 +217,7 @@ def records(log: Log, hints: Hints) -> Iterator[Record]:
 
 
 class _OpenJobs:
-    """The jobs for which more rows may come."""
+    """The jobs for which more rows may follow."""
 
     def __init__(self, hints: Hints) -> None:
         self._hints = hints
@@ -226,11 +226,11 @@ class _OpenJobs:
         self._jobs: dict[tuple[str, str], _Job] = {}
 
     def add(self, row: _Row) -> Iterator[Entry]:
-        """Add a row, and yield the jobs for which no more are expected."""
+        """Add a row, and yield the jobs for which no more rows are expected."""
         self._has_job_rows = self._has_job_rows or row.step is None
         key = row.cells.get("Cluster", ""), row.job
         job = self._jobs.get(key)
-        if job is not None and job.has_row and row.step is None:  # it was requeued, and this is its next copy
+        if job is not None and job.has_row and row.step is None:  # it was requeued: this is its next copy
             yield self._finish(key)
             job = None
         if job is None:
@@ -247,12 +247,12 @@ class _OpenJobs:
     def _finish(self, key: tuple[str, str]) -> Entry:
         job = self._jobs.pop(key)
         if not job.has_row and self._has_job_rows:
-            return Skipped(job.line, "steps of a job whose own row is far away or missing", key[1])
+            return Skipped(job.line, "steps of a job whose own row is too far away or missing", key[1])
         return job.finish(self._copies, self._hints.label)
 
 
 class _Job:
-    """One job, whose rows are still coming."""
+    """One job whose rows are being collected."""
 
     def __init__(self, line: int) -> None:
         self.has_row = False
@@ -262,7 +262,7 @@ class _Job:
         self._problem: Skipped | None = None
 
     def add(self, row: _Row, hints: Hints) -> None:
-        """Add a row; where one cannot be used, the job cannot: the others do not say the whole."""
+        """Add a row; if one cannot be used, neither can the job, because the others are incomplete."""
         if row.step is None:
             self.has_row, self.line = True, row.line
         try:
@@ -278,7 +278,7 @@ class _Job:
             self._steps.add(record)
 
     def finish(self, copies: Copies, label: str | None) -> Entry:
-        """Return the attempt that it was."""
+        """Return the attempt, or why it cannot be used."""
         if self._problem is not None:
             return self._problem
         try:
@@ -338,7 +338,7 @@ def _allocated(cell: "_Cells") -> Amounts:
 
 
 def _used(cell: "_Cells") -> Amounts:
-    """Return what it used; 0 bytes stand there where nothing was seen."""
+    """Return what it used; 0 bytes mean that nothing was sampled."""
     memory: float | None = binary_bytes(cell.tres("TRESUsageInTot").get("mem", ""), "TRESUsageInTot")
     largest_task = cell.bytes("MaxRSS")
     if not memory and largest_task:
@@ -351,7 +351,7 @@ def _used(cell: "_Cells") -> Amounts:
 
 
 def _required_memory(cell: "_Cells") -> float | None:
-    """Return ReqMem; before Slurm 21.08 it is that of a node (``4Gn``) or a core (``4Gc``)."""
+    """Return ReqMem; before Slurm 21.08 it is per node (``4Gn``) or per core (``4Gc``)."""
     text = cell["ReqMem"]
     memory = binary_bytes(text.rstrip("nc"), "ReqMem", "M")
     if not memory or text[-1] not in "nc":
@@ -371,7 +371,7 @@ def _exit(text: str) -> tuple[int | None, int | None]:
 
 
 class _Cells:
-    """The cells of a row: what is unknown or not there is empty."""
+    """The cells of a row: unknown and missing ones are empty."""
 
     def __init__(self, row: Mapping[str, str]) -> None:
         self._row = row
@@ -387,15 +387,15 @@ class _Cells:
         return binary_bytes(self[name], name)
 
     def seconds(self, raw: str, formatted: str, unit: float = 1) -> float | None:
-        """Return a time from a column that counts it, else from one that writes it as on a clock."""
+        """Return a duration from a column with a plain number, or else from one in clock format."""
         count = scaled(self[raw], raw, unit)
         return clock_seconds(self[formatted], formatted) if count is None else count
 
     def moment(self, name: str, hints: Hints) -> float | None:
-        """Return a moment; SLURM_TIME_FORMAT=%s makes it a number of seconds."""
+        """Return a timestamp; with SLURM_TIME_FORMAT=%s it is a number of seconds."""
         text = self[name]
         return number(text, name) if text.isdigit() else moment(text, name, hints.zone)
 
     def tres(self, name: str) -> dict[str, str]:
-        """Return trackable resources by their names: ``cpu=1,mem=200M``."""
+        """Parse trackable resources such as ``cpu=1,mem=200M``."""
         return dict(item.partition("=")[::2] for item in self[name].split(","))

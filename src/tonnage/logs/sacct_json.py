@@ -1,9 +1,9 @@
-"""Slurm's accounting as JSON: ``sacct --json``, of Slurm 22.05 and later.
+"""Slurm's accounting as JSON: ``sacct --json`` of Slurm 22.05 and later.
 
-A number may be plain or ``{"set": true, "infinite": false, "number": 2}``, a state a text or a list of it and its
-flags. The memory used is in bytes, and stands under ``tres.requested`` (``consumed`` is what was written); the memory
-asked for is in MiB. Slurm 22.05 gives neither the CPU time of jobs nor exit statuses: the first is added up from the
-steps, the second stays unknown.
+A number is either plain or ``{"set": true, "infinite": false, "number": 2}``, a state is either a string or a list of
+it and its flags. The memory used is in bytes under ``tres.requested`` (``consumed`` is what was written); the requested
+memory is in MiB. Slurm 22.05 gives neither the CPU time of jobs nor exit statuses: the former is summed up from the
+steps, the latter stay unknown.
 """
 
 import json
@@ -26,7 +26,7 @@ _RAW = ("account", "partition", "qos", "group", "constraints", "allocation_nodes
 
 
 def recognises(head: str) -> bool:
-    """Whether it holds jobs as the accounting describes them."""
+    """Whether the text has jobs as Slurm's accounting describes them."""
     if not head.lstrip().startswith("{") or not _JOBS.search(head):
         return False
     return bool(_ACCOUNTING.search(head)) or ('"allocation_nodes"' in head and '"submission"' in head)
@@ -41,7 +41,7 @@ def read(log: Log, hints: Hints) -> Iterator[Entry]:
             any_job = True
         elif not any_job:
             raise log.error(
-                'is not the output of sacct --json: expected a list "jobs" of what has a job_id and a state'
+                'is not the output of sacct --json: expected a list "jobs" of objects with a job_id and a state'
             )
         else:
             yield Skipped(line, "it is not a job")
@@ -51,7 +51,7 @@ def read(log: Log, hints: Hints) -> Iterator[Entry]:
         except UnusableError as problem:
             yield problem.at(line)
         except RecursionError:
-            yield Skipped(line, "it is nested too deep")
+            yield Skipped(line, "it is nested too deeply")
 
 
 def _job(job: Mapping[str, object]) -> Record:
@@ -95,7 +95,7 @@ def _steps(job: Mapping[str, object]) -> Steps:
     found = job.get("steps")
     for step in found if isinstance(found, list) else ():
         if not isinstance(step, dict):
-            raise UnusableError("a step of it is not an object")
+            raise UnusableError("one of its steps is not an object")
         steps.add(_step(step))
     return steps
 
@@ -138,11 +138,11 @@ def _exit(record: Mapping[str, object]) -> tuple[int | None, int | None]:
 
 
 def _state(state: object) -> str:
-    """Return a state; flags follow it in a list, and as sacct does we say the flag: REQUEUED, not PENDING."""
+    """Return a state; in a list its flags follow it, and like sacct we use the last flag: REQUEUED, not PENDING."""
     if isinstance(state, list):
         state = state[-1] if state else None
     if not isinstance(state, str):
-        raise UnusableError("its state is not known", str(state)[:80])
+        raise UnusableError("its state is unknown", str(state)[:80])
     return state
 
 
@@ -154,7 +154,7 @@ def _id(job: Mapping[str, object]) -> str:
 
 
 def _task(job: Mapping[str, object], id_: str) -> str:
-    """Return the job's number as users know it."""
+    """Return the job's number as users know it, such as ``2_3`` for a task of an array."""
     array, index = _whole(_in(job, "array", "job_id"), "array"), _whole(_in(job, "array", "task_id"), "array")
     if array and index is not None:
         return f"{array}_{index}"
@@ -165,7 +165,7 @@ def _task(job: Mapping[str, object], id_: str) -> str:
 
 
 def _required_memory(job: Mapping[str, object]) -> float | None:
-    """Return the memory asked for where the TRES do not say it: that of a node or a core, times their number."""
+    """Return the requested memory if the TRES do not have it: that per node or core, times their number."""
     shares = {"memory_per_node": job.get("allocation_nodes"), "memory_per_cpu": _in(job, "required", "CPUs")}
     for share, times in shares.items():
         memory, count = _number(_in(job, "required", share), share), _number(times, share)
@@ -182,14 +182,14 @@ def _raw(job: Mapping[str, object], allocated: Mapping[str, float]) -> dict[str,
 
 
 def _in(value: object, *names: str) -> object:
-    """Return what stands at a path of names; None where there is no such thing."""
+    """Return the value at a path of names; None if there is none."""
     for name in names:
         value = value.get(name) if isinstance(value, dict) else None
     return value
 
 
 def _tres(found: object) -> dict[str, float]:
-    """Return the counts of a list of trackable resources by their names: ``cpu``, ``mem``, ``gres/gpu``."""
+    """Return the counts in a list of trackable resources by name: ``cpu``, ``mem``, ``gres/gpu``."""
     counts: dict[str, float] = {}
     for resource in found if isinstance(found, list) else ():
         count = _number(_in(resource, "count"), "tres")
@@ -200,7 +200,7 @@ def _tres(found: object) -> dict[str, float]:
 
 
 def _number(value: object, what: str) -> float | None:
-    """Return a number, plain or with a word about whether it is set; None where it is not."""
+    """Return a number, either plain or an object that says whether it is set; None if it is not."""
     if isinstance(value, dict):
         if not value.get("set", True) or value.get("infinite"):
             return None
@@ -218,7 +218,7 @@ def _whole(value: object, what: str) -> int | None:
 
 
 def _bytes(count: float | None, unit: float) -> float | None:
-    """Return the bytes; 0 is what stands there where nothing is known."""
+    """Return an amount in bytes; 0 means unknown."""
     return scaled(str(count), "memory", unit) if count else None
 
 

@@ -1,8 +1,8 @@
 """What both forms of Slurm's accounting share: how a job ended, and how it and its steps become one attempt.
 
-Slurm keeps one record about a job (what it asked for, how it ended) and one about each of its steps (what they used).
-Memory is the most that one step used, all tasks together. Slurm samples the resident memory, hence ``rss``: a job that
-is shorter than a sample has none, and one that was killed for its memory has used more than was seen.
+Slurm keeps one record for a job (what it requested, how it ended) and one for each of its steps (what they used).
+Memory is the most that one step used, all tasks together. Slurm samples the resident memory, hence ``rss``: a job
+shorter than the sampling interval has none, and one that was killed for its memory has used more than was sampled.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from tonnage.logs.log import UnusableError
 __all__ = ["WINDOW", "Copies", "Record", "Steps", "attempt", "ending", "exit_of"]
 
 WINDOW = 1000
-"""How many jobs are kept in mind: what belongs to one job follows each other, or nearly so."""
+"""How many jobs are kept in memory: the rows of one job are close to each other."""
 
 _OUTCOMES = {
     "COMPLETED": Outcome.DONE,
@@ -23,7 +23,7 @@ _OUTCOMES = {
     "TIMEOUT": Outcome.EXHAUSTED,
     "OUT_OF_MEMORY": Outcome.EXHAUSTED,
     "CANCELLED": Outcome.CANCELLED,
-    # The moment by which it had to be done has come; it may have had plenty of its own time left.
+    # It missed its deadline; it may have had plenty of its own time limit left.
     "DEADLINE": Outcome.CANCELLED,
     "PREEMPTED": Outcome.PREEMPTED,
     "REQUEUED": Outcome.PREEMPTED,
@@ -51,14 +51,14 @@ _NOT_ENDED = frozenset(
         "UPDATE_DB",
     ]
 )
-_SLURM_ITSELF = ("", "0", "root")  # who cancels a step that uses more memory than it may
+_SLURM_ITSELF = ("", "0", "root")  # the user that cancels a step which exceeds its memory
 _SIGKILL = 9
-_LAST_SIGNAL = 64  # Slurm writes 125 where a job ran out of memory: no signal has that number
+_LAST_SIGNAL = 64  # Slurm writes 125 if a job ran out of memory: no signal has that number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What Slurm keeps about a job or about one of its steps, in base units; None is unknown."""
+    """What Slurm records about a job or one of its steps, in base units; None if unknown."""
 
     id: str
     """The number of the job, without its step."""
@@ -66,7 +66,7 @@ class Record:
     """``batch``, ``extern``, ``0`` and so on; None is the job itself."""
     state: str
     killed_by: str = ""
-    """The user who cancelled it, by number or name, where that is known."""
+    """The user who cancelled it, by number or name, if known."""
     exit_status: int | None = None
     signal: int | None = None
     submitted: float | None = None
@@ -92,7 +92,7 @@ class Record:
 
 
 class Steps:
-    """The steps of one job, added up: there may be very many of them."""
+    """The totals over the steps of one job; a job can have very many steps."""
 
     def __init__(self) -> None:
         self.memory: float | None = None
@@ -101,21 +101,21 @@ class Steps:
         self.disk_written: float | None = None
         self._out_of_memory = False
         self._killed_using: float | None = None
-        self._telling: Record | None = None
+        self._best: Record | None = None
         self._row = ""
         self._started: float | None = None
         self._ended: float | None = None
         self._wall_time: float | None = None
 
     def __bool__(self) -> bool:
-        return self._telling is not None
+        return self._best is not None
 
     def add(self, step: Record) -> None:
         """Add a step."""
-        if self._telling is None:
+        if self._best is None:
             self._row = step.row
-        if self._telling is None or _says_more(step) > _says_more(self._telling):
-            self._telling = step
+        if self._best is None or _rank(step) > _rank(self._best):
+            self._best = step
         used = step.used
         self.memory = _of(max, self.memory, used.memory)
         self.disk_read = _of(max, self.disk_read, step.disk_read)
@@ -128,18 +128,18 @@ class Steps:
         self._look_for_lack_of_memory(step)
 
     def lacked_memory(self, limit: float | None) -> bool:
-        """Whether a step was killed for its memory; `limit` is the job's, for steps that have none of their own."""
+        """Whether a step was killed for its memory; `limit` is the job's, for steps without their own."""
         killed, using = self._out_of_memory, self._killed_using
         return killed or (using is not None and limit is not None and using > limit)
 
     def job(self) -> Record:
-        """Return what the steps say about their job, where nothing else is there."""
-        if self._telling is None:
-            raise UnusableError("neither a job nor a step of it")
+        """Return what the steps reveal about their job if it has no record of its own."""
+        if self._best is None:
+            raise UnusableError("it has neither a record nor steps")
         seconds = _duration(self._started, self._ended)
-        # What a step is called and when it was submitted says nothing about the job.
+        # The name of a step and the time of its submission say nothing about the job.
         return replace(
-            self._telling,
+            self._best,
             step=None,
             submitted=None,
             started=self._started,
@@ -151,7 +151,7 @@ class Steps:
         )
 
     def _look_for_lack_of_memory(self, step: Record) -> None:
-        """Slurm says so, or its own gathering of facts cancelled the step (OverMemoryKill) and says only that."""
+        """Slurm either says so, or its accounting cancelled the step (OverMemoryKill) without giving the reason."""
         self._out_of_memory |= step.state == "OUT_OF_MEMORY"
         memory, limit = step.used.memory, step.allocated.memory
         if memory is None or (step.state, step.signal) != ("CANCELLED", _SIGKILL):
@@ -173,16 +173,16 @@ class _Copy:
 
 
 class Copies:
-    """Counts the copies of jobs: one that was requeued has a record for each time that it ran, one after the other."""
+    """Counts the copies of jobs: a requeued job has one record per run, one after the other."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[str, str], _Copy] = {}
 
     def count(self, job: Record) -> tuple[int, int]:
-        """Return the attempt's number from 1, and its restart: what tells copies of one submission apart.
+        """Return the attempt's number from 1, and its restart, which distinguishes copies of one submission.
 
-        To be requeued is to be submitted again. So where Slurm does not say how often that was, the restart does not
-        depend on whether the earlier copies are in the log, too.
+        A requeued job is submitted again. Therefore, if Slurm does not give the number of restarts, the restart does
+        not depend on whether the log also has the earlier copies.
         """
         key = job.cluster, job.id
         copy = _next(self._last.pop(key, None), job)
@@ -198,13 +198,13 @@ def _next(last: _Copy | None, job: Record) -> _Copy:
         return _Copy(job.restarts + 1, job.restarts, job.submitted, row)
     if last is None:
         return _Copy(1, 0, job.submitted, row)
-    if last.row == row:  # the same once more: logs that overlap were put together
+    if last.row == row:  # a duplicate: overlapping logs were concatenated
         return last
     return _Copy(last.number + 1, last.restart + 1 if job.submitted == last.submitted else 0, job.submitted, row)
 
 
 def attempt(job: Record | None, steps: Steps, copies: Copies, label: str | None) -> Attempt:
-    """Return the attempt that a job and its steps are; UnusableError where it has not run or not ended."""
+    """Build the attempt from a job and its steps; raises UnusableError if it has not run or not finished."""
     native_id, number = None, 1
     if job is None:
         job = steps.job()
@@ -236,7 +236,7 @@ def attempt(job: Record | None, steps: Steps, copies: Copies, label: str | None)
         signal=signal,
         requested=job.requested,
         allocated=job.allocated,
-        # Where nothing was gathered, the job's own CPU time is 0.
+        # If nothing was sampled, the job's own CPU time is 0.
         used=Amounts.of(memory=memory, wall_time=wall_time, cpu_time=job.used.cpu_time or steps.cpu_time or None),
         memory_method=None if memory is None else "rss",
         lower_bounds=_lower_bounds(exhausted, memory),
@@ -245,31 +245,31 @@ def attempt(job: Record | None, steps: Steps, copies: Copies, label: str | None)
 
 
 def _lower_bounds(exhausted: Resource | None, memory: float | None) -> tuple[str, ...]:
-    """Return of what it would have used more, had it been let."""
+    """Return the resource that ran out: the job would have used more of it."""
     if exhausted is None or (exhausted == Resource.MEMORY and memory is None):
         return ()
     return (str(exhausted),)
 
 
 def ending(job: Record, steps: Steps) -> tuple[Outcome, Resource | None]:
-    """Return how a job ended, and what it ran out of; UnusableError where it has not ended."""
+    """Return how a job ended, and what it ran out of; raises UnusableError if it has not finished."""
     if job.state in _NOT_ENDED:
-        raise UnusableError("it has not ended", job.state, healthy=True)
+        raise UnusableError("it has not finished", job.state, healthy=True)
     if job.state == "REVOKED":
         raise UnusableError("it ran on another cluster", job.state, healthy=True)
     outcome = _OUTCOMES.get(job.state)
     if outcome is None:
-        raise UnusableError("its state is not known", job.state)
+        raise UnusableError("its state is unknown", job.state)
     limit = job.allocated.memory if job.requested.memory is None else job.requested.memory
-    # A step that lacked memory comes first, whatever became of the job: what was left of it may have gone on as if
-    # nothing had happened, or waited for the dead until its time was up.
+    # A step that lacked memory takes precedence, whatever happened to the job: its other processes may have continued
+    # as if nothing had happened, or waited for the killed one until the time limit.
     if job.state == "OUT_OF_MEMORY" or steps.lacked_memory(limit):
         return Outcome.EXHAUSTED, Resource.MEMORY
     return outcome, Resource.WALL_TIME if job.state == "TIMEOUT" else None
 
 
 def exit_of(job: Record) -> tuple[int | None, int | None]:
-    """Return the exit status and the signal; Slurm says 0 of whatever it ended itself, which is no exit status."""
+    """Return the exit status and the signal; Slurm writes 0 for jobs that it ended itself, which is no exit status."""
     status = job.exit_status if job.exit_status or job.state == "COMPLETED" else None
     if not job.signal:
         return status, None
@@ -277,7 +277,7 @@ def exit_of(job: Record) -> tuple[int | None, int | None]:
 
 
 def _disk(job: Record, steps: Steps) -> dict[str, object]:
-    """Return the bytes read and written by the task that did most of it: not how much disk it took."""
+    """Return the bytes read and written by the task with most I/O; this is not the disk space used."""
     most = {
         "MaxDiskRead": _of(max, steps.disk_read, job.disk_read),
         "MaxDiskWrite": _of(max, steps.disk_written, job.disk_written),
@@ -285,8 +285,8 @@ def _disk(job: Record, steps: Steps) -> dict[str, object]:
     return {name: round(amount) for name, amount in most.items() if amount is not None}
 
 
-def _says_more(step: Record) -> int:
-    """Return how much a step says about how its job ended."""
+def _rank(step: Record) -> int:
+    """Rank how much a step reveals about how its job ended."""
     if step.step == "batch":
         return 3
     if step.step == "extern":

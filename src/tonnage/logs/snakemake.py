@@ -1,10 +1,10 @@
-"""Snakemake benchmarks: one small table, or one JSON object a line, for each job that has finished.
+"""Snakemake benchmarks: one small table, or one JSON object per line, for each finished job.
 
-Memory and I/O are in MiB. Memory is max_pss where it was measured, else max_rss, which counts what processes share
+Memory and I/O are in MiB. Memory is max_pss if it was measured, else max_rss, which counts memory shared by processes
 more than once. Only extended benchmarks name the rule; otherwise it is the name of the folder (``align`` for
-``benchmarks/align/sample1.tsv``), or where that is a folder of all benchmarks the file's name up to its first dot
-(``align`` for ``benchmarks/align.sample1.tsv``, ``align_sample1`` for ``benchmarks/align_sample1.tsv``). The rows that
-``repeat()`` gives are attempts of their own. When a job ran, no benchmark says.
+``benchmarks/align/sample1.tsv``) or, if that folder holds all benchmarks, the file's name up to its first dot
+(``align`` for ``benchmarks/align.sample1.tsv``, ``align_sample1`` for ``benchmarks/align_sample1.tsv``). Each row
+written by ``repeat()`` is a separate attempt. Benchmarks do not say when a job ran.
 """
 
 import ast
@@ -31,11 +31,11 @@ _Rows: TypeAlias = Iterator[tuple[int, _Record | UnusableError]]
 _FIRST = ("s", "h:m:s")
 _SHARED_FOLDERS = frozenset(("", "benchmark", "benchmarks", "bench", "log", "logs"))
 _MIB = 2**20
-# What a rule asks for, by the names that it may have, each with its unit; times are in minutes.
+# The names under which a rule can request a resource, with their units; times are in minutes.
 _MEMORY = {"mem_mb": 10**6, "mem_mib": _MIB}
 _DISK = {"disk_mb": 10**6, "disk_mib": _MIB}
 _TIME = {"runtime": 60}
-_LONGEST = 2**16  # letters: a job's resources or input files, not something made to keep a parser busy
+_LONGEST = 2**16  # characters: enough for a job's resources or input files, but not to keep a parser busy
 _TYPED = frozenset(
     ["s", "h:m:s", "max_rss", "max_pss", "cpu_time", "rule_name", "wildcards", "threads", "resources", "input_size_mb"]
 )
@@ -55,7 +55,7 @@ def read(log: Log, hints: Hints) -> Iterator[Entry]:
     lines = enumerate(log.lines(), start=1)
     first = next(lines, (1, ""))
     if not recognises(first[1]):
-        raise log.error(f"is not a Snakemake benchmark: its first line does not name {' and '.join(_FIRST)}", 1)
+        raise log.error(f"is not a Snakemake benchmark: its first line lacks the columns {' and '.join(_FIRST)}", 1)
     is_table = _is_header(first[1])
     for line, row in _cells(first[1].split("\t"), lines) if is_table else _objects(chain([first], lines)):
         try:
@@ -78,7 +78,7 @@ def _cells(header: list[str], lines: Iterable[tuple[int, str]]) -> _Rows:
         if len(cells) == len(header):
             yield line, dict(zip(header, cells, strict=True))
         else:
-            yield line, UnusableError(f"{len(header)} columns were expected", f"{len(cells)} columns")
+            yield line, UnusableError(f"expected {len(header)} columns", f"{len(cells)} columns")
 
 
 def _objects(lines: Iterable[tuple[int, str]]) -> _Rows:
@@ -98,7 +98,7 @@ def _object(text: str) -> _Record | None:
 def _attempt(record: _Record, path: Path, hints: Hints) -> Attempt:
     seconds = _number(record, "s")
     if seconds is None:
-        raise UnusableError("its run time is not known")
+        raise UnusableError("its run time is unknown")
     rule = _text(record.get("rule_name"))
     category = rule or _category(path)
     pss, rss = _mebibytes(record, "max_pss"), _mebibytes(record, "max_rss")
@@ -110,7 +110,7 @@ def _attempt(record: _Record, path: Path, hints: Hints) -> Attempt:
         run=hints.label,
         task=task,
         category=category,
-        outcome=Outcome.DONE,  # the benchmark of a job that fails is not written
+        outcome=Outcome.DONE,  # no benchmark is written for a failed job
         requested=Amounts.of(
             memory=_asked(resources, _MEMORY), disk=_asked(resources, _DISK), wall_time=_asked(resources, _TIME)
         ),
@@ -128,7 +128,7 @@ def _attempt(record: _Record, path: Path, hints: Hints) -> Attempt:
 
 
 def _text(value: object) -> str:
-    """Return a value as text, without halves of characters; nothing where it is unknown."""
+    """Return a value as text without lone surrogates; empty if unknown."""
     text = "" if value is None else str(value).strip().encode("utf-8", "replace").decode()
     return "" if is_unknown(text) else text
 
@@ -138,12 +138,12 @@ def _number(record: _Record, name: str) -> float | None:
 
 
 def _mebibytes(record: _Record, name: str) -> float | None:
-    """Return a peak of memory; one of 0 is that of a job which was over before anyone looked."""
+    """Return a memory peak in bytes; 0 means that the job ended before it was sampled."""
     return scaled(_text(record.get(name)), name, _MIB) or None
 
 
 def _mapping(value: object) -> dict[str, object]:
-    """Return ``{'mem_mb': 1000}`` as a value: tables hold it as Python prints it, objects as it is."""
+    """Parse a mapping such as ``{'mem_mb': 1000}``: tables have it as Python prints it, JSON as an object."""
     if isinstance(value, str) and len(value) <= _LONGEST:
         try:
             with warnings.catch_warnings():
@@ -160,7 +160,7 @@ def _category(path: Path) -> str:
 
 
 def _task(rule: str, record: _Record) -> str:
-    """Return a job's name: its rule, and the wildcards where it has some; JSON sorts them, so here they are too."""
+    """Return a job's name: its rule and any wildcards, sorted because JSON sorts them too."""
     wildcards = sorted(_mapping(record.get("wildcards")).items())
     return " ".join([rule, *(f"{name}={_text(value)}" for name, value in wildcards)]).strip()
 
@@ -168,7 +168,7 @@ def _task(rule: str, record: _Record) -> str:
 def _cpu_seconds(record: _Record, seconds: float, *, measured: bool) -> float | None:
     """Return the CPU time; benchmarks before Snakemake 6 only had the load, in percent of a core."""
     if not measured:
-        return None  # a 0 there means that it was never sampled
+        return None  # 0 means that it was never sampled
     if "cpu_time" in record:
         return _number(record, "cpu_time")
     load = _number(record, "mean_load")
@@ -176,7 +176,7 @@ def _cpu_seconds(record: _Record, seconds: float, *, measured: bool) -> float | 
 
 
 def _asked(resources: _Record, names: Mapping[str, int]) -> float | None:
-    """Return how much a rule asked for; what is no number (``<TBD>``) was not known when it was submitted."""
+    """Return how much a rule requested; anything but a number (``<TBD>``) was not known when it was submitted."""
     for name, unit in names.items():
         with suppress(UnusableError):
             amount = scaled(_text(resources.get(name)), name, unit)
@@ -186,7 +186,7 @@ def _asked(resources: _Record, names: Mapping[str, int]) -> float | None:
 
 
 def _input_bytes(value: object) -> Bytes | None:
-    """Return the size of all input files, which stand there one by one; None where one is not known."""
+    """Return the total size of the input files, which are listed one by one; None if any is unknown."""
     listed = list(_mapping(value).values()) or [value]
     with suppress(UnusableError):
         sizes = [scaled(_text(size), "input_size_mb", _MIB) for size in listed]

@@ -24,15 +24,15 @@ class Source:
     label: str
     format: str
     entries: Iterator[Entry]
-    """What a reader makes of it: attempts, rows that were skipped, and what was assumed."""
+    """What a reader yields: attempts, skipped rows, and assumptions."""
     progress: Callable[[], tuple[int, int]] = field(default=lambda: (0, 0))
-    """How much of it has been read, of how much: bytes, or files of a folder; 0 of 0 where that is unknown."""
+    """How much has been read, and the total: in bytes, or in files of a folder; (0, 0) if unknown."""
 
 
 def open_source(text: str, hints: Hints, format: str | None = None) -> Iterator[Source]:
-    """Yield what a user's SOURCE names: a file, ``-`` for standard input, or a folder with all that is below it."""
+    """Open what a user's SOURCE names: a file, ``-`` for standard input, or a folder and everything below it."""
     path = _STANDARD_INPUT if text == "-" else Path(text)
-    format = format or ("csv" if hints.columns else None)  # only tables have columns of any name
+    format = format or ("csv" if hints.columns else None)  # only tables can have columns with any name
     if os.path.isdir(path):  # noqa: PTH112 (unlike that of a Path, it never raises)
         yield from _folder(path, hints, format)
         return
@@ -43,7 +43,7 @@ def open_source(text: str, hints: Hints, format: str | None = None) -> Iterator[
 
 
 def _folder(folder: Path, hints: Hints, format: str | None) -> Iterator[Source]:
-    """Yield a source for each format that files below a folder have; other files are one more, of skipped entries."""
+    """Yield a source for each format found below a folder; other files form one more, of skipped entries."""
     by_format: dict[str, list[Path]] = defaultdict(list)
     others: list[Skipped] = []
     for path in _files(folder):
@@ -59,7 +59,7 @@ def _folder(folder: Path, hints: Hints, format: str | None) -> Iterator[Source]:
         else:
             by_format[name].append(path)
     if not by_format:
-        raise InputError("there is no job log in this folder", path=folder)
+        raise InputError("this folder contains no job logs", path=folder)
     label = hints.label or folder.resolve().name
     for name, paths in sorted(by_format.items()):
         files = _Files(paths, hints, name)
@@ -69,9 +69,9 @@ def _folder(folder: Path, hints: Hints, format: str | None) -> Iterator[Source]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yield the files below a folder in order; hidden ones are left out, and links, which may lead out of it.
+    """Yield the files below a folder in order, except hidden ones, and links, which may lead out of it.
 
-    A folder that cannot be opened is yielded as if it were a file: opening that will say why.
+    A folder that cannot be opened is yielded as if it were a file: opening it will report the reason.
     """
     folders = [folder]
     while folders:
@@ -97,7 +97,7 @@ def _unreadable(error: InputError) -> Skipped:
 def _reader(log: Log, hints: Hints, format: str | None) -> tuple[str, Reader]:
     name, read = reader_of(log, format)
     if hints.units and not READERS[name].takes_units:
-        raise log.error(f"--units: the units of {name} logs are known")
+        raise log.error(f"--units cannot be used for {name} logs: their units are fixed")
     return name, read
 
 
@@ -111,7 +111,7 @@ class _Files:
         self._format = format
 
     def entries(self) -> Iterator[Entry]:
-        """Yield the entries of all files; one that cannot be read is skipped as a whole."""
+        """Yield the entries of all files; a file that cannot be read is skipped."""
         for number, path in enumerate(self._paths, start=1):
             try:
                 log = Log.open(path)

@@ -1,7 +1,7 @@
 """Summaries of watched commands: those of ``tonnage watch``, and those of cctools' resource_monitor.
 
-A file holds one of them, several one after the other or one a line, or a JSON list. MB are 2^20 bytes there. Which
-resource was exhausted, and how much of it there was, follows from the limits that were exceeded.
+A file holds one summary, several in sequence or one per line, or a JSON list. MB are 2^20 bytes there. Which resource
+was exhausted, and how much of it was allocated, follows from the limits that were exceeded.
 """
 
 import json
@@ -24,7 +24,7 @@ _Record: TypeAlias = Mapping[str, object]
 _WHAT = "the summary of a command"
 _OWN = ("wall_time", "cpu_time", "memory")
 _HINT = re.compile(rf'"(?:{"|".join(_OWN)})"\s*:\s*\[')
-_STOPPED_AT_A_LIMIT = ("limit", "limits")  # cctools' manual says the one and its monitor writes the other
+_STOPPED_AT_A_LIMIT = ("limit", "limits")  # cctools' manual says the former, its monitor writes the latter
 _TYPED = frozenset(
     [
         *(str(resource) for resource in Resource),
@@ -88,7 +88,7 @@ def read(log: Log, hints: Hints) -> Iterator[Entry]:
 
 
 def _attempt(record: _Record, hints: Hints) -> Attempt:
-    from tonnage.workflow.shell import executable  # that room loads numpy
+    from tonnage.workflow.shell import executable  # loads numpy
 
     summary = Summary.of(record)
     task = record.get("task_id")
@@ -125,7 +125,7 @@ def _attempt(record: _Record, hints: Hints) -> Attempt:
 
 
 def _known(amount: float | None, name: str) -> float | None:
-    """Return an amount; older versions of cctools write -1 for what they did not measure."""
+    """Return an amount; older versions of cctools write -1 for what was not measured."""
     return None if amount is None or amount < 0 else number(str(amount), name)
 
 
@@ -139,7 +139,7 @@ def _method(summary: Summary) -> str | None:
 
 
 def _lower_bounds(summary: Summary) -> tuple[str, ...]:
-    """Return of what more may have been used: also of what ran out, since it was stopped there."""
+    """Return the resources whose use may have been higher, including the one at whose limit it was stopped."""
     stopped = _exhausted(summary)
     return tuple(dict.fromkeys([*summary.lower_bounds, *([str(stopped)] if stopped else [])]))
 
@@ -161,7 +161,7 @@ def _exhausted(summary: Summary) -> Resource | None:
 
 
 def _limits(summary: Summary) -> Amounts:
-    """Return how much it was given of what it exceeded; other limits are not written down."""
+    """Return the limits that were exceeded; others are not recorded."""
     limits = {name: _known(amount, name) for name, amount in summary.limits_exceeded.items()}
     processes = limits.get(Resource.PROCESSES)
     return Amounts.of(

@@ -1,9 +1,9 @@
 """Standard Workload Format: the logs of the Parallel Workloads Archive (and of many simulators).
 
-A job is a line of 18 numbers, where -1 is unknown; comments begin with a semicolon. CPU time and memory stand there
-as the average over a job's processors. Moments are relative: without a UnixStartTime in the comments they stay in
-`raw`. A job that was suspended has lines for its parts (status 2 to 4) beside the one for all of it, which counts.
-Requested times are taken as run times, as nearly all logs mean them.
+A job is a line of 18 numbers, where -1 means unknown; comments begin with a semicolon. CPU time and memory are averages
+over a job's processors. Timestamps are relative: without a UnixStartTime in the comments they stay in `raw`. A job that
+was suspended has lines for its parts (status 2 to 4) beside the one for the whole job, which counts. Requested times
+are taken as run times, which is what nearly all logs mean.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,7 +45,7 @@ _START = "UnixStartTime"
 
 
 def recognises(head: str) -> bool:
-    """Whether the first line that is no comment has 18 numbers."""
+    """Whether the first line that is not a comment has 18 numbers."""
     for line in head.split("\n"):
         cells = line.split()
         if cells and not cells[0].startswith(";"):
@@ -76,12 +76,12 @@ def read(log: Log, hints: Hints) -> Iterator[Entry]:
             continue
         if not assumed and (attempt.used.memory is not None or attempt.requested.memory is not None):
             assumed = True
-            yield Assumed("memory in KiB for each processor")
+            yield Assumed("memory in KiB per processor")
         yield attempt
 
 
 def rows(log: Log) -> Iterator[tuple[int, list[str] | str]]:
-    """Yield the lines that are not blank with their numbers: the cells of a job, or a comment as it stands."""
+    """Yield the lines that are not blank with their numbers: either the cells of a job, or a comment."""
     sure = False
     for line, text in enumerate(log.lines(), start=1):
         cells = text.split()
@@ -97,7 +97,7 @@ def rows(log: Log) -> Iterator[tuple[int, list[str] | str]]:
 
 
 def header(comment: str) -> tuple[str, float | None]:
-    """Return what a comment names and its number, if it has one: ``; MaxNodes: 100``."""
+    """Parse a header comment such as ``; MaxNodes: 100`` into its name and, if it has one, its number."""
     words = comment.lstrip("; \t").split()
     if not words or not words[0].endswith(":"):
         return "", None
@@ -108,17 +108,17 @@ def header(comment: str) -> tuple[str, float | None]:
 
 
 def numbers(cells: Sequence[str], names: Sequence[str] = COLUMNS) -> dict[str, float | None]:
-    """Return the numbers of a job in the columns of these names; None is unknown."""
+    """Return the numbers of a job in these columns; None if unknown."""
     if len(cells) != len(COLUMNS):
-        raise UnusableError(f"{len(COLUMNS)} columns were expected", f"{len(cells)} columns")
+        raise UnusableError(f"expected {len(COLUMNS)} columns", f"{len(cells)} columns")
     return {name: number(_known(cells[_PLACES[name]]), name) for name in names}
 
 
 def refuse_what_never_ran(row: Mapping[str, float | None], job: str) -> None:
-    """Refuse a line that tells of no job that ran: part of one, which has a line of its own, or what was cancelled."""
+    """Raise UnusableError for a line that is not a job that ran: part of a job, or a job cancelled before it ran."""
     status = row["status"]
     if status in _PARTS:
-        raise UnusableError("part of a job, which has a line of its own", job, healthy=True)
+        raise UnusableError("part of a job that has its own line", job, healthy=True)
     if status == _CANCELLED and not row["run"]:
         raise UnusableError("it never ran", job, healthy=True)
 
@@ -128,7 +128,7 @@ def _known(cell: str) -> str:
 
 
 def _start_time(comment: str) -> float | None:
-    """Return the moment from which a log counts, where this comment names it; 0 is that of logs without one."""
+    """Return the start time of a log if this comment gives it; it is 0 in logs without one."""
     name, value = header(comment)
     return value if name == _START else None
 
@@ -138,7 +138,7 @@ def _attempt(cells: Sequence[str], label: str, begin: float | None) -> Attempt:
     texts = {name: _known(cell) for name, cell in zip(COLUMNS, cells, strict=True)}
     processors, asked = row["processors"] or None, row["requested processors"] or None
     used = Amounts.of(
-        memory=_sum_of(texts, "used memory", processors, _KIB) or None,  # no job has used 0
+        memory=_sum_of(texts, "used memory", processors, _KIB) or None,  # every job uses some
         wall_time=row["run"],
         cpu_time=_sum_of(texts, "average CPU time", processors),
     )
@@ -172,7 +172,7 @@ def _attempt(cells: Sequence[str], label: str, begin: float | None) -> Attempt:
 
 
 def _sum_of(texts: Mapping[str, str], name: str, processors: float | None, unit: int = 1) -> float | None:
-    """Return the sum over all processors; the log holds their average."""
+    """Return the sum over all processors; the log has only their average."""
     return None if processors is None else scaled(texts[name], name, processors * unit)
 
 

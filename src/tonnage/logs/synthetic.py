@@ -1,8 +1,8 @@
 """Synthetic job logs: memory peaks of a known distribution, in the columns of the public data sets.
 
-The five distributions are those of the bucketing paper's synthetic data sets (Phung et al.), with the parameters that
-its published samples show. As there, only the memory varies: every job has 4 cores, 4,000 MB of disk and 500 seconds,
-unless the run times are given a spread. Beyond the paper, each job has an input whose size tells much about its memory.
+The five distributions are those of the bucketing paper's synthetic data sets (Phung et al.), with parameters estimated
+from its published samples. As there, only the memory varies: every job has 4 cores, 4,000 MB of disk and 500 seconds,
+unless the run times are given a spread. In addition to the paper, each job has an input whose size predicts its memory.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from tonnage.errors import InputError
 __all__ = ["HEADER", "PEAKS", "JobLog", "generate", "render"]
 
 HEADER = "category,cores,memory,disk,cpu_time,wall_time,input_size"
-"""The columns of the public data sets, and one more at the end; MB (10^6 bytes) and seconds."""
+"""The columns of the public data sets plus the size of the input; in MB (10^6 bytes) and seconds."""
 
 _CORES = 4
 _DISK = 4000
@@ -25,7 +25,7 @@ _LEAST, _MOST = 10.0, 64_000.0
 """Peaks are kept between 10 MB and the paper's machine of 64 GB, as in its exponential sample."""
 _MEMORY_PER_INPUT = 2.0
 _INPUT_SPREAD = 0.1
-"""A job uses about twice its input as memory; the sigma of the logarithm of that ratio."""
+"""A job uses about twice the size of its input as memory; this is the sigma of the logarithm of that ratio."""
 _MOST_JOBS = 10_000_000
 _MOST_SPREAD = 2.0
 
@@ -34,25 +34,25 @@ _Floats: TypeAlias = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Uniform:
-    """All amounts between two are equally likely."""
+    """Amounts distributed uniformly between two bounds."""
 
     low: float
     high: float
 
     def draw(self, rng: np.random.Generator, count: int) -> _Floats:
-        """Return that many amounts."""
+        """Draw `count` amounts."""
         return rng.uniform(self.low, self.high, count)
 
 
 @dataclass(frozen=True, slots=True)
 class Normal:
-    """Amounts around a mean."""
+    """Amounts distributed normally around a mean."""
 
     mean: float
     deviation: float
 
     def draw(self, rng: np.random.Generator, count: int) -> _Floats:
-        """Return that many amounts."""
+        """Draw `count` amounts."""
         return rng.normal(self.mean, self.deviation, count)
 
 
@@ -63,7 +63,7 @@ class Exponential:
     mean: float
 
     def draw(self, rng: np.random.Generator, count: int) -> _Floats:
-        """Return that many amounts."""
+        """Draw `count` amounts."""
         return rng.exponential(self.mean, count)
 
 
@@ -79,11 +79,11 @@ PEAKS: dict[str, tuple[Uniform | Normal | Exponential, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class JobLog:
-    """Jobs in the order in which they ran: one number a job, in MB and seconds."""
+    """Jobs in the order in which they ran: one number per job, in MB and seconds."""
 
     categories: tuple[str, ...]
     category: NDArray[np.int64]
-    """The place of each job's category in `categories`."""
+    """The index of each job's category in `categories`."""
     memory: _Floats
     wall_time: _Floats
     input_size: _Floats
@@ -95,10 +95,10 @@ class JobLog:
 def generate(peaks: str, jobs: int, *, categories: int | None = None, seed: int = 0, spread: float = 0.0) -> JobLog:
     """Draw a job log; the same arguments give the same log.
 
-    By default every mode of the distribution is a category. The modes are dealt to fewer categories in turn, so one
-    category hides them all; further categories go through the modes again, at a half of the memory, at a third, and
-    so on. Each category has the same number of jobs for each of its modes. `spread` is the sigma of the logarithm of
-    the run times, whose median is 500 seconds.
+    By default every mode of the distribution is a category. Fewer categories share the modes in turn, so a single
+    category mixes them all; additional categories repeat the modes at a half of the memory, a third, and so on. Each
+    category has the same number of jobs for each of its modes. `spread` is the sigma of the logarithm of the run times,
+    whose median is 500 seconds.
     """
     modes = PEAKS[peaks]
     categories = min(jobs, len(modes)) if categories is None else categories
@@ -127,7 +127,7 @@ def generate(peaks: str, jobs: int, *, categories: int | None = None, seed: int 
 
 
 def render(log: JobLog) -> str:
-    """Return the log as a CSV file; all cores were busy all the time."""
+    """Return the log as CSV text; all cores are busy all the time."""
     names = [log.categories[number] for number in log.category.tolist()]
     columns = (log.memory.tolist(), log.wall_time.tolist(), log.input_size.tolist())
     rows = [

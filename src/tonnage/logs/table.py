@@ -1,9 +1,9 @@
-"""Tables of jobs (CSV): a header that names the columns, then one job a row.
+"""Tables of jobs (CSV): a header that names the columns, then one job per row.
 
 The columns have the names of the public data sets: ``category, cores, memory, disk, cpu_time, wall_time``; `NAMES`
-lists all that are understood, and `--columns memory=peak_mem` says what others are called. Memory and disk are in MB
-(10^6 bytes) and times in seconds unless a unit stands in the header (``memory (KiB)``) or in the cell (``1.5 GB``), or
-is given with `--units memory=KiB`.
+lists all supported ones, and `--columns memory=peak_mem` maps other names. Memory and disk are in MB (10^6 bytes) and
+times in seconds unless a unit is given in the header (``memory (KiB)``), in the cell (``1.5 GB``), or with
+`--units memory=KiB`.
 """
 
 import csv
@@ -41,7 +41,7 @@ _MOMENTS = ("submitted", "started", "ended")
 _WHOLE = ("exit_status", "signal", "number")
 _INPUT = "input_size"
 _MB = 10**6
-_YEAR_10000 = 253_402_300_800.0  # in seconds since 1970: later, there are only milliseconds
+_YEAR_10000 = 253_402_300_800.0  # in seconds since 1970: larger numbers must be milliseconds
 
 NAMES = (
     *AMOUNTS,
@@ -54,9 +54,9 @@ NAMES = (
     "native_id",
     "identity",
 )
-"""The names that columns have here."""
+"""The supported names of columns."""
 
-# How else people call them.
+# Other common names for them.
 _OTHER_NAMES = {
     "time": "wall_time",
     "runtime": "wall_time",
@@ -68,12 +68,12 @@ _OTHER_NAMES = {
     "name": "task",
     "exit_code": "exit_status",
 }
-# A row of what `tonnage watch --series` writes is a moment of a job, not a job.
+# A row written by `tonnage watch --series` is one moment of a job, not a job.
 _SERIES = {"time", "virtual_memory", "bytes_read", "bytes_written"}
 _HEADER_UNIT = re.compile(r"[\[(]\s*([A-Za-z]+)\s*[\])]$")
 _OWN_UNIT = re.compile(r"[0-9.]\s*[A-Za-z]+\s*$|:")  # as in 1.5 GB, 1h30m and 00:01:30
 _DELIMITERS = ",\t;"
-# What `tonnage archive export` writes beside the identity, as JSON; lists become tuples again.
+# Columns that `tonnage archive export` writes as JSON in addition to the identity; lists become tuples again.
 _JSON: dict[str, Callable[[Any], object]] = {
     "lower_bounds": tuple,
     "inputs": tuple,
@@ -86,12 +86,12 @@ _Cell = Callable[[str], object]
 
 
 def recognises(head: str) -> bool:
-    """Whether the first line names columns of a table of jobs: the use of a resource among them."""
+    """Whether the first line names columns of a table of jobs, including the use of a resource."""
     first = head.split("\n", 1)[0].rstrip("\r")
     names = {_name_and_unit(cell)[0] for cell in _split(first)}
     if names >= _SERIES:
         return False
-    ours = {_OTHER_NAMES.get(name, name) for name in names - {"time"}}  # in many a table of other things, a moment
+    ours = {_OTHER_NAMES.get(name, name) for name in names - {"time"}}  # in many other tables a timestamp
     return len(names) > 1 and not ours.isdisjoint(_USED)
 
 
@@ -108,7 +108,7 @@ def read(log: Log, hints: Hints) -> Iterator[Entry]:
         if isinstance(cells, UnusableError):
             yield cells.at(line)
         elif len(cells) != len(header):
-            yield Skipped(line, f"{len(header)} columns were expected", f"{len(cells)} columns")
+            yield Skipped(line, f"expected {len(header)} columns", f"{len(cells)} columns")
         else:
             try:
                 yield columns.attempt(cells)
@@ -128,7 +128,7 @@ def _split(line: str) -> list[str]:
 
 
 def _name_and_unit(cell: str) -> tuple[str, str | None]:
-    """Return a column's name in small letters, and the unit that stands behind it: ``Memory (KiB)``."""
+    """Split a header cell such as ``Memory (KiB)`` into the name in lower case and the unit."""
     found = _HEADER_UNIT.search(cell)
     name = "_".join((cell[: found.start()] if found else cell).lower().split())
     if found:
@@ -137,14 +137,14 @@ def _name_and_unit(cell: str) -> tuple[str, str | None]:
 
 
 class _Columns:
-    """Which column holds what, and how its cells are read."""
+    """The meaning of each column, and how its cells are read."""
 
     def __init__(self, log: Log, header: list[str], hints: Hints) -> None:
         self._header = header
         self._label = hints.label or log.stem
         self._places = _places(log, header, hints)
         if not any(name in self._places for name in _USED):
-            expected = f"expected one of {', '.join(_USED)} among the columns, or --columns memory=THEIR_NAME"
+            expected = f"expected one of the columns {', '.join(_USED)}, or use --columns memory=THEIR_NAME"
             raise log.error("is not a table of jobs: no column says what a job used", line=1, hint=expected)
         units = _units(header, self._places, hints)
         self.assumed = _assumed(self._places, units, hints)
@@ -175,7 +175,7 @@ class _Columns:
             if cells[place]:
                 values[name] = _json(cells[place], name)
         if "native_id" in values and "identity" not in values:
-            values["native_id"] = f"{self._label}:{values['native_id']}"  # unique only where it comes from
+            values["native_id"] = f"{self._label}:{values['native_id']}"  # unique only within its origin
         return Attempt(row="\x1f".join(cells), used=_read_amounts(self._used, cells), **values)  # type: ignore[arg-type]
 
     def _amounts(self, kind: str) -> list[tuple[str, int, _Cell]]:
@@ -186,18 +186,18 @@ class _Columns:
 
 
 def _places(log: Log, header: list[str], hints: Hints) -> dict[str, int]:
-    """Return which column holds what: as the user says, else by its own name, else by another that people use."""
+    """Return the position of each column: as the user says, else by its own name, else by another common name."""
     places: dict[str, int] = {}
     for ours, theirs in hints.columns.items():
         if ours not in NAMES:
-            raise InputError(f'--columns: "{ours}" is not a column here', hint=f"one of {', '.join(NAMES)}")
+            raise InputError(f'--columns: "{ours}" is not a known column', hint=f"use one of {', '.join(NAMES)}")
         if theirs not in header:
-            raise log.error(f'there is no column "{theirs}"', 1, hint=f"there are {', '.join(header)}")
+            raise log.error(f'there is no column "{theirs}"', 1, hint=f"the columns are {', '.join(header)}")
         places[ours] = header.index(theirs)
     taken = frozenset(places.values())
     names = [_name_and_unit(cell)[0] for cell in header]
     if not taken and _SERIES.issubset(names):
-        raise log.error("is not a table of jobs: its rows are the moments of one job", line=1)
+        raise log.error("is not a table of jobs: its rows are samples of one job over time", line=1)
     for candidates in (names, [_OTHER_NAMES.get(name, "") for name in names]):
         for place, name in enumerate(candidates):
             if name in NAMES and place not in taken:
@@ -206,17 +206,18 @@ def _places(log: Log, header: list[str], hints: Hints) -> dict[str, int]:
 
 
 def _units(header: list[str], places: Mapping[str, int], hints: Hints) -> dict[str, str]:
-    """Return the units of the columns: those that the user gives, else those in the header."""
+    """Return the units of the columns: those given by the user, else those in the header."""
     possible = [name for name in NAMES if _unit_of(name) in ("bytes", "seconds")]
     for name in hints.units:
         if name not in possible:
-            raise InputError(f'--units: "{name}" is not a column with a unit', hint=f"one of {', '.join(possible)}")
+            hint = f"use one of {', '.join(possible)}"
+            raise InputError(f'--units: "{name}" is not a column with a unit', hint=hint)
     units = {name: unit for name, place in places.items() if (unit := _name_and_unit(header[place])[1])}
     return units | dict(hints.units)
 
 
 def _assumed(places: Mapping[str, int], units: Mapping[str, str], hints: Hints) -> list[str]:
-    """Return what the table does not say."""
+    """Return the assumptions about what the table does not specify."""
     assumed = []
     sizes = [name for name in places if _unit_of(name) == "bytes" and name not in units]
     times = [name for name in places if _unit_of(name) == "seconds" and name not in (*units, *_MOMENTS)]
@@ -230,14 +231,14 @@ def _assumed(places: Mapping[str, int], units: Mapping[str, str], hints: Hints) 
 
 
 def _unit_of(name: str) -> str:
-    """Return what a column counts; nothing for a text."""
+    """Return what a column counts; empty for text."""
     if name in AMOUNTS:
         return AMOUNTS[name][1].unit
     return "bytes" if name == _INPUT else "seconds" if name in _MOMENTS else ""
 
 
 def _reader(log: Log, name: str, unit: str | None, zone: tzinfo) -> _Cell:
-    """Return what reads the cells of a column."""
+    """Return the function that reads the cells of a column."""
     counted = _unit_of(name)
     if counted == "bytes":
         return _amount_reader(name, _factor(log, name, unit, _bytes_in, _MB), parse_bytes, round)
@@ -264,7 +265,7 @@ def _plain_reader(name: str) -> _Cell:
 
 
 def _factor(log: Log, name: str, unit: str | None, size: Callable[[str], float], default: float) -> float:
-    """Return how many bytes or seconds a bare number in a column counts."""
+    """Return the bytes or seconds that a 1 in a column stands for."""
     if unit is None:
         return default
     try:
@@ -290,7 +291,7 @@ def _read_amounts(columns: list[tuple[str, int, _Cell]], cells: list[str]) -> Am
 def _amount_reader(
     what: str, factor: float, with_unit: Callable[[str], float], kind: Callable[[float], float]
 ) -> _Cell:
-    """Return what reads a cell: a bare number in the column's unit, or one with a unit of its own."""
+    """Return the function that reads a cell: a bare number in the column's unit, or one with its own unit."""
 
     def read(cell: str) -> float | None:
         try:
@@ -317,12 +318,12 @@ def _count(cell: str, what: str) -> int | None:
 
 
 def _whole(cell: str, what: str) -> int | None:
-    """Return a whole number; where some are unknown, many a program writes the others as 1.0."""
+    """Parse a whole number; if some are unknown, many programs write the others as 1.0."""
     return whole(cell.strip().removesuffix(".0"), what)
 
 
 def _moment(cell: str, what: str, factor: float, zone: tzinfo) -> float | None:
-    """Return a date and time, or a number of seconds since 1970."""
+    """Parse a date and time, or a number of seconds since 1970."""
     try:
         seconds = scaled(cell, what, factor)
     except UnusableError:
@@ -342,7 +343,7 @@ def _member(kind: type[Outcome] | type[Resource], cell: str, what: str) -> objec
 
 
 def _identity(cell: str) -> bytes | None:
-    """Return what an archive knows the attempt by."""
+    """Parse the identity of an attempt in an archive."""
     if is_unknown(cell):
         return None
     try:
@@ -350,7 +351,7 @@ def _identity(cell: str) -> bytes | None:
     except ValueError:
         identity = b""
     if len(identity) != 16:
-        raise UnusableError("identity is not one of an archive", cell)
+        raise UnusableError("identity is not that of an attempt in an archive", cell)
     return identity
 
 
@@ -361,20 +362,20 @@ def _json(cell: str, name: str) -> object:
         value = None
     texts = value.values() if isinstance(value, dict) and name == "fields" else value if isinstance(value, list) else ()
     if not isinstance(value, dict if _JSON[name] is dict else list) or not all(isinstance(one, str) for one in texts):
-        raise UnusableError(f"{name} is not what an archive exports", cell)
+        raise UnusableError(f"{name} is not as exported by an archive", cell)
     return _JSON[name](value)
 
 
 def rows(
     lines: Iterable[str], delimiter: str, *, first: int = 1, quoted: bool = True
 ) -> Iterator[tuple[int, list[str] | UnusableError]]:
-    """Yield the cells of each row that is not blank, or why there are none, and the line on which it begins.
+    """Yield the line where each non-blank row begins, and its cells or the reason why it cannot be parsed.
 
-    `first` is the number of the first line. Cells that are `quoted` may hold the delimiter and line breaks.
+    `first` is the number of the first line. `quoted` cells can contain the delimiter and line breaks.
     """
     quotes = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
     source = _Lines(lines)
-    # Strict, since a quote that is never closed would hide all rows after it in one cell.
+    # Strict, because an unclosed quote would hide all later rows in one cell.
     reader = csv.reader(source, delimiter=delimiter, quoting=quotes, strict=True)  # type: ignore[arg-type] # one of both
     while True:
         begin = source.read + first
@@ -383,8 +384,8 @@ def rows(
             cells = next(reader)
         except StopIteration:
             return
-        except csv.Error as problem:  # also a cell of 128 KiB, or a line break of its own kind within one
-            yield begin, UnusableError("its cells cannot be told apart", str(problem))
+        except csv.Error as problem:  # also for a cell of 128 KiB, or an unusual line break in one
+            yield begin, UnusableError("its cells cannot be separated", str(problem))
             source.give_back()
             continue
         if any(map(str.strip, cells)):
@@ -392,7 +393,7 @@ def rows(
 
 
 class _Lines:
-    """Lines that can be given back: those that a quote without an end took along are rows of their own."""
+    """Lines that can be given back: those swallowed by an unclosed quote are separate rows."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self.read = 0
@@ -410,6 +411,6 @@ class _Lines:
         return line
 
     def give_back(self) -> None:
-        """Give back the lines of the last row but its first."""
+        """Give back the lines of the last row except its first."""
         self._again.extendleft(reversed(self.taken[1:]))
         self.read -= len(self.taken[1:])

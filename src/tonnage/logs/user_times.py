@@ -1,4 +1,4 @@
-"""Times as users write them: a date such as ``2026-11-15``, how long ago, and the zone of logs that name none."""
+"""Times as users write them: a date such as ``2026-11-15``, an age such as ``30d``, and the time zone of logs."""
 
 import time
 from contextlib import suppress
@@ -14,14 +14,14 @@ __all__ = ["moment", "zone"]
 
 
 class _Local(tzinfo):
-    """This machine's own zone, with its summer times."""
+    """This machine's time zone, including daylight saving time."""
 
     def utcoffset(self, moment: datetime | None) -> timedelta | None:
         if moment is None:
             return None
         return moment.replace(tzinfo=None).astimezone().utcoffset()
 
-    def dst(self, moment: datetime | None) -> timedelta | None:  # noqa: ARG002 (the base class's own signature)
+    def dst(self, moment: datetime | None) -> timedelta | None:  # noqa: ARG002 (signature of the base class)
         return None
 
     def tzname(self, moment: datetime | None) -> str:  # noqa: ARG002
@@ -32,7 +32,7 @@ class _Local(tzinfo):
 
 
 def zone(name: str | None = None) -> tzinfo:
-    """Return the zone of a name such as ``Europe/Berlin`` or ``UTC``; by default this machine's."""
+    """Return the time zone with a name such as ``Europe/Berlin`` or ``UTC``; by default this machine's."""
     if name is None:
         return _Local()
     if name.upper() == "UTC":
@@ -40,12 +40,12 @@ def zone(name: str | None = None) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (OSError, ValueError, KeyError):
-        raise InputError(f'"{name}" is not a time zone', hint="write one such as Europe/Berlin or UTC") from None
+        raise InputError(f'"{name}" is not a time zone', hint="use one such as Europe/Berlin or UTC") from None
 
 
 def moment(text: str) -> float:
-    """Return a date such as ``2026-11-15``, or how long ago something was, ``30d``, as seconds since 1970."""
-    # What is only digits could be a year, seconds, or a moment: a guess could remove the wrong jobs.
+    """Parse a date such as ``2026-11-15``, or an age such as ``30d``, into seconds since 1970."""
+    # Digits alone could be a year, seconds, or a timestamp: a wrong guess could remove the wrong jobs.
     with suppress(UnusableError, InputError):
         if not text.strip().isdigit():
             found = amounts.moment(text, "it", zone())
@@ -54,5 +54,5 @@ def moment(text: str) -> float:
     with suppress(InputError):
         if not text.strip().isdigit():
             return time.time() - parse_seconds(text)
-    hint = "write one such as 2026-11-15, 2026-11-15T12:30 or 30d"
+    hint = "use one such as 2026-11-15, 2026-11-15T12:30 or 30d"
     raise InputError(f'"{text}" is neither a date nor a time span', hint=hint)

@@ -1,6 +1,6 @@
 """Workflow files whose tasks carry run times: WfFormat instances, Pegasus DAX and Pegasus YAML.
 
-The files are read by the room `workflow`. A workflow is known as a whole or not at all, so these are not streamed.
+The files are read by `tonnage.workflow`. A workflow can only be read as a whole, so these are not streamed.
 """
 
 import json
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 __all__ = ["read", "recognises", "workflow_of"]
 
 _FORMATS = ("dax", "wfformat", "pegasus")
-# What one of these must hold: only then is the room loaded, and with it numpy.
+# What each of these formats must contain: only then is `tonnage.workflow` loaded, and with it numpy.
 _HINT = re.compile(r"""<(?:\w+:)?adag\b|"(?:schemaVersion|specification|workflow)"\s*:|\bpegasus\b|jobDependencies""")
 
 
 def recognises(head: str) -> bool:
-    """Whether the text is a workflow in a format that has run times."""
+    """Whether the text is a workflow in a format with run times."""
     return _format(head) is not None
 
 
@@ -46,7 +46,7 @@ def read(log: Log, hints: Hints) -> Iterator[Entry]:
         yield Assumed(warning)
     for task in (*workflow.tasks, *(special.task for special in workflow.special)):
         if task.expected.wall_time is None and task.expected.memory is None:
-            yield Skipped(None, "its run time is not known", task.name, healthy=True)
+            yield Skipped(None, "its run time is unknown", task.name, healthy=True)
             continue
         yield Attempt(
             row=_row(task),
@@ -66,7 +66,7 @@ def read(log: Log, hints: Hints) -> Iterator[Entry]:
 
 
 def workflow_of(log: Log, hints: Hints) -> "Workflow":
-    """Read the workflow; what `memoryInBytes` counts can be said by the user, since its producers disagree."""
+    """Read the workflow; the user can set the unit of `memoryInBytes`, because programs disagree about it."""
     from tonnage.workflow import READERS
     from tonnage.workflow.formats import wfformat
 
@@ -83,11 +83,11 @@ def _document(log: Log) -> Document:
     for text in log.texts():
         data += text.encode("utf-8")
         if len(data) > MAX_FILE:
-            raise log.error(f"is larger than {MAX_FILE // 2**30} GiB, the most that is read as a workflow")
+            raise log.error(f"is larger than {MAX_FILE // 2**30} GiB, the limit for workflows")
     return Document(log.path, bytes(data))
 
 
 def _row(task: "Task") -> str:
     facts = {name: value for name, value in asdict(task).items() if value not in (None, ())}
-    del facts["expected"]["memory"]  # its unit is a matter of opinion
+    del facts["expected"]["memory"]  # programs disagree about its unit
     return json.dumps(facts, sort_keys=True)

@@ -1,4 +1,4 @@
-"""Which tasks travel together through a batch queue: GLUME and its rivals."""
+"""Decide which tasks share a batch job: GLUME and other packing strategies."""
 
 from typing import TYPE_CHECKING
 

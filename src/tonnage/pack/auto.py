@@ -1,4 +1,4 @@
-"""The strategy that does best by forecast: each of several is played on the queue as it may become."""
+"""The strategy with the best forecast: several are simulated on possible futures of the queue."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -18,7 +18,7 @@ __all__ = ["auto"]
 
 
 def _least_ratio(situation: Situation, settings: Settings) -> Packed:
-    """The next levels as one job, as many as wait least for each second that they run; each on its best nodes."""
+    """Submit the next levels as one job, as many as have the least wait per second of run time on their best nodes."""
     if situation.pending:
         return Packed()
     delay = situation.delay
@@ -34,32 +34,32 @@ _RIVALS: dict[str, Packer] = {
     "per-task": per_task,
 }
 _WORTH = 0.05
-"""How much sooner a rival must be on average: what counts as a difference in glume's paper."""
+"""How much sooner a rival must finish on average: what counts as a difference in GLUME's paper."""
 _TOO_LATE = 1.5
-"""A rival that takes this many times as long as glume in one future is not tried in the others."""
+"""A rival that takes this many times as long as glume in one future is not simulated in the others."""
 
 
 def auto(situation: Situation, settings: Settings) -> Packed:
-    """What glume does, or who is done clearly sooner on average over what may become of the queue."""
+    """Follow glume, or a rival that finishes clearly sooner on average over possible futures of the queue."""
     if situation.pending:
         return Packed()
     usual = glume(situation, settings)
     try:
         times = [forecast(situation, future, glume, settings) or NEVER for future in _futures(situation)]
-    except TonnageError:  # with nothing to compare to, there is no reason to leave it
+    except TonnageError:  # without a forecast to compare with, stay with glume
         return usual
     chosen, packed, part = "glume", usual, 1.0
     for name, rival in _RIVALS.items():
-        with suppress(TonnageError):  # whatever goes wrong in a forecast speaks against it
+        with suppress(TonnageError):  # a rival whose forecast fails is not chosen
             answer = rival(situation, settings)
             if _same(answer, usual):
-                continue  # what comes behind it is decided then
+                continue  # later jobs are decided later
             sooner = _part(situation, rival, settings, times, min(part, 1 - _WORTH))
             if sooner is not None:
                 chosen, packed, part = name, answer, sooner
-    reason = f"{chosen}: done in {format_seconds(part * mean(times))} by forecast"
+    reason = f"{chosen}: forecast to finish in {format_seconds(part * mean(times))}"
     if packed is not usual:
-        reason += f" (glume {format_seconds(mean(times))})"
+        reason += f" (glume: {format_seconds(mean(times))})"
     return replace(packed, reason=reason, estimate=round(part * mean(times)))
 
 
@@ -68,7 +68,7 @@ def _futures(situation: Situation) -> tuple[Workload | None, ...]:
 
 
 def _same(one: Packed, other: Packed) -> bool:
-    """Return whether two answers submit the same batch jobs."""
+    """Return whether two decisions submit the same batch jobs."""
     return one.singly == other.singly and [_asked(job) for job in one.jobs] == [_asked(job) for job in other.jobs]
 
 
@@ -77,9 +77,9 @@ def _asked(job: Submission) -> tuple[int, int, bytes]:
 
 
 def _part(situation: Situation, rival: Packer, settings: Settings, times: list[int], below: float) -> float | None:
-    """Return which part of glume's times a rival takes, on average over the futures; None if not clearly below a limit.
+    """Return a rival's time relative to glume's, averaged over the futures; None if not clearly below `below`.
 
-    Clearly: with the standard error of the average, too. What is gained in one future and lost in another is chance.
+    Clearly means even after adding the standard error: a gain in one future that is lost in another is chance.
     """
     parts: list[float] = []
     for future, usual in zip(_futures(situation), times, strict=True):

@@ -1,7 +1,7 @@
-"""GLUME (Hataishi et al.): group levels so that the estimated makespan is least.
+"""GLUME (Hataishi et al.): group levels so that the estimated makespan is shortest.
 
 `glume` is the paper's Algorithm 1. `best_allocation` is Algorithms 2 and 3: the best batch job for some levels, with
-its number of nodes, its time and its leeway. The other packers use it, too.
+its number of nodes, its time and its leeway. The other packers use it as well.
 """
 
 from typing import NamedTuple
@@ -26,11 +26,11 @@ __all__ = [
 ]
 
 _MOST_LEEWAY = 0.1
-"""A split whose leeway is a larger part of the run time is not considered: all nodes are idle meanwhile."""
+"""A split whose leeway is a larger fraction of the run time is not considered: all nodes are idle during a leeway."""
 
 
 def glume(situation: Situation, settings: Settings) -> Packed:
-    """The next levels as one job, so that this job and one for all the rest are done first (Algorithm 1)."""
+    """Submit the next levels as one job, so that it and one more job for the rest finish soonest (Algorithm 1)."""
     if situation.pending:
         return Packed()
     last = situation.left.last
@@ -46,14 +46,14 @@ def glume(situation: Situation, settings: Settings) -> Packed:
         end = first.wait + second.wait + second.leeway + second.run
         if end < soonest:
             chosen, soonest = first, end
-    reason = f"done in {format_seconds(soonest)} by estimate"
+    reason = f"estimated to finish in {format_seconds(soonest)}"
     if chosen is not whole:
-        reason += f", with all levels in one job in {format_seconds(whole.end)}"
+        reason += f", or {format_seconds(whole.end)} with all levels in one job"
     return Packed((submission(situation, settings, chosen),), reason, estimate=soonest)
 
 
 class Allocation(NamedTuple):
-    """A batch job for some levels as it is estimated: times in seconds."""
+    """A possible batch job for some levels, with estimated times in seconds."""
 
     first: int
     last: int
@@ -64,17 +64,17 @@ class Allocation(NamedTuple):
 
     @property
     def end(self) -> int:
-        """When it is done, from now on."""
+        """When it is done, in seconds from now."""
         return self.wait + self.leeway + self.run
 
 
 def best_allocation(situation: Situation, settings: Settings, delay: int, first: int, last: int) -> Allocation:
-    """Return the allocation of some levels that is done first, if it may start after `delay` seconds."""
+    """Return the allocation of these levels that finishes first, if their tasks can start after `delay` seconds."""
     return best_leeway(situation, settings, delay, best_nodes(situation, settings, delay, first, last))
 
 
 def best_nodes(situation: Situation, settings: Settings, delay: int, first: int, last: int) -> Allocation:
-    """Return the allocation of some levels on the number of nodes that is done first, without a leeway."""
+    """Return the allocation of these levels on the number of nodes that finishes first, without a leeway."""
     queue = situation.queue
     runs = situation.left.run_times(first, last, queue.nodes)
     nodes = np.arange(1, len(runs) + 1)
@@ -87,7 +87,7 @@ def best_nodes(situation: Situation, settings: Settings, delay: int, first: int,
 
 
 def on_nodes(situation: Situation, settings: Settings, first: int, last: int) -> Allocation:
-    """Return the allocation of some levels on as many nodes as they are wide and keep in use, without a leeway."""
+    """Return the allocation of these levels on as many nodes as they can keep busy, without a leeway."""
     runs = situation.left.run_times(first, last, situation.queue.nodes)
     _, use = situation.left.load(first, last)
     most = int(np.flatnonzero(~too_idle(use, runs, settings)).max(initial=0))
@@ -96,18 +96,18 @@ def on_nodes(situation: Situation, settings: Settings, first: int, last: int) ->
 
 
 def too_idle(use: int, runs: IntArray, settings: Settings) -> NDArray[np.bool_]:
-    """Return on which of 1, 2, ... nodes tasks that use this many node-seconds would leave too much idle.
+    """Return for which of 1, 2, ... nodes tasks that use this many node-seconds would leave too much idle.
 
-    Tasks that share nodes may do so even on one; it is taken all the same, since there is nothing less.
+    Tasks that share nodes can leave too much idle even on one node; it is used nevertheless, as there is no less.
     """
     return use < settings.min_utilisation * np.arange(1, len(runs) + 1) * runs
 
 
 def best_leeway(situation: Situation, settings: Settings, delay: int, chosen: Allocation) -> Allocation:
-    """Add the least extra time with which a job that starts too early lasts long enough all the same.
+    """Add the least extra time with which a job that starts too early still lasts long enough.
 
-    A longer job never starts earlier, so the sum of wait and leeway grows with the leeway: a binary search finds where
-    it reaches the delay.
+    A longer job never starts earlier, so the sum of wait and leeway grows with the leeway, and a binary search finds
+    where it reaches the delay.
     """
     low, high = 0, max(0, delay - chosen.wait)
     tolerance = max(1, min(settings.tolerance, chosen.run // 10))
@@ -121,13 +121,13 @@ def best_leeway(situation: Situation, settings: Settings, delay: int, chosen: Al
 
 
 def wait_with(situation: Situation, settings: Settings, chosen: Allocation, leeway: int) -> int:
-    """Return how long an allocation waits with such a leeway."""
+    """Return how long an allocation waits in the queue with this leeway."""
     seconds = _seconds(situation, settings, chosen) + leeway
     return situation.queue.earliest(chosen.nodes, seconds) - situation.queue.now
 
 
 def _seconds(situation: Situation, settings: Settings, chosen: Allocation) -> int:
-    """Return what an allocation asks for, without its leeway."""
+    """Return the time that an allocation requests, without its leeway."""
     tasks, _ = situation.left.load(chosen.first, chosen.last)
     return int(requested(chosen.run, settings, tasks, chosen.nodes))
 

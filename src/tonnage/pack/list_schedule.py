@@ -1,7 +1,7 @@
-"""List scheduling: whenever a node is free, the task that comes first among those that could start takes it.
+"""List scheduling: whenever a node is free, the first of the tasks that could start takes it.
 
-The kernels get the dependencies among some tasks (children of each, from where they start), run times, keys, and how
-many parents each waits for.
+The kernels take the dependencies among some tasks (where each one's children start, and all children), run times, keys,
+and the number of parents that each task waits for.
 """
 
 from typing import Any, TypeAlias
@@ -14,11 +14,11 @@ Ints: TypeAlias = Any
 """An array of int64."""
 
 WHOLE = 1000
-"""What a node has of cores and of memory; what a task needs is a part of it."""
+"""The cores and the memory of a node; what a task needs is a fraction of this."""
 
 
 def run_times(child_start: Ints, child: Ints, seconds: Ints, key: Ints, parents: Ints, found: Ints) -> None:
-    """Fill in how long all tasks take on 1, 2, ... nodes."""
+    """Fill `found` with how long all tasks take on 1, 2, ... nodes."""
     size = len(seconds)
     ready, ends = np.zeros(size, np.int64), np.empty(size, np.int64)
     for place in range(len(found)):
@@ -29,10 +29,10 @@ def run_times(child_start: Ints, child: Ints, seconds: Ints, key: Ints, parents:
 def schedule(
     child_start: Ints, child: Ints, seconds: Ints, key: Ints, parents: Ints, nodes: int, ready: Ints, ends: Ints
 ) -> None:
-    """Fill in when each task ends; none starts before its moment in `ready`."""
+    """Fill `ends` with when each task ends; none starts before its time in `ready`."""
     size = len(seconds)
     waiting, since = parents.copy(), ready.copy()
-    # Heaps of tasks: those that could start, by key; those to come, by when; those that run, by their end.
+    # Heaps of tasks: those that could start, by key; those to come, by time; those that run, by their end.
     could, coming, running = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
     could_size, coming_size, running_size = 0, 0, 0
     for task in range(size):
@@ -67,7 +67,7 @@ def schedule(
 def shared_run_times(
     child_start: Ints, child: Ints, seconds: Ints, key: Ints, parents: Ints, cores: Ints, memory: Ints, found: Ints
 ) -> None:
-    """Fill in how long all tasks take on 1, 2, ... nodes that several tasks may share."""
+    """Fill `found` with how long all tasks take on 1, 2, ... nodes that tasks can share."""
     size = len(seconds)
     ready, ends = np.zeros(size, np.int64), np.empty(size, np.int64)
     for place in range(len(found)):
@@ -87,9 +87,9 @@ def shared_schedule(  # noqa: PLR0912 (a kernel is one function)
     ready: Ints,
     ends: Ints,
 ) -> None:
-    """Fill in when each task ends, on nodes of which each holds what fits: a node has WHOLE of cores and of memory.
+    """Fill `ends` with when each task ends on nodes that tasks share: a node has WHOLE of cores and of memory.
 
-    A task that fits nowhere lets others pass that do; a node is taken from the first on.
+    A task goes to the first node where it fits; one that fits nowhere lets others pass.
     """
     size = len(seconds)
     waiting, since, place_of = parents.copy(), ready.copy(), np.empty(size, np.int64)
@@ -122,7 +122,7 @@ def shared_schedule(  # noqa: PLR0912 (a kernel is one function)
             task = could[0]
             could_size = _pop(could, could_size, key)
             node = -1
-            # A task that needs no less than one that did not fit does not fit either.
+            # A task that needs at least as much as one that did not fit does not fit either.
             if cores[task] < least_cores or memory[task] < least_memory:
                 for one in range(nodes):
                     if free_cores[one] >= cores[task] and free_memory[one] >= memory[task]:
@@ -151,7 +151,7 @@ def _before(one: int, other: int, keys: Ints) -> bool:
 
 
 def _push(heap: Ints, size: int, task: int, keys: Ints) -> int:
-    """Put a task into a heap of so many; return how many it has then."""
+    """Add a task to a heap of `size` tasks; return the new size."""
     place = size
     while place > 0 and _before(task, heap[(place - 1) // 2], keys):
         heap[place] = heap[(place - 1) // 2]
@@ -161,7 +161,7 @@ def _push(heap: Ints, size: int, task: int, keys: Ints) -> int:
 
 
 def _pop(heap: Ints, size: int, keys: Ints) -> int:
-    """Take the first task from a heap of so many; return how many it has then."""
+    """Remove the first task from a heap of `size` tasks; return the new size."""
     last = heap[size - 1]
     size -= 1
     place = 0

@@ -1,4 +1,4 @@
-"""Every way to pack by the name that it has on the command line."""
+"""The packing strategies, by their names on the command line."""
 
 from typing import TYPE_CHECKING
 
@@ -23,11 +23,11 @@ PACKERS: "dict[str, Packer]" = {
     "glume": Deferred("tonnage.pack.glume:glume"),
     "auto": Deferred("tonnage.pack.auto:auto"),
 }
-"""What to submit next, given what is left and what the queue looks like."""
+"""Each decides what to submit next, given the remaining tasks and the state of the queue."""
 FORESIGHTED = ("auto",)
-"""Those that are told what may arrive."""
+"""The packers that get possible futures of the queue."""
 ORDERS = ("longest", "shortest", "rank")
-"""Which of the tasks that could start goes first inside of a batch job: GLUME's paper takes the shortest."""
+"""Which of the tasks that could start goes first inside a batch job: GLUME's paper takes the shortest."""
 
 
 def simulate(
@@ -38,14 +38,14 @@ def simulate(
     *,
     actual: "IntArray | None" = None,
 ) -> "Outcome":
-    """Let a workflow cross the queue of a cluster from its `now` on; the cluster goes on with it.
+    """Simulate a workflow in the queue of a cluster from its `now` on; this advances the cluster.
 
-    `actual` is how long tasks really take; packers know only what the work says.
+    `actual` is how long tasks really take; packers only know the estimates in `work`.
     """
     from tonnage.pack.decisions import Settings
-    from tonnage.pack.simulation import simulate as crossed
+    from tonnage.pack.simulation import simulate as run
 
     if strategy not in PACKERS:
         raise InputError(f'"{strategy}" is not a strategy', hint=f"one of {', '.join(PACKERS)}")
     times = work.seconds if actual is None else actual
-    return crossed(work, cluster, PACKERS[strategy], settings or Settings(), times, foresight=strategy in FORESIGHTED)
+    return run(work, cluster, PACKERS[strategy], settings or Settings(), times, foresight=strategy in FORESIGHTED)

@@ -1,4 +1,4 @@
-"""A workflow as packers see it: what is left of it, in levels, and how long each group of levels takes on n nodes."""
+"""A workflow as packers see it: the remaining tasks by level, and how long each group of levels takes on n nodes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -20,44 +20,44 @@ __all__ = ["NEVER", "Remaining", "Work", "actual_times", "unknown_run_times"]
 
 IntArray: TypeAlias = NDArray[np.int64]
 NEVER = 2**61
-"""When a task can start whose parents will not be done."""
+"""The start time of a task whose parents will never be done."""
 
 _LONGEST = 2**40
 _EFFORT = 100
-"""A task in a list schedule takes about as long as so many tasks of other kernels: there are many such schedules."""
+"""A task in a list schedule takes about as long as this many in other kernels, because there are many schedules."""
 
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """The tasks of a workflow: run times in whole seconds, levels, and which waits for which."""
+    """The tasks of a workflow: dependencies, levels, and run times in whole seconds."""
 
     graph: Graph
     seconds: IntArray
     key: IntArray
-    """Of the tasks that could start, the one with the smallest goes first."""
+    """Of the tasks that could start, the one with the smallest key goes first."""
     shares: tuple[IntArray, IntArray] | None = None
-    """What each task needs of a node's cores and of its memory, in thousandths; None: each takes a whole node."""
+    """The shares of a node's cores and memory that each task needs, in thousandths; None: each takes a whole node."""
     _known: "dict[tuple[bytes, int], IntArray]" = field(default_factory=dict, repr=False)
-    """The run times of tasks on up to so many nodes: the same are asked for again and again."""
+    """A cache of the run times of tasks on 1, 2, ... nodes, because the same ones are requested many times."""
 
     @classmethod
     def of(cls, workflow: Workflow, order: str = "longest", node: Amounts | None = None) -> "Work":
-        """Return the work of a workflow; all its run times must be known.
+        """Return the work of a workflow, all of whose run times must be known.
 
-        Where it is said what a `node` has, tasks share nodes by the cores and the memory that they request.
+        If the size of a `node` is given, tasks share nodes according to the cores and the memory that they request.
         """
         if not len(workflow):
             raise InputError(f'workflow "{workflow.name}" has no tasks')
         unknown = np.flatnonzero(np.isnan(workflow.seconds))
         if len(unknown):
             problem = unknown_run_times(workflow, unknown.tolist(), among=len(workflow))
-            raise InputError(problem, hint="packing needs them: WfFormat and DAX files can hold them")
+            raise InputError(problem, hint="packing needs run times, which WfFormat and DAX files can contain")
         seconds = np.clip(np.ceil(workflow.seconds), 1, _LONGEST).astype(np.int64)
         shares = None if node is None else _shares(workflow, node)
         return cls(workflow.graph, seconds, _keys(workflow, seconds, order), shares)
 
     def everything(self) -> "Remaining":
-        """Return all of it as what is left to do."""
+        """Return all tasks as remaining."""
         return Remaining(self, np.ones(self.graph.size, np.bool_))
 
     def taking(self, seconds: IntArray) -> "Work":
@@ -65,7 +65,7 @@ class Work:
         return Work(self.graph, seconds, self.key, self.shares)
 
     def run_times(self, tasks: IntArray, most: int) -> IntArray:
-        """Return how long these tasks take on 1, 2, ... nodes, each a task at a time; what they wait for is done."""
+        """Return how long these tasks take on 1, 2, ... nodes; everything they depend on outside is done."""
         key = (tasks.tobytes(), most)
         found = self._known.get(key)
         if found is None:
@@ -75,14 +75,14 @@ class Work:
         return found
 
     def ends(self, tasks: IntArray, nodes: int, ready: IntArray) -> IntArray:
-        """Return when each of these tasks ends on so many nodes, if they can start at `ready`, from 0 on."""
+        """Return when each of these tasks ends on a number of nodes, counted from 0, if it can start at `ready`."""
         found = np.empty(len(tasks), np.int64)
         kernel = self._kernel(schedule if self.shares is None else shared_schedule)
         kernel(*self._rows(tasks), *self._needs(tasks), nodes, ready, found)
         return found
 
     def use(self, tasks: IntArray) -> int:
-        """Return for how many node-seconds these tasks keep nodes busy: shared ones, with what they have less of."""
+        """Return for how many node-seconds these tasks keep nodes busy; shared nodes by their scarcer resource."""
         seconds = self.seconds[tasks]
         if self.shares is None:
             return int(seconds.sum())
@@ -114,7 +114,7 @@ class Work:
 
 
 def actual_times(work: Work, variation: float, *, seed: int) -> IntArray:
-    """Return how long tasks might really take: around what is expected, log-normal, with such a variation."""
+    """Draw how long tasks might really take: log-normal around the expected run times, with this variation."""
     if not variation:
         return work.seconds
     spread = np.sqrt(np.log1p(variation**2))
@@ -123,7 +123,7 @@ def actual_times(work: Work, variation: float, *, seed: int) -> IntArray:
 
 
 def _shares(workflow: Workflow, node: Amounts) -> tuple[IntArray, IntArray]:
-    """Return what each task needs of a node: what it requests, and of what it does not request, all."""
+    """Return what each task needs of a node: what it requests, or all of a resource that it does not request."""
     return _share(workflow, "cores", node.cores), _share(workflow, "memory", node.memory)
 
 
@@ -137,15 +137,15 @@ def _share(workflow: Workflow, resource: str, capacity: float | None) -> IntArra
             continue
         if asked > capacity:
             problem = f'task "{task.name}" requests {Resource(resource).shown(asked)} of {resource}'
-            raise InputError(f"{problem}, and a node has {Resource(resource).shown(capacity)}")
+            raise InputError(f"{problem}, but a node has {Resource(resource).shown(capacity)}")
         found[place] = ceil(WHOLE * asked / capacity)
     return found
 
 
 def unknown_run_times(workflow: Workflow, tasks: Sequence[int], *, among: int | None = None) -> str:
-    """Return the message that the run times of these tasks are unknown, among so many; it names the first."""
+    """Return the message that the run times of these tasks, out of `among`, are unknown; it names the first."""
     count = f"{len(tasks):,}" if among is None else f"{len(tasks):,} of {among:,}"
-    return f'the run times of {count} tasks are unknown ("{workflow.tasks[tasks[0]].name}")'
+    return f'the run times of {count} tasks are unknown (first: "{workflow.tasks[tasks[0]].name}")'
 
 
 def _keys(workflow: Workflow, seconds: IntArray, order: str) -> IntArray:
@@ -163,14 +163,14 @@ def _keys(workflow: Workflow, seconds: IntArray, order: str) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class Remaining:
-    """The tasks that are not done and in no batch job yet; levels count from the first that has any."""
+    """The tasks that are neither done nor in a batch job; levels count from the first that has any."""
 
     work: Work
     mask: NDArray[np.bool_]
 
     @cached_property
     def levels(self) -> IntArray:
-        """The workflow's levels that have tasks left."""
+        """The workflow's levels that have remaining tasks."""
         return np.unique(self.work.graph.level[self.mask]).astype(np.int64)
 
     @property
@@ -179,20 +179,20 @@ class Remaining:
         return len(self.levels) - 1
 
     def tasks(self, first: int, last: int) -> IntArray:
-        """Return the tasks of some levels."""
+        """Return the remaining tasks of the levels from `first` to `last`."""
         level = self.work.graph.level
         inside = (level >= self.levels[first]) & (level <= self.levels[last])
         return np.flatnonzero(self.mask & inside)
 
     def width(self, first: int, last: int) -> int:
-        """Return how many tasks the widest of some levels has."""
+        """Return the number of tasks in the widest of these levels."""
         return int(np.bincount(self.work.graph.level[self.tasks(first, last)]).max())
 
     def load(self, first: int, last: int) -> tuple[int, int]:
-        """Return how many tasks some levels have, and for how many node-seconds they keep nodes busy."""
+        """Return the number of tasks in these levels, and for how many node-seconds they keep nodes busy."""
         tasks = self.tasks(first, last)
         return len(tasks), self.work.use(tasks)
 
     def run_times(self, first: int, last: int, nodes: int) -> IntArray:
-        """Return how long some levels take on 1, 2, ... nodes: as many as are of use, and as there are."""
+        """Return how long these levels take on 1, 2, ... nodes, up to the number of nodes and the levels' width."""
         return self.work.run_times(self.tasks(first, last), min(self.width(first, last), nodes))

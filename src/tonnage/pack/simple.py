@@ -1,4 +1,4 @@
-"""The plain ways: each task on its own, all tasks in one batch job, or one batch job after the other for each level."""
+"""The simple strategies: one batch job per task, one for all tasks, or one after the other for each level."""
 
 import numpy as np
 
@@ -10,11 +10,11 @@ from tonnage.units import format_seconds
 __all__ = ["level_by_level", "one_job", "per_task", "split_level"]
 
 _PARTS = (1, 2, 4, 8)
-"""Into how many batch jobs a level is cut."""
+"""The numbers of batch jobs into which a level can be split."""
 
 
 def per_task(situation: Situation, settings: Settings) -> Packed:
-    """Each task as a batch job of its own, as soon as what it waits for is done."""
+    """Submit each task as a batch job of its own, as soon as everything it waits for is done."""
     left, queue = situation.left, situation.queue
     ready = left.tasks(0, 0) if situation.ready is None else situation.ready
     if not len(ready):
@@ -34,42 +34,42 @@ def per_task(situation: Situation, settings: Settings) -> Packed:
         )
         for place, task in enumerate(chosen.tolist())
     )
-    return Packed(jobs, f"{len(jobs)} of {len(ready)} tasks that are ready", singly=True)
+    return Packed(jobs, f"{len(jobs)} of {len(ready)} ready tasks", singly=True)
 
 
 def one_job(situation: Situation, settings: Settings) -> Packed:
-    """All tasks in one batch job, on the number of nodes with which it is done first."""
+    """Submit all tasks as one batch job, on the number of nodes with which it finishes first."""
     if situation.pending or situation.running:
         return Packed()
     chosen = best_allocation(situation, settings, 0, 0, situation.left.last)
-    reason = f"done in {format_seconds(chosen.end)} by estimate"
+    reason = f"estimated to finish in {format_seconds(chosen.end)}"
     return Packed((submission(situation, settings, chosen),), reason, estimate=chosen.end)
 
 
 def level_by_level(situation: Situation, settings: Settings) -> Packed:
-    """A batch job for each level, submitted when the level before it is done."""
+    """Submit a batch job for each level, when the level before it is done."""
     if situation.pending or situation.running:
         return Packed()
     chosen = best_allocation(situation, settings, 0, 0, 0)
-    reason = f"level done in {format_seconds(chosen.end)} by estimate"
+    reason = f"level estimated to finish in {format_seconds(chosen.end)}"
     estimate = None if situation.left.last else chosen.end
     return Packed((submission(situation, settings, chosen),), reason, estimate=estimate)
 
 
 def split_level(situation: Situation, settings: Settings) -> Packed:
-    """Level by level, each in as many batch jobs side by side as let it be done first: small ones fit into gaps."""
+    """Submit level by level, each split into the number of jobs that finishes first: small jobs fit into gaps."""
     if situation.pending or situation.running:
         return Packed()
     most = len(situation.left.tasks(0, 0)) if situation.room is None else situation.room
     tried = [_dealt(situation, settings, parts) for parts in _PARTS if parts <= max(1, most)]
     ends = [max((job.wait or 0) + job.run for job in jobs) for jobs in tried]
     soonest = min(range(len(tried)), key=ends.__getitem__)
-    reason = f"level in {len(tried[soonest])} parts done in {format_seconds(ends[soonest])} by estimate"
+    reason = f"level in {len(tried[soonest])} parts estimated to finish in {format_seconds(ends[soonest])}"
     return Packed(tried[soonest], reason)
 
 
 def _dealt(situation: Situation, settings: Settings, parts: int) -> tuple[Submission, ...]:
-    """Return the first level in so many batch jobs, the long tasks dealt out evenly."""
+    """Split the first level into a number of batch jobs, with the long tasks dealt out evenly."""
     left, queue = situation.left, situation.queue
     work = left.work
     tasks = left.tasks(0, 0)

@@ -1,12 +1,12 @@
-"""A workflow on its way through a simulated queue: what a driver does with the decisions of a packer.
+"""Simulate a workflow in a batch queue, following the decisions of a packer.
 
-A packer is asked at the beginning and whenever a batch job starts or ends, as long as the queue takes one more. Where
-one expired with tasks undone, all batch jobs behind it are cancelled before, since their tasks would wait for ever. A
-task that its job could not finish starts anew. As soon as a batch job starts it is known when each of its tasks ends,
-because all that they wait for is in jobs that have started before.
+The packer is called at the beginning and whenever a batch job starts or ends, as long as the queue accepts another job.
+If a job expired with unfinished tasks, all batch jobs that depend on it are cancelled first, because their tasks would
+wait for ever. A task that its job could not finish starts from scratch. As soon as a batch job starts it is known when
+each of its tasks ends, because everything they depend on is in jobs that started earlier.
 
-`futures` says what may become of a queue: its jobs end as early as similar jobs did, and others arrive as in recent
-weeks. Only what is known at the moment goes into it: the jobs that run and wait, and what became of earlier ones.
+`futures` predicts a queue: its jobs end as early as similar jobs did, and others arrive as in recent weeks. It uses
+only what is known at the moment: the running and waiting jobs, and the history of earlier ones.
 """
 
 from collections import deque
@@ -27,18 +27,18 @@ __all__ = ["Carried", "Outcome", "Packer", "forecast", "futures", "simulate"]
 IntArray: TypeAlias = NDArray[np.int64]
 
 Packer: TypeAlias = Callable[[Situation, Settings], Packed]
-"""Says what to submit next, given what is left and what the queue looks like."""
+"""Decides what to submit next, given the remaining tasks and the state of the queue."""
 
 _WEEK = 7 * 86_400
 _WEEKS = 3
-"""One future for each of the last weeks: fewer leave the choice to chance, and each costs a forecast of everything."""
+"""One future for each of the last weeks: fewer would leave the choice to chance, and each costs a full forecast."""
 _ALIKE = 30
-"""This many jobs that asked for about as long say how early one ends."""
+"""How early a job ends is drawn from this many jobs with a similar time limit."""
 
 
 @dataclass(slots=True)
 class Carried:
-    """What became of a batch job; times are those of the cluster's clock."""
+    """A submitted batch job and its outcome; times are those of the cluster's clock."""
 
     job: Submission
     submitted: int
@@ -47,11 +47,11 @@ class Carried:
     expired: bool = False
     cancelled: bool = False
     busy: int = 0
-    """Node-seconds in which it did work that counts."""
+    """Node-seconds of useful work."""
 
     @property
     def idle(self) -> int:
-        """Node-seconds that it held and did not use."""
+        """Node-seconds that it held but did not use."""
         if self.started is None or self.ended is None:
             return 0
         return (self.ended - self.started) * self.job.nodes - self.busy
@@ -59,34 +59,34 @@ class Carried:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """How a workflow crossed the queue."""
+    """How a workflow fared in the queue."""
 
     makespan: int
-    """Seconds from its submission to the end of its last task."""
+    """Seconds from the workflow's submission to the end of its last task."""
     carried: tuple[Carried, ...]
     ends: IntArray = field(repr=False)
     """When each task ended, by the cluster's clock."""
     reasons: tuple[str, ...] = field(default=(), repr=False)
-    """Why each decision was taken, in their order."""
+    """The reason of each decision, in order."""
 
     @property
     def expired(self) -> int:
-        """How many batch jobs ended before their tasks."""
+        """How many batch jobs ended before their tasks were done."""
         return sum(one.expired for one in self.carried)
 
     @property
     def idle(self) -> int:
-        """Node-seconds that batch jobs held and did not use."""
+        """Node-seconds that batch jobs held but did not use."""
         return sum(one.idle for one in self.carried)
 
 
 def simulate(
     work: Work, cluster: Cluster, packer: Packer, settings: Settings, actual: IntArray, *, foresight: bool = False
 ) -> Outcome:
-    """Let a workflow cross the queue of a cluster from its `now` on; the cluster goes on with it.
+    """Simulate a workflow in the queue of a cluster from its `now` on; this advances the cluster.
 
-    `actual` is how long tasks really take; packers know only what the work says. With `foresight`, they are told what
-    may become of the queue, whenever nothing of theirs waits.
+    `actual` is how long tasks really take; packers only know the estimates in `work`. With `foresight`, they also get
+    possible futures of the queue whenever none of their jobs is waiting.
     """
     crossing = _Crossing(work, cluster, packer, settings, actual, foresight=foresight)
     crossing.run()
@@ -96,9 +96,9 @@ def simulate(
 def forecast(
     situation: Situation, future: Workload | None, packer: Packer, settings: Settings, *, at_most: int = NEVER
 ) -> int | None:
-    """Return how long the rest of a workflow takes if a packer goes on from here; None if longer than `at_most`.
+    """Return how long the rest of a workflow takes if a packer continues from here; None if longer than `at_most`.
 
-    Without a `future`, every job in the queue gets what was promised, and no other arrives.
+    Without a `future`, every job in the queue starts and ends as promised, and no other arrives.
     """
     work = situation.left.work
     held = situation.pending + situation.running
@@ -120,7 +120,7 @@ def _emptied(queue: Snapshot) -> Snapshot:
 
 
 class _Crossing:
-    """The state of a workflow on its way."""
+    """The state of a workflow in a simulated queue."""
 
     def __init__(
         self,
@@ -136,45 +136,45 @@ class _Crossing:
         self._true = work if actual is work.seconds else work.taking(actual)
         self._foresight = foresight
         self._held: IntArray | None = None
-        """The tasks of a batch job that was there at the beginning, where it began in the middle."""
+        """The tasks of a batch job that was already running when the simulation began."""
         self._held_until = cluster.now
         size = work.graph.size
         self._end = np.full(size, NEVER, np.int64)
-        """When each task ends, as far as that is known."""
+        """When each task ends, as far as known."""
         self._foreseen = self._end if self._true is work else self._end.copy()
-        """When each task ends by what packers know."""
+        """When each task ends according to what packers know."""
         self._left = np.ones(size, np.bool_)
-        """Which tasks are in no batch job, and not done."""
+        """Which tasks are neither done nor in a batch job."""
         self._waiting = work.graph.indegree.tolist()
-        """For how many tasks each one waits; kept only where tasks go on their own."""
+        """How many tasks each one waits for; maintained only when tasks are submitted singly."""
         self._ready: deque[int] | None = None
-        """The tasks that could be submitted; None as long as tasks travel in groups."""
+        """The tasks that could be submitted; None as long as tasks are submitted in groups."""
         self._more = np.ones(size)
-        """How much more time each task gets that expired on its own."""
+        """The factor on the time requested for each task, raised when it expires in a job of its own."""
         self._open: dict[int, Carried] = {}
         """The batch jobs in the system."""
         self._alone: set[int] = set()
-        """Those of one task that waits for nothing."""
+        """The batch jobs of a single task that waits for nothing."""
         self._expired = False
-        """Whether a group has expired in this second."""
+        """Whether a group expired in this second."""
         self._carried: list[Carried] = []
         self._reasons: list[str] = []
         self._undone = size
         self._begin = cluster.now
 
     def go_on_from(self, situation: Situation) -> None:
-        """Begin in the middle: where some tasks are done, and others are in a batch job that runs."""
+        """Start from a situation in which some tasks are done and others are in a running batch job."""
         self._left = situation.left.mask.copy()
         self._undone = int(self._left.sum())
         self._end[~self._left] = self._begin
         self._held_until = self._begin + situation.delay
         if situation.ends is not None:
             self._held = np.flatnonzero(~self._left & (situation.ends > self._begin))
-            # A batch job that will expire never ends some of its tasks: here they would be waited for without end.
+            # A batch job that will expire never ends some of its tasks: waiting for them would never end.
             self._end[self._held] = np.minimum(situation.ends[self._held], max(self._held_until, self._begin + 1))
 
     def run(self, at_most: int = NEVER) -> bool:
-        """Let all tasks come to their end; return False as soon as that takes longer than `at_most`."""
+        """Simulate until all tasks are done; return False as soon as that takes longer than `at_most`."""
         self._ask()
         while self._undone:
             if self._cluster.now - self._begin > at_most:
@@ -188,7 +188,7 @@ class _Crossing:
         return int(self._end.max()) - self._begin <= at_most
 
     def _next_events(self) -> list[Event]:
-        """Wait for what happens next; where a batch job was there before, its end is such a thing."""
+        """Advance to the next event, which can be the end of a batch job that was running at the beginning."""
         if self._held_until > self._cluster.now:
             events = self._cluster.advance(self._held_until)
             if self._cluster.now == self._held_until and self._held is not None and self._ready is not None:
@@ -196,15 +196,15 @@ class _Crossing:
                 self._submit_ready()
             return events
         if not self._open and self._cluster.room() != 0:
-            raise TonnageError("nothing of the workflow is in the queue, and nothing is submitted")
+            raise TonnageError("no job of the workflow is in the queue, and the packer submits none")
         return self._cluster.advance()
 
     def outcome(self) -> Outcome:
-        """Return how it went."""
+        """Return the makespan, the batch jobs and the reasons of the decisions."""
         return Outcome(int(self._end.max()) - self._begin, tuple(self._carried), self._end, tuple(self._reasons))
 
     def _ask(self) -> None:
-        """Ask the packer, and submit what it says."""
+        """Ask the packer and submit the jobs that it returns."""
         if not self._left.any() or self._cluster.room() == 0:
             return
         packed = self._packer(self._situation(), self._settings)
@@ -239,16 +239,16 @@ class _Crossing:
         )
 
     def _expected_ends(self) -> IntArray:
-        """Return when tasks ended, or are expected to: what is late is expected at any moment."""
+        """Return when tasks ended or are expected to end; late tasks are expected at any moment."""
         now = self._cluster.now
         return np.where(self._end <= now, self._end, np.maximum(self._foreseen, now + 1))
 
     def _take(self, event: Event) -> bool:
-        """Take note of an event; return whether there may be something to submit."""
+        """Process an event; return whether there may now be something to submit."""
         number = event.job
         carried = self._open.get(number)
         if carried is None:
-            return self._ready is None or event.kind != "started"  # another user's, but then there may be room
+            return self._ready is None or event.kind != "started"  # another user's job, but it may have made room
         if event.kind == "started":
             carried.started = event.time
             if number not in self._alone:
@@ -264,7 +264,7 @@ class _Crossing:
         return True
 
     def _start(self, number: int, carried: Carried) -> None:
-        """Work out when the tasks of a batch job end that starts now, and so the job itself."""
+        """Compute when the tasks of a batch job that starts now end, and hence the job itself."""
         tasks, now = carried.job.tasks, self._cluster.now
         ends = self._true.ends(tasks, carried.job.nodes, self._can_start(tasks, now, self._end) - now) + now
         limit = now + carried.job.seconds
@@ -276,9 +276,9 @@ class _Crossing:
         self._cluster.will_run(number, last - now if last <= limit else None)
 
     def _can_start(self, tasks: IntArray, start: int, known: IntArray) -> IntArray:
-        """Return when all that each task waits for outside of its batch job is done, or when the job starts.
+        """Return when everything that each task waits for outside its batch job is done, but not before the job starts.
 
-        `known` is when tasks end, as it is or as it is expected.
+        `known` is when tasks end, actual or expected.
         """
         graph = self._work.graph
         ends = known.copy()
@@ -288,7 +288,7 @@ class _Crossing:
         return found[tasks]
 
     def _end_group(self, carried: Carried) -> None:
-        """Take note of what a batch job did; where it expired without having waited for others, ask for more time."""
+        """Record what a batch job did; if it expired without having waited for others, request more time later."""
         tasks, started = carried.job.tasks, carried.started
         self._count_done(tasks[self._end[tasks] <= self._cluster.now], carried)
         if carried.expired and started is not None:
@@ -304,7 +304,7 @@ class _Crossing:
             self._free_children(done.tolist())
 
     def _give_back(self, carried: Carried) -> None:
-        """Take back the tasks that a batch job did not finish."""
+        """Mark the tasks that a batch job did not finish as remaining."""
         tasks = carried.job.tasks
         undone = tasks[self._end[tasks] > self._cluster.now]
         self._end[undone] = self._foreseen[undone] = NEVER
@@ -313,7 +313,7 @@ class _Crossing:
             self._ready.extend(task for task in undone.tolist() if not self._waiting[task])
 
     def _cancel_behind(self) -> None:
-        """Cancel the groups that wait for tasks that are in none any more."""
+        """Cancel the groups that depend on tasks no longer in any batch job."""
         now = self._cluster.now
         for number in sorted(self._open.keys() - self._alone):
             carried = self._open[number]
@@ -327,10 +327,10 @@ class _Crossing:
             self._give_back(carried)
 
     def _go_singly(self) -> None:
-        """From now on each task is a batch job of its own; those in batch jobs that run stay there."""
+        """Switch to one batch job per task; tasks in running batch jobs stay there."""
         done = self._end <= self._cluster.now
         for carried in self._open.values():
-            done[carried.job.tasks] = False  # they count when their batch job has ended
+            done[carried.job.tasks] = False  # they are counted when their batch job ends
         if self._held is not None and self._held_until > self._cluster.now:
             done[self._held] = False
         self._free_children(np.flatnonzero(done).tolist())
@@ -346,7 +346,7 @@ class _Crossing:
                     self._ready.append(after)
 
     def _submit_ready(self) -> None:
-        """Submit the tasks that are ready, as many as the queue takes."""
+        """Submit ready tasks, as many as the queue accepts."""
         if not self._ready:
             return
         room = self._cluster.room()
@@ -373,16 +373,16 @@ class _Crossing:
 
 
 def futures(cluster: Cluster) -> tuple[Workload, ...]:
-    """Return the jobs of some futures: those in the system are submitted at once, those that run first of all.
+    """Return the jobs of some possible futures: those in the system come first, running ones before waiting ones.
 
-    All futures know the same history, but each draws anew when jobs end, and lets another week happen again.
+    All futures use the same history, but each draws the ends of jobs anew and repeats a different week.
     """
     present, seen = cluster.present(), cluster.expected(_WEEKS * _WEEK, _WEEK)
     return tuple(_future(cluster, present, seen, weeks) for weeks in range(1, _WEEKS + 1))
 
 
 def _future(cluster: Cluster, present: Present, seen: Workload, weeks: int) -> Workload:
-    # Of our own jobs no early end is expected: their tasks take what they take.
+    # Our own jobs are not expected to end early: their time limits come from the tasks' estimates.
     run = np.where(present.own, present.request, _drawn(present, seen, np.random.default_rng(weeks)))
     left = [np.maximum(1, time - present.elapsed) for time in (present.request, run)]
     here = np.stack([np.full(len(run), cluster.now), present.nodes, *left])
@@ -390,9 +390,9 @@ def _future(cluster: Cluster, present: Present, seen: Workload, weeks: int) -> W
 
 
 def _drawn(present: Present, seen: Workload, draw: np.random.Generator) -> IntArray:
-    """Return how long jobs may run in all: the same part of the request as one of those that asked for about as long.
+    """Draw how long jobs run in total: the same fraction of the request as one of the jobs with a similar request.
 
-    A job that has run longer than all of them takes all of its request.
+    A job that has run longer than all of those uses its whole request.
     """
     if not len(seen):
         return present.request
@@ -409,11 +409,11 @@ def _drawn(present: Present, seen: Workload, draw: np.random.Generator) -> IntAr
 
 
 def _arriving(now: int, seen: Workload, weeks: int) -> IntArray:
-    """Return what arrives within a week if the week that began that many weeks ago repeats itself."""
+    """Return the jobs that arrive within a week if the week that began `weeks` weeks ago repeats itself."""
     rows = np.stack([seen.submit, seen.nodes, seen.request, seen.run])
     if not len(seen):
         return rows
-    # All that was seen happens again from now on, in its order: turned, it begins with a later week.
+    # Everything seen happens again from now on, in order; rotated so that it begins with the chosen week.
     span = int(seen.submit[-1]) - now
     rows[0] = now + 1 + (seen.submit - now - 1 - (_WEEKS - weeks) * _WEEK) % span
     rows = rows[:, rows[0] <= now + _WEEK]

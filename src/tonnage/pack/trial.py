@@ -1,4 +1,4 @@
-"""A workflow tried on a simulated queue: what each strategy would submit first, and what would become of it."""
+"""Try a strategy on a simulated queue: what it would submit first, and how the workflow would fare."""
 
 from dataclasses import dataclass, replace
 
@@ -18,30 +18,30 @@ class Trial:
 
     strategy: str
     begin: int
-    """The moment of the submission, on the log's clock."""
+    """The time of submission, on the log's clock."""
     first: tuple[Submission, ...]
     reason: str
     estimate: int | None
-    """In how many seconds all is done, by what the strategy knows at first; None where it has no idea of that."""
+    """The strategy's first estimate of the seconds until all tasks are done; None if it has none."""
     outcome: Outcome
 
     def estimated_wait(self, number: int) -> int | None:
-        """Return what the wait of a batch job was estimated to be; None where the queue was not asked."""
+        """Return the estimated wait of a batch job; None if there is no estimate."""
         return (self.first[number] if number < len(self.first) else self.outcome.carried[number].job).wait
 
 
 def try_on(work: Work, cluster: Cluster, strategy: str, settings: Settings) -> Trial:
-    """Submit a workflow to a cluster with a strategy; the cluster goes on with it."""
+    """Submit a workflow to a simulated cluster with a strategy; this advances the cluster."""
     begin = cluster.now
     answers: list[Packed] = []
 
-    def listened(situation: Situation, settings: Settings) -> Packed:
+    def recording(situation: Situation, settings: Settings) -> Packed:
         packed = PACKERS[strategy](situation, settings)
         jobs = packed.jobs or (per_task(situation, settings).jobs if packed.singly else ())
         answers.append(replace(packed, jobs=jobs))
         return packed
 
     actual = actual_times(work, settings.variation, seed=0)
-    outcome = simulate(work, cluster, listened, settings, actual, foresight=strategy in FORESIGHTED)
+    outcome = simulate(work, cluster, recording, settings, actual, foresight=strategy in FORESIGHTED)
     first = answers[0]
     return Trial(strategy, begin, first.jobs, first.reason, first.estimate, outcome)

@@ -1,4 +1,4 @@
-"""The algorithm of Zhang et al. as GLUME's authors describe it: as printed, as they coded it, and with improvements."""
+"""The algorithm of Zhang et al. according to GLUME's authors: as printed, as they coded it, and with improvements."""
 
 from dataclasses import replace
 
@@ -8,18 +8,18 @@ from tonnage.pack.glume import Allocation, best_leeway, best_nodes, on_nodes, su
 __all__ = ["zhang", "zhang_improved", "zhang_printed"]
 
 _SHORT = 600
-"""A leeway of this many seconds or fewer is not halved any more."""
+"""A leeway of this many seconds or fewer is no longer halved."""
 
 
 def zhang(situation: Situation, settings: Settings) -> Packed:
-    """The next levels as one job, as many as let the ratio of wait to run time not get worse (GLUME's code)."""
+    """Submit the next levels as one job, as many as do not worsen the ratio of wait to run time (GLUME's code)."""
     return zhang_improved(situation, _not_improved(settings))
 
 
 def zhang_improved(situation: Situation, settings: Settings) -> Packed:
-    """Zhang with what its rivals tried: all groupings, the best number of nodes, a leeway by binary search.
+    """Pack like Zhang with the improvements tried by GLUME's authors: all groupings, best nodes, binary-search leeway.
 
-    As in their code, levels are grouped as if a job had as many nodes as it is wide; the best number comes after that.
+    As in their code, levels are grouped as if a job had as many nodes as it is wide; the best number is found later.
     """
     if situation.pending:
         return Packed()
@@ -37,7 +37,7 @@ def zhang_improved(situation: Situation, settings: Settings) -> Packed:
 
 
 def zhang_printed(situation: Situation, settings: Settings) -> Packed:
-    """The next levels as one job: all of them, or from one level on as long as wait to run time gets no worse."""
+    """Submit the next levels as one job: all, or from the first on while wait to run time does not get worse."""
     if situation.pending:
         return Packed()
     last = situation.left.last
@@ -59,10 +59,10 @@ def _ratio(option: Allocation) -> float:
 
 
 def _packed(situation: Situation, settings: Settings, chosen: Allocation) -> Packed:
-    """Submit what was chosen; where that is all, and waits more than twice as long as it runs, each task on its own."""
+    """Submit the chosen levels; if these are all and would wait more than twice as long as run, go task by task."""
     reason = f"waits {_ratio(chosen):.2f} times as long as it runs"
     if chosen.last == situation.left.last and chosen.wait > 2 * chosen.run:
-        return Packed((), f"one job for all {reason}: each task on its own", singly=True)
+        return Packed((), f"one job for all {reason}: one job per task instead", singly=True)
     if settings.best_nodes:
         reason += f" ({chosen.nodes} wide)"
         chosen = best_nodes(situation, settings, situation.delay, 0, chosen.last)
@@ -73,7 +73,7 @@ def _packed(situation: Situation, settings: Settings, chosen: Allocation) -> Pac
 
 
 def _halved(situation: Situation, settings: Settings, delay: int, chosen: Allocation) -> Allocation:
-    """Add what is missing until the running job ends, halved while the job would start later than that."""
+    """Add the time missing until the running job ends, halved while the job would start later than that."""
     leeway = max(0, delay - chosen.wait)
     wait = wait_with(situation, settings, chosen, leeway)
     while leeway > _SHORT and wait > delay:

@@ -1,4 +1,4 @@
-"""Which task goes first: PRIO and its rivals."""
+"""Decide which task goes first: PRIO and other ranking methods."""
 
 from typing import TYPE_CHECKING
 

@@ -1,10 +1,10 @@
-"""The best of several orders, judged by simulating the workflow at hand.
+"""Choose the best of several orders by simulating the given workflow.
 
-No method is best on every workflow. So several orders are made and played on the stochastic grid, with as many workers
-as the workflow can use, a quarter of them, and four times as many. The order that ends soonest is chosen among those
-that keep at least as many tasks eligible as PRIO and first in, first out; where the runs cannot tell several apart, the
-one that keeps most eligible. Then it is played again with other random numbers, because the winner of a contest looks
-better than it is.
+No method is best on every workflow. Therefore several orders are simulated on the stochastic grid, with as many workers
+as the workflow can use, a quarter of them, and four times as many. Among the orders that keep at least as many tasks
+eligible as PRIO and first in, first out, the one that finishes soonest is chosen; if the runs cannot tell several
+apart, the one that keeps most tasks eligible. It is then simulated again with other random numbers, because the winner
+of a contest looks better than it is.
 """
 
 from collections.abc import Mapping
@@ -27,30 +27,30 @@ __all__ = ["Best", "Candidate", "Gain", "best"]
 FloatArray: TypeAlias = NDArray[np.float64]
 
 _WORKERS = (0.25, 1.0, 4.0)
-"""Mean sizes of batches, as parts of the tasks that the workflow can run at once on average."""
+"""Mean sizes of batches, relative to the number of tasks that the workflow can run at once on average."""
 _TASKS = 10_000_000
-"""How many tasks are run in all to choose: of a small workflow many runs, of a large one few, but at least two."""
+"""How many tasks are simulated in total to choose: many runs of a small workflow, few of a large one, at least two."""
 _RUNS = (2, 200)
 _NEARLY = 0.99
 _CHOOSING, _TESTING = 1, 2
-"""The seeds for the choice, and for what is said about it."""
+"""The seeds for the choice, and for the reported gains."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """How an order did while the best was chosen."""
+    """How an order did in the simulations for the choice."""
 
     method: str
     mean_eligible: float
     time: float
-    """Its execution time as a part of that of first in, first out: the mean over all numbers of workers."""
+    """Its execution time relative to first in, first out: the mean over all numbers of workers."""
     allowed: bool
     """Whether it keeps enough tasks eligible to be chosen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """How much sooner the chosen order ends than another, in runs that had no part in the choice."""
+    """How much sooner the chosen order ends than another, in runs that were not used for the choice."""
 
     rival: str
     ratio: float
@@ -66,15 +66,15 @@ class Best:
     method: str
     order: Order
     bound: float | None
-    """The most tasks that any order could keep eligible on average; None where that takes too long to say."""
+    """An upper bound on the mean number of eligible tasks for any order; None if it takes too long to compute."""
     candidates: tuple[Candidate, ...]
     gains: tuple[Gain, ...]
     runs: int
-    """How often each order was played, with each number of workers."""
+    """How often each order was simulated, with each number of workers."""
 
 
 def best(workflow: Workflow) -> Best:
-    """Return the order that does best on this workflow."""
+    """Return the order that does best in simulations of this workflow."""
     graph = workflow.graph
     orders, bound = _orders(workflow)
     contest = _Contest(workflow, len(orders))
@@ -84,7 +84,7 @@ def best(workflow: Workflow) -> Best:
     ratios = {name: _compared(name, times, played["fifo"]) for name, times in played.items()}
     allowed = [name for name in orders if eligible[name] >= enough]
     leader = min(allowed, key=lambda name: ratios[name].ratio)
-    # Of those that the runs cannot tell apart, the one that keeps most tasks eligible.
+    # Among those that the runs cannot tell apart, take the one that keeps most tasks eligible.
     equal = [name for name in allowed if name == leader or _compared(leader, played[name], played[leader]).low <= 1]
     chosen = max(equal, key=lambda name: eligible[name])
     candidates = tuple(Candidate(name, eligible[name], ratios[name].ratio, name in allowed) for name in orders)
@@ -95,7 +95,7 @@ def best(workflow: Workflow) -> Best:
 
 
 def _orders(workflow: Workflow) -> tuple[Mapping[str, Order], float | None]:
-    """Return all candidates by their names, and the bound that comes with them."""
+    """Return all candidates by name, and the upper bound that comes with Sidney's decomposition."""
     graph = workflow.graph
     orders = {
         "prio": prio(graph),
@@ -121,7 +121,7 @@ def _orders(workflow: Workflow) -> tuple[Mapping[str, Order], float | None]:
 
 
 class _Contest:
-    """Plays orders of one workflow on grids that suit it, with its run times where they are known."""
+    """Simulates orders of one workflow on grids that suit it, with its run times if they are known."""
 
     def __init__(self, workflow: Workflow, orders: int) -> None:
         graph = workflow.graph
@@ -154,6 +154,6 @@ def _compared(rival: str, ours: list[FloatArray], theirs: list[FloatArray]) -> G
 
 
 def _relative_error(times: FloatArray) -> float:
-    """Return the standard error of a mean, as a part of it."""
+    """Return the standard error of a mean, relative to the mean."""
     mean = times.mean()
     return float(times.std(ddof=1) / mean / np.sqrt(len(times))) if mean > 0 else 0.0

@@ -1,8 +1,8 @@
-"""The order of the tasks inside each component (PRIO's step 3), and how many are eligible meanwhile.
+"""Order the tasks inside each component (PRIO's step 3), and count how many are eligible after each.
 
 Bipartite blocks of known families have an order that is best at every step: along the structure, from one end to the
-other. All others go by the number of children in the block, most first. A family is recognised by counting: sources
-that share sinks two by two form a path or a ring, or sinks that share sources do.
+other. All others are ordered by the number of children in the block, most first. A family is recognised by counting:
+sources that share sinks in pairs form a path or a ring, or sinks that share sources do.
 """
 
 from dataclasses import dataclass
@@ -22,21 +22,21 @@ _Ints: TypeAlias = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scheduled:
-    """What runs in each component, in its order."""
+    """The tasks that run in each component, in order."""
 
     start: _Ints
     """Where each component's tasks start in `tasks`."""
     tasks: _Ints
     gains: _Ints
-    """How many tasks of the component become eligible with each of `tasks`."""
+    """How many tasks of the component each of `tasks` makes eligible."""
     sources: _Ints
     """How many tasks of each component are eligible at its beginning."""
     family: tuple[str, ...]
-    """What each component was recognised as."""
+    """The family of each component."""
 
 
 def schedule(parts: Decomposition) -> Scheduled:
-    """Return the order inside of each component."""
+    """Order the tasks inside each component."""
     graph = parts.graph
     start, tasks = parts.runs()
     family = np.full(len(parts), "", dtype=object)
@@ -57,12 +57,12 @@ def schedule(parts: Decomposition) -> Scheduled:
 
 
 def _gains(parts: Decomposition, tasks: _Ints) -> _Ints:
-    """Return how many sinks of a block become eligible with each task: those of which it is the last parent."""
+    """Return how many sinks of a block each task makes eligible: those of which it is the last parent."""
     graph = parts.graph
     place = np.zeros(graph.size, np.int64)
     place[tasks] = np.arange(len(tasks))
     child = np.repeat(np.arange(graph.size), graph.indegree)
-    # The parents of a sink that ran before, in another component, do not count.
+    # Parents that ran earlier, in another component, do not count.
     here = (parts.sink_of[child] >= 0) & (parts.runs_in[graph.parent] == parts.sink_of[child])
     if not here.any():
         return np.zeros(len(tasks), np.int64)
@@ -73,7 +73,7 @@ def _gains(parts: Decomposition, tasks: _Ints) -> _Ints:
 
 
 class _Members:
-    """A component that is not bipartite, whose tasks are eligible one after the other."""
+    """A component that is not bipartite, whose tasks become eligible one after the other."""
 
     def __init__(self, graph: Graph, runs: _Ints, sinks: _Ints) -> None:
         self._runs = set(runs.tolist())
@@ -86,7 +86,7 @@ class _Members:
         }
 
     def listed(self) -> tuple[list[int], list[int], int]:
-        """Return the tasks by their children in the component, what each makes eligible, and its sources."""
+        """Return the tasks ordered by children in the component, how many each makes eligible, and the sources."""
         ready: list[tuple[int, int]] = []
         sources = [task for task, count in self._waiting.items() if count == 0]
         for task in sources:
@@ -110,7 +110,7 @@ class _Members:
 def _families(
     parts: Decomposition, start: _Ints, tasks: _Ints, family: NDArray[np.object_]
 ) -> list[tuple[int, list[int]]]:
-    """Name the family of each block, and return the tasks of those that are to go along their structure."""
+    """Name the family of each block; return the tasks of those that are ordered along their structure."""
     graph = parts.graph
     sizes = np.diff(start)
     sinks_start, sinks = parts.sinks()
@@ -123,7 +123,7 @@ def _families(
     family[complete & (sizes == 1)] = "fork"
     family[complete & (sink_counts == 1)] = "join"
     found = []
-    # A path has one neighbourhood fewer than members, a ring as many.
+    # A path has one pair of neighbours fewer than members, a ring as many.
     for component in np.flatnonzero(parts.bipartite & ~complete).tolist():
         sources = tasks[start[component] : start[component + 1]].tolist()
         targets = sinks[sinks_start[component] : sinks_start[component + 1]].tolist()
@@ -141,7 +141,7 @@ def _along_sources(  # noqa: PLR0911 (each return rules out a family)
     shared: dict[int, list[int]] = {source: [] for source in sources}
     joints = 0
     for sink in sinks:
-        # Other parents ran before, in a component that was not bipartite.
+        # Other parents ran earlier, in a component that was not bipartite.
         parents = [task for task in graph.parents_of(sink).tolist() if task in shared]
         if len(parents) > 2:
             return None
@@ -202,7 +202,7 @@ def _along_sinks(graph: Graph, sources: list[int], sinks: list[int]) -> tuple[st
 
 
 def _walk(shared: dict[int, list[int]], begin: int) -> list[int]:
-    """Return a path or a ring from one of its members on."""
+    """Walk along a path or a ring, starting with one of its members."""
     path, before = [begin], -1
     while len(path) < len(shared):
         here = path[-1]

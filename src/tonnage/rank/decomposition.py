@@ -1,9 +1,9 @@
-"""A workflow in building blocks: the smallest groups of tasks that PRIO schedules one at a time (its steps 1 and 2).
+"""Decompose a workflow into building blocks: the smallest groups that PRIO schedules one at a time (steps 1 and 2).
 
-A component is the smallest set that holds, with a source, all its children, and with a task, all its parents; most are
-bipartite blocks: tasks that share children, with these children. Such sets are the strongly connected components
-without a way out of the graph in which a task leads to its parents, and a source also to its children. Detaching one
-leaves the others as they are, so the order in which they are found does not matter.
+A component is the smallest set that contains, with a source, all its children, and with a task, all its parents; most
+are bipartite blocks: tasks that share children, and these children. In a graph in which each task points to its parents
+and each source also to its children, they are the strongly connected components without an outgoing edge. Detaching one
+leaves the others unchanged, so the order in which they are found does not matter.
 """
 
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ _Ints: TypeAlias = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decomposition:
-    """The components of a workflow, numbered as they were detached: each after all that it waits for."""
+    """The components of a workflow, numbered as they were detached: each after everything it waits for."""
 
     graph: Graph
-    """Without shortcuts: dependencies that others imply."""
+    """The workflow without shortcuts (dependencies that others imply)."""
     runs_in: _Ints
     """The component in which each task runs; -1 for the workflow's own sinks, which run at the end."""
     sink_of: _Ints
-    """The component that each task is a sink of; -1 where it is none: from the start, or inside of a component."""
+    """The component of which each task is a sink; -1 if none: for tasks without parents or inside a component."""
     bipartite: NDArray[np.bool_]
     """Whether each component is a block of sources and their children."""
 
@@ -60,17 +60,17 @@ def _grouped(group: _Ints, groups: int) -> tuple[_Ints, _Ints]:
 
 
 def decompose(graph: Graph) -> Decomposition:
-    """Return the components of a workflow."""
+    """Take a workflow apart into its components, after removing shortcuts."""
     reduced = graph.reduced()
     size = reduced.size
     runs_in, sink_of = np.full(size, -2, np.int64), np.full(size, -1, np.int64)
     runs_in[reduced.outdegree == 0] = -1
     rows = (reduced.child_start, reduced.child, reduced.parent_start, reduced.parent)
     found = compiled(_detach, size)(*rows, reduced.indegree.copy(), runs_in, sink_of)
-    sink_of[sink_of == runs_in] = -1  # it waits for others of its component, and runs in it
+    sink_of[sink_of == runs_in] = -1  # a task that waits for others of its component also runs in it
     bipartite = np.ones(found, np.bool_)
     before = runs_in[reduced.edge_parents()]
-    bipartite[before[before == runs_in[reduced.child]]] = False  # one task that runs waits for another
+    bipartite[before[before == runs_in[reduced.child]]] = False  # one task that runs in it waits for another
     return Decomposition(reduced, runs_in, sink_of, bipartite)
 
 
@@ -83,11 +83,11 @@ def _detach(  # noqa: PLR0912, PLR0915 (a kernel is one function)
     runs_in: _Ints,
     sink_of: _Ints,
 ) -> int:
-    """Fill in `runs_in` (-2 before) and `sink_of`, here also of tasks inside; return how many components there are.
+    """Fill in `runs_in` (-2 before) and `sink_of`, here also for inner tasks; return the number of components.
 
-    This is Tarjan's search for strongly connected components, without recursion. The first that it completes has no
-    way out. That one is detached and the search goes on: what stays of the component, its sinks, are sources now and
-    not seen yet. A way into it can only be the last one that was taken, which is looked at again.
+    This is Tarjan's search for strongly connected components, without recursion. The first component that it completes
+    has no outgoing edge. It is detached, and the search continues: what remains of the component, its sinks, are now
+    sources that have not been visited. Only the last edge taken can lead into it, and that edge is followed again.
     """
     size = len(waiting)
     index, low, at = np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size, np.int64)
@@ -114,13 +114,13 @@ def _detach(  # noqa: PLR0912, PLR0915 (a kernel is one function)
                     other = (
                         parent[parent_start[task] + way] if way < parents else child[child_start[task] + way - parents]
                     )
-                    if runs_in[other] < 0:  # else it is gone
+                    if runs_in[other] < 0:  # otherwise it is already detached
                         if index[other] == 0:
                             depth += 1
                             path[depth] = other
                             deeper = True
                             break
-                        # A task on the path above has its least number from its own ways.
+                        # Tasks further up the path get their lowest number from their own edges.
                         low[task] = min(low[task], low[other])
                     at[task] += 1
                 if deeper:

@@ -1,4 +1,4 @@
-"""Eligible jobs: how many could run at each step of an order, one job a step."""
+"""Eligible jobs: how many could run at each step of an order, with one job per step."""
 
 from typing import TypeAlias
 
@@ -10,7 +10,7 @@ from tonnage.workflow import Graph
 __all__ = ["Order", "curve", "is_possible", "mean_eligible", "positions"]
 
 Order: TypeAlias = NDArray[np.int64]
-"""Tasks by their numbers, the first to run first."""
+"""Task numbers, in the order in which the tasks run."""
 
 
 def positions(order: Order) -> Order:
@@ -21,7 +21,7 @@ def positions(order: Order) -> Order:
 
 
 def _eligible_from(graph: Graph, place: Order) -> Order:
-    """Return the step after which each task is eligible: that of its last parent, 0 where it has none."""
+    """Return the step after which each task is eligible: that of its last parent, or 0 if it has none."""
     since = np.zeros(graph.size, np.int64)
     if graph.edges:
         waiting = np.flatnonzero(graph.indegree)
@@ -30,7 +30,7 @@ def _eligible_from(graph: Graph, place: Order) -> Order:
 
 
 def is_possible(graph: Graph, order: Order) -> bool:
-    """Whether an order holds each task once, and after all that it waits for."""
+    """Whether an order contains each task once, and after everything it waits for."""
     if len(order) != graph.size or not np.array_equal(np.sort(order), np.arange(graph.size)):
         return False
     place = positions(order)

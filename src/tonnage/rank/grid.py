@@ -1,8 +1,8 @@
-"""The stochastic grid of the PRIO paper (its section 4): workers arrive in batches, each asks for one task.
+"""The stochastic grid of the PRIO paper (its section 4): workers arrive in batches, and each asks for one task.
 
-Batches arrive at random times and have random sizes; a request that finds no eligible task is gone. Run times are
-nearly equal. What is measured of a run: how long it takes, how often a batch finds nothing to do although tasks are
-left, and how many of the requests are satisfied.
+Batches arrive at random times and have random sizes; a request that finds no eligible task is dropped. Run times are
+nearly equal. Three things are measured in a run: how long it takes, how often a batch finds nothing to do although
+tasks remain, and how many of the requests are satisfied.
 """
 
 from collections.abc import Callable
@@ -23,16 +23,16 @@ FloatArray: TypeAlias = NDArray[np.float64]
 
 _SPREAD = 0.1
 """The standard deviation of a run time whose mean is 1."""
-_FEWEST = 0.1  # with fewer, hardly any batch has a worker, and a run does not end
-_SHORTEST = 1e-6  # with less, a run is nothing but arrivals
+_FEWEST = 0.1  # with fewer, hardly any batch has a worker, and a run takes for ever
+_SHORTEST = 1e-6  # with less, a run consists only of arrivals
 _ABSURD = 1e9
 _EVENTS = 20
-"""A task of a run takes about as long as so many tasks of other kernels."""
+"""A task of a run takes about as long as this many in other kernels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """How workers arrive; times are in run times of a task."""
+    """How workers arrive; the unit of time is the mean run time of a task."""
 
     between: float
     """The mean time between two batches."""
@@ -41,29 +41,31 @@ class Grid:
 
     def __post_init__(self) -> None:
         if not _SHORTEST <= self.between <= _ABSURD:
-            raise InputError(f"the mean time between batches is {_SHORTEST:g} to {_ABSURD:g}, not {self.between:g}")
+            raise InputError(
+                f"the mean time between batches must be {_SHORTEST:g} to {_ABSURD:g}, not {self.between:g}"
+            )
         if not _FEWEST <= self.batch <= _ABSURD:
-            raise InputError(f"a batch has {_FEWEST:g} to {_ABSURD:g} workers on average, not {self.batch:g}")
+            raise InputError(f"the mean size of a batch must be {_FEWEST:g} to {_ABSURD:g} workers, not {self.batch:g}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measures:
-    """What was measured of some runs, one number a run."""
+    """The measurements of some runs, one number per run."""
 
     seconds: FloatArray
     """How long the run took."""
     stalling: FloatArray
-    """The part of the batches that found nothing to do."""
+    """The fraction of batches that found nothing to do."""
     utilisation: FloatArray
-    """The part of the requests that were satisfied."""
+    """The fraction of requests that were satisfied."""
 
 
 def simulate(
     graph: Graph, order: Order | None, grid: Grid, *, runs: int, seed: int, weights: FloatArray | None = None
 ) -> Measures:
-    """Run a workflow `runs` times; without an order, tasks go first in, first out as they become eligible.
+    """Run a workflow `runs` times; without an order, tasks run first in, first out as they become eligible.
 
-    Tasks take nearly one unit of time each, or nearly so many as `weights` says.
+    Each task takes about one unit of time, or about as many as its weight.
     """
     found = Measures(np.zeros(runs), np.zeros(runs), np.zeros(runs))
     if graph.size:
@@ -94,7 +96,7 @@ def _simulate(  # noqa: PLR0912, PLR0915 (a kernel is one function)
     eligible = np.empty(size, np.int64)
 
     def add(task: int, place: int) -> None:
-        """Put a task behind the queue, or into the heap, which has so many."""
+        """Append a task to the queue, or insert it into the heap of `place` tasks."""
         if not fifo:
             while place > 0 and rank[eligible[(place - 1) // 2]] > rank[task]:
                 eligible[place] = eligible[(place - 1) // 2]
@@ -113,7 +115,7 @@ def _simulate(  # noqa: PLR0912, PLR0915 (a kernel is one function)
                 add(task, tail)
                 tail += 1
         while assigned < size:
-            # What ends before the batch arrives, or with it, is done.
+            # Tasks that end before or when the batch arrives are done.
             while busy > 0 and times[0] <= now:
                 task = running[0]
                 end = max(end, times[0])

@@ -1,4 +1,4 @@
-"""Every way to rank by the name that it has on the command line."""
+"""The ranking methods, by their names on the command line."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ __all__ = ["METHODS", "rank"]
 
 
 def _of_graph(path: str) -> "Callable[[Workflow], Order]":
-    """Return a method that looks only at what waits for what."""
+    """Return a method that only looks at the dependencies."""
     method = Deferred(path)
     return lambda workflow: method(workflow.graph)
 
@@ -28,7 +28,7 @@ METHODS: "dict[str, Callable[[Workflow], Order]]" = {
     "sidney": _of_graph("tonnage.rank.sidney:sidney"),
     "best": lambda workflow: Deferred("tonnage.rank.best:best")(workflow).order,
 }
-"""How to order the tasks of a workflow."""
+"""Each orders the tasks of a workflow."""
 
 
 def rank(workflow: "Workflow", method: str = "prio") -> "Order":

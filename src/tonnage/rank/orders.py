@@ -1,4 +1,4 @@
-"""PRIO's plain rivals: one number for each task, and always the eligible task with the highest next."""
+"""Simple ranking methods: a key for each task, and always the eligible task with the best key next."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -12,23 +12,23 @@ from tonnage.workflow import Graph
 
 __all__ = ["by_keys", "critical_path", "descendants", "fifo", "gain", "gain_within", "longest_first", "run_times"]
 
-_Numbers: TypeAlias = Any  # a list where it is small, an array where it is compiled
+_Numbers: TypeAlias = Any  # a list for small graphs, an array for compiled kernels
 FloatArray: TypeAlias = NDArray[np.float64]
 
 
 def fifo(graph: Graph) -> Order:
-    """First in, first out: tasks in the order in which they become eligible."""
+    """Order tasks first in, first out, as they become eligible."""
     return graph.order.astype(np.int64)
 
 
 def critical_path(graph: Graph, seconds: FloatArray | None = None) -> Order:
-    """The task first from which the longest chain of work is left; unknown run times count as the mean."""
+    """Order tasks by the longest remaining chain of work; unknown run times count as the mean."""
     return by_keys(graph, -_work_left(graph, seconds))
 
 
 def longest_first(graph: Graph, seconds: FloatArray, method: Callable[[Graph], Order]) -> Order:
-    """What a method says, but of equal tasks first that from which the longest chain of work is left."""
-    # Every method takes the first of equal tasks: so they are numbered anew.
+    """Order tasks by a method, with ties broken by the longest remaining chain of work."""
+    # Every method breaks ties by task number, so the tasks are renumbered.
     task = np.argsort(-_work_left(graph, seconds), kind="stable")
     number = np.empty_like(task)
     number[task] = np.arange(graph.size)
@@ -36,7 +36,7 @@ def longest_first(graph: Graph, seconds: FloatArray, method: Callable[[Graph], O
 
 
 def _work_left(graph: Graph, seconds: FloatArray | None) -> FloatArray:
-    """Return the longest chain of work from each task on, its own included."""
+    """Return the longest chain of work that starts with each task, its own included."""
     weights = run_times(graph.size, seconds)
     left = weights.copy()
     compiled(_longest_left, graph.size)(graph.child_start, graph.child, graph.order, weights, left)
@@ -44,31 +44,31 @@ def _work_left(graph: Graph, seconds: FloatArray | None) -> FloatArray:
 
 
 def run_times(size: int, seconds: FloatArray | None) -> FloatArray:
-    """Return all run times: what is not known counts as the mean, and where nothing is known, all are 1."""
+    """Return all run times: unknown ones count as the mean, or 1 if none are known."""
     if seconds is None or np.isnan(seconds).all():
         return np.ones(size)
     return np.where(np.isnan(seconds), np.nanmean(seconds), seconds)
 
 
 def descendants(graph: Graph) -> Order:
-    """The task first that most others wait for; one that waits for several is shared among them."""
+    """Order tasks by the number of descendants; one that waits for several tasks is shared among them."""
     shares = np.zeros(graph.size)
     compiled(_shared, graph.size)(graph.child_start, graph.child, graph.order, graph.indegree, shares)
     return by_keys(graph, -shares)
 
 
 def by_keys(graph: Graph, keys: FloatArray) -> Order:
-    """Return an order that goes on with the eligible task of the smallest key; of equal ones, the first in the file."""
+    """Order tasks, always continuing with the eligible task of the smallest key; ties go to the first in the file."""
     return _climbed(graph, keys, follow=False)
 
 
 def gain(graph: Graph) -> Order:
-    """The task first that makes most others eligible at once; of equal ones, the first in the file."""
+    """Order tasks by how many others each makes eligible immediately; ties go to the first in the file."""
     return _climbed(graph, np.zeros(graph.size), follow=True)
 
 
 def gain_within(graph: Graph, block: Order) -> Order:
-    """Like `gain`, but one block after the other; no task may wait for one of a later block."""
+    """Order tasks like `gain`, but one block after the other; no task may wait for one of a later block."""
     return _climbed(graph, block * np.float64(graph.size + 1), follow=True)
 
 
@@ -93,7 +93,7 @@ def _climbed(graph: Graph, keys: FloatArray, *, follow: bool) -> Order:
 
 
 def _longest_left(child_start: _Numbers, child: _Numbers, order: _Numbers, weights: _Numbers, left: _Numbers) -> None:
-    """Fill in the longest chain of work from each task on, its own included."""
+    """Fill `left` with the longest chain of work that starts with each task, its own included."""
     for place in range(len(order) - 1, -1, -1):
         task = order[place]
         longest = 0.0
@@ -103,7 +103,7 @@ def _longest_left(child_start: _Numbers, child: _Numbers, order: _Numbers, weigh
 
 
 def _shared(child_start: _Numbers, child: _Numbers, order: _Numbers, parents: _Numbers, shares: _Numbers) -> None:
-    """Fill in how many tasks wait for each one, each divided among its parents."""
+    """Fill `shares` with the number of descendants of each task, each divided among its parents."""
     for place in range(len(order) - 1, -1, -1):
         task = order[place]
         for edge in range(child_start[task], child_start[task + 1]):
@@ -123,10 +123,10 @@ def _walk(  # noqa: PLR0912, PLR0915 (a kernel is one function)
     order: _Numbers,
     follow: bool,
 ) -> None:
-    """Fill in an order that always goes on with the eligible task of the smallest key.
+    """Fill `order`, always continuing with the eligible task of the smallest key.
 
     With `follow`, a task's key is minus the number of tasks that it would make eligible, and changes as others run.
-    The heap keeps eligible tasks; `place_of` tells where each of them is.
+    The heap contains the eligible tasks; `place_of` is the position of each of them.
     """
 
     def before(one: int, other: int) -> bool:
@@ -187,7 +187,7 @@ def _walk(  # noqa: PLR0912, PLR0915 (a kernel is one function)
                 size += 1
                 up(size - 1)
             elif follow and waiting[after] == 1:
-                # Its last parent that has not run would make it eligible.
+                # The last of its parents that has not run would make it eligible.
                 for back in range(parent_start[after], parent_start[after + 1]):
                     last = parent[back]
                     if place_of[last] != -2:

@@ -1,7 +1,7 @@
-"""PRIO (Malewicz et al.): the order that keeps most tasks eligible, by components of the workflow.
+"""PRIO (Malewicz et al.): order tasks by components of the workflow, so that most are eligible.
 
-`decomposition` takes the workflow apart (steps 1 and 2), `blocks` orders the tasks inside each component (step 3). Here
-it is decided which component goes first (steps 4 to 6): the one that loses least against any other that could.
+`decomposition` takes the workflow apart (steps 1 and 2), `blocks` orders the tasks inside each component (step 3). This
+module decides which component goes first (steps 4 to 6): the one that loses least against any other candidate.
 """
 
 from collections.abc import Sequence
@@ -20,16 +20,16 @@ from tonnage.workflow import Graph
 __all__ = ["Explanation", "explain", "prio", "priority"]
 
 Profile: TypeAlias = NDArray[np.float64]
-"""How many tasks of a component are eligible after 0, 1, ... of those that run in it."""
+"""How many tasks of a component are eligible after 0, 1, ... of its tasks have run."""
 _Ints: TypeAlias = NDArray[np.int64]
 
 _MOST_POINTS = 3e9
-"""All priorities together are looked for at this many points; with thousands of kinds, not at every bend of each."""
+"""The most points examined for all priorities together; with thousands of kinds, not every bend can be used."""
 _MOST_BENDS = 512
 _POINTS = 20
-"""This many points take as long as a component of other kernels."""
+"""This many points take about as long as one component in other kernels."""
 _MOST_KINDS = 2048
-"""Of more different profiles, those that are nearly alike are taken for equal: all pairs of kinds are compared."""
+"""With more different profiles, nearly equal ones are merged, because all pairs of kinds are compared."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,15 +38,15 @@ class Chosen:
 
     components: _Ints
     least: NDArray[np.float64]
-    """In this order: the least priority that each had over another that could have run, 1 where there was none."""
+    """In this order: the least priority of each over another that could have run, 1 if there was none."""
     over: NDArray[np.float64]
-    """The priority of each kind over each other; NaN where it was not needed."""
+    """The priority of each kind over every other; NaN where it was not needed."""
 
 
 def _choose_components(superdag: Graph, kind: Sequence[int], profiles: Sequence[Profile]) -> Chosen:
-    """Return an order of the components: always the one next that has the highest least priority.
+    """Order the components, always continuing with the one that has the highest least priority.
 
-    Components of one kind have the same profile, so only kinds are compared; of equal ones, the first goes first.
+    Components of one kind have the same profile, so only kinds are compared; ties go to the first component.
     """
     kinds, size = len(profiles), superdag.size
     most = int(min(_MOST_BENDS, max(2, np.sqrt(_MOST_POINTS / 3) / max(kinds, 1))))
@@ -60,16 +60,16 @@ def _choose_components(superdag: Graph, kind: Sequence[int], profiles: Sequence[
 
 
 def priority(first: Profile, second: Profile) -> float:
-    """Return the part of the most eligible tasks that is always there if the first goes before the second.
+    """Return the fraction of the most eligible tasks that is always reached if the first goes before the second.
 
-    It is the least of E1(x + y) / (E1(x) + E2(y)) over all x and y, where E1 goes on with E2 at its end. Both sides are
-    linear between bends, so the least is where two of the lines cross: x at a bend, y at a bend, x + y at a bend.
+    It is the minimum of E1(x + y) / (E1(x) + E2(y)) over all x and y, where E1 continues with E2 at its end. Both sides
+    are linear between bends, so the minimum is where two of these lines cross: x, y or x + y at a bend.
     """
     return float(_choose_components(Graph.from_edges(2, (), ()), (0, 1), (first, second)).over[0, 1])
 
 
 def _bends(profile: Profile, most: int = _MOST_BENDS) -> _Ints:
-    """Return where a profile changes its slope, and its ends; of very many, the highest and lowest in each stretch.
+    """Return where a profile changes its slope, and its ends; if there are too many, the extremes of each stretch.
 
     With fewer bends, a priority can come out too high.
     """
@@ -85,7 +85,7 @@ def _bends(profile: Profile, most: int = _MOST_BENDS) -> _Ints:
 
 
 def _listed(arrays: Sequence[NDArray[Any]]) -> tuple[_Ints, NDArray[Any]]:
-    """Return where each array starts in one that holds them all, and that one."""
+    """Concatenate arrays; return where each one starts, and the result."""
     start = np.zeros(len(arrays) + 1, np.int64)
     np.cumsum([len(array) for array in arrays], out=start[1:])
     return start, np.concatenate(arrays)
@@ -105,7 +105,7 @@ def _choose(  # noqa: PLR0912, PLR0915 (a kernel is one function)
     over: NDArray[np.float64],
 ) -> None:
     kinds, size = len(profile_start) - 1, len(kind)
-    # The components of each kind that could run are a heap, the earliest first; all heaps share one array.
+    # The components of each kind that could run form a heap, the earliest first; all heaps share one array.
     heap_start, in_heap = np.zeros(kinds + 1, np.int64), np.zeros(kinds, np.int64)
     for component in range(size):
         heap_start[kind[component] + 1] += 1
@@ -113,13 +113,13 @@ def _choose(  # noqa: PLR0912, PLR0915 (a kernel is one function)
         heap_start[one + 1] += heap_start[one]
     heap = np.empty(size, np.int64)
     here, place_here, present = np.empty(kinds, np.int64), np.full(kinds, -1, np.int64), 0
-    # The least priority of each kind over one that is here, and over which; and the second least, so that a kind that
-    # comes and goes need not be looked for anew each time. -2: there may be one, but it was not looked for.
+    # The least priority of each kind over a kind that is present, and over which; and the second least, to avoid a new
+    # search each time a kind comes or goes. -2: there may be one, but no search was made.
     least, why = np.empty(kinds), np.empty(kinds, np.int64)
     second, why_second = np.empty(kinds), np.empty(kinds, np.int64)
 
     def ratio(first: int, second: int, x: int, y: int) -> float:
-        """Return what is eligible if the first goes on for x + y steps, as a part of both after x and y steps."""
+        """Return what is eligible after x + y steps of the first, relative to both after x and y steps."""
         begin, other = profile_start[first], profile_start[second]
         together: float = eligible[begin + x] + eligible[other + y]
         done = min(profile_start[first + 1] - begin - 1, x + y)
@@ -152,7 +152,7 @@ def _choose(  # noqa: PLR0912, PLR0915 (a kernel is one function)
         over[first, second] = found
 
     def add(one: int, other: int) -> None:
-        """Take note that another kind is here."""
+        """Update the least priorities of a kind for another kind that is present."""
         value = over[one, other]
         if value < least[one]:
             second[one], why_second[one] = least[one], why[one]
@@ -161,7 +161,7 @@ def _choose(  # noqa: PLR0912, PLR0915 (a kernel is one function)
             second[one], why_second[one] = value, other
 
     def look_again(one: int, present: int) -> None:
-        """Find the least priority of a kind over those that are here: itself only where there are several of it."""
+        """Find the least priority of a kind over those present: over itself only if there are several of it."""
         least[one], why[one] = 1.0, -1
         second[one], why_second[one] = 1.0, -1
         for place in range(present):
@@ -248,26 +248,26 @@ def _choose(  # noqa: PLR0912, PLR0915 (a kernel is one function)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Explanation:
-    """How PRIO came to its order."""
+    """PRIO's order, and how it was found."""
 
     order: Order
     parts: Decomposition
     inside: Scheduled
     chosen: Chosen
     kind: tuple[int, ...]
-    """Which profile each component has."""
+    """The number of each component's profile."""
     profiles: tuple[Profile, ...]
 
 
 def prio(graph: Graph) -> Order:
-    """Return the order of PRIO."""
+    """Return PRIO's order of the tasks."""
     if not graph.edges:
         return np.arange(graph.size)  # a bag of tasks: all are sinks, which keep their order
     return explain(graph).order
 
 
 def explain(graph: Graph) -> Explanation:
-    """Return the order of PRIO, and how it came about."""
+    """Return PRIO's order, and how it was found."""
     parts = decompose(graph)
     inside = schedule(parts)
     kind, profiles = _profiles(inside)
@@ -279,7 +279,7 @@ def explain(graph: Graph) -> Explanation:
 
 
 def _profiles(inside: Scheduled) -> tuple[list[int], list[Profile]]:
-    """Return which profile each component has, and all that there are."""
+    """Return the number of each component's profile, and all profiles."""
     numbers: dict[bytes, int] = {}
     profiles: list[Profile] = []
     kind = []
@@ -296,7 +296,7 @@ def _profiles(inside: Scheduled) -> tuple[list[int], list[Profile]]:
 
 
 def _fewer(kind: list[int], profiles: list[Profile]) -> tuple[list[int], list[Profile]]:
-    """Take profiles that are nearly alike for equal, the more nearly the fewer there are."""
+    """Merge nearly equal profiles, by coarser and coarser outlines until there are few enough."""
     for steps in (96, 48, 24, 12, 6, 3, 1, 0):
         if len(profiles) <= _MOST_KINDS:
             break
@@ -313,7 +313,7 @@ def _fewer(kind: list[int], profiles: list[Profile]) -> tuple[list[int], list[Pr
 
 
 def _outline(profile: Profile, steps: int) -> bytes:
-    """Return what profiles have in common that are nearly alike: length and course, so many steps a power of two."""
+    """Return a key that nearly equal profiles share: their length and course, with `steps` steps per power of two."""
     some = profile[_bends(profile, steps + 2)] if steps else profile[:0]
     values = np.concatenate(([len(profile)], some))
     scale = 2.0 ** np.floor(np.log2(np.maximum(values, 1)))

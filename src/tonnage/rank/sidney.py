@@ -1,13 +1,13 @@
-"""Sidney's decomposition: the densest beginnings of a workflow, and a bound on what any order can reach.
+"""Sidney's decomposition: the densest initial sets of a workflow, and an upper bound for all orders.
 
-Keeping most tasks eligible is scheduling for the least weighted completion time: each task that waits for others is
-eligible when a piece of work without length and of weight 1 is done that comes after all its parents (Sidney 1975). So
-some best order first runs the *densest* beginning of the workflow, the set of tasks, closed under what they wait for,
-that makes most others eligible for each task in it; then the densest of what is left, and so on. A beginning of k tasks
-makes no more eligible than the blocks up to k do if each spreads evenly what it makes eligible: that bounds all orders.
+Keeping most tasks eligible is scheduling for the least weighted completion time: each task that waits for others
+becomes eligible when a job of length 0 and weight 1 that follows all its parents is done (Sidney 1975). Hence some best
+order first runs the *densest* initial set of the workflow: the set of tasks, closed under dependencies, that makes most
+others eligible per task in it; then the densest of the remaining tasks, and so on. No initial set of k tasks makes more
+tasks eligible than the blocks up to k do if each block spreads its gain evenly: that bounds all orders.
 
-Whether a beginning is denser than the whole is a minimum cut. A cut splits a set in two, which are then looked at on
-their own, as are parts that do not hang together.
+Whether an initial set is denser than the whole is a minimum-cut problem. A cut splits a set in two, which are then
+examined separately, as are parts that are not connected.
 """
 
 from collections.abc import Iterator
@@ -28,13 +28,13 @@ from tonnage.workflow import Graph
 __all__ = ["MOST_TASKS", "Blocks", "blocks", "bound", "sidney", "sidney_gain"]
 
 MOST_TASKS = 50_000
-"""The most tasks that hang together: a minimum cut among more takes too long."""
+"""The most tasks that can be connected: a minimum cut among more takes too long."""
 
 _Ints: TypeAlias = NDArray[np.int64]
 _LONG, _SHORT = 20_000_000_000, 300_000_000
-"""How many steps the cuts may take for an order (minutes), and for a bound alone (seconds)."""
+"""The most steps that the cuts can take for an order (minutes), and for a bound alone (seconds)."""
 _FLOW = 10
-"""A task of a flow takes about as long as so many of other kernels."""
+"""A task of a flow takes about as long as this many in other kernels."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,37 +44,37 @@ class Blocks:
     block: _Ints
     """The block of each task."""
     tasks: _Ints
-    """How many tasks each block has."""
+    """The number of tasks in each block."""
     eligible: _Ints
     """How many tasks each block makes eligible."""
     sources: int
     """How many tasks are eligible from the start."""
 
     def most_eligible(self) -> _Ints:
-        """Return, for 0, 1, ... steps, how many tasks can be eligible at most after them, in whatever order."""
+        """Return the most tasks that can be eligible after 0, 1, ... steps, in any order."""
         reached = np.zeros(1, np.int64)
         for size, made in zip(self.tasks.tolist(), self.eligible.tolist(), strict=True):
             reached = np.concatenate((reached, reached[-1] + np.arange(1, size + 1) * made // size))
         return self.sources + reached - np.arange(len(reached))
 
     def bound(self) -> float:
-        """Return how many tasks can be eligible on average, before each step, in whatever order."""
+        """Return an upper bound on the mean number of eligible tasks before each step, for any order."""
         return float(self.most_eligible()[:-1].mean()) if len(self.block) else 0.0
 
 
 def sidney(graph: Graph, found: Blocks | None = None) -> Order:
-    """The densest beginning first; inside of a block, as PRIO has it."""
+    """Order tasks by blocks, the densest first; inside a block, as PRIO does."""
     order = prio(graph)
     return order[np.argsort((found or blocks(graph)).block[order], kind="stable")]
 
 
 def sidney_gain(graph: Graph, found: Blocks | None = None) -> Order:
-    """The densest beginning first; inside of a block, the task that makes most others eligible at once."""
+    """Order tasks by blocks, the densest first; inside a block, the task with the largest immediate gain first."""
     return gain_within(graph, (found or blocks(graph)).block)
 
 
 def bound(graph: Graph) -> float | None:
-    """Return how many tasks can be eligible on average in whatever order; None where that takes too long to say."""
+    """Return an upper bound on the mean number of eligible tasks for any order; None if that takes too long."""
     try:
         return blocks(graph, effort=_SHORT).bound()
     except InputError:
@@ -82,7 +82,7 @@ def bound(graph: Graph) -> float | None:
 
 
 def blocks(graph: Graph, *, effort: int = _LONG) -> Blocks:
-    """Return the blocks of a workflow; raises InputError where too many tasks hang together, or it takes too long."""
+    """Return the blocks of a workflow; raise InputError if too many tasks are connected or it takes too long."""
     steps = np.array([effort])
     found = sorted(_blocks(_whole(graph.reduced()), steps), key=lambda one: -one.density)
     block = np.zeros(graph.size, np.int64)
@@ -97,18 +97,18 @@ def blocks(graph: Graph, *, effort: int = _LONG) -> Blocks:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """Some tasks, and the goals that they reach: a goal is that another task is eligible.
+    """Some tasks, and the goals that they reach: a goal is that another task becomes eligible.
 
-    Tasks and goals are numbered within the part. Goals need tasks, and a task needs the goal that it is eligible.
+    Tasks and goals are numbered within the part. A goal needs tasks, and a task needs its own goal: to be eligible.
     """
 
     tasks: _Ints
-    """What the tasks are outside of the part."""
+    """The numbers of the tasks outside the part."""
     start: _Ints
     needed: _Ints
     """The tasks that each goal needs, from where it starts."""
     goal_of: _Ints
-    """For each task the goal that it is eligible; -1 where it is from the start."""
+    """For each task the goal that makes it eligible; -1 if it is eligible from the start."""
 
     @property
     def goals(self) -> int:
@@ -119,7 +119,7 @@ class _Part:
         return Fraction(self.goals, len(self.tasks))
 
     def picked(self, tasks: _Ints, goals: _Ints) -> "_Part":
-        """Return the part that some tasks and goals are; what a goal needs beside these tasks is done."""
+        """Return the part of some tasks and goals; anything else that a goal needs counts as done."""
         counts = np.diff(self.start)[goals]
         ends = np.cumsum(counts)
         needed = self.needed[np.arange(int(counts.sum())) + np.repeat(self.start[goals] - ends + counts, counts)]
@@ -129,7 +129,7 @@ class _Part:
         return _Part(self.tasks[tasks], start, number[kept], _numbers(self.goal_of[tasks], goals))
 
     def same(self) -> bytes:
-        """Return what two parts have in common that look the same."""
+        """Return a key that is equal for parts of the same structure."""
         return b"".join(array.tobytes() for array in (self.start[-1:], self.start, self.needed, self.goal_of))
 
 
@@ -141,7 +141,7 @@ class _Block:
 
 
 def _numbers(values: _Ints, among: _Ints) -> _Ints:
-    """Return where each value stands in a sorted list, -1 where it does not."""
+    """Return the position of each value in a sorted list, -1 if it is not there."""
     if not len(among):
         return np.full(len(values), -1, np.int64)
     place = np.minimum(np.searchsorted(among, values), len(among) - 1)
@@ -156,16 +156,16 @@ def _whole(graph: Graph) -> _Part:
 
 
 def _blocks(whole: _Part, steps: _Ints) -> Iterator[_Block]:
-    """Yield the blocks of a workflow, in an order that respects what they wait for where they are equally dense.
+    """Yield the blocks of a workflow; equally dense ones come in an order that respects their dependencies.
 
-    `steps` is how many are left for cuts.
+    `steps` holds the number of steps remaining for cuts.
     """
     known: dict[bytes, list[_Block]] = {}
     size = len(whole.tasks)
     for part in _connected(whole, size):
         if len(part.tasks) > MOST_TASKS:
-            problem = f"{len(part.tasks):,} tasks hang together; a Sidney decomposition takes at most {MOST_TASKS:,}"
-            raise InputError(problem, hint="prio takes any number")
+            problem = f"{len(part.tasks):,} tasks are connected; a Sidney decomposition can handle {MOST_TASKS:,}"
+            raise InputError(problem, hint="use prio, which has no such limit")
         key = part.same()
         if key not in known:
             known[key] = [
@@ -176,7 +176,7 @@ def _blocks(whole: _Part, steps: _Ints) -> Iterator[_Block]:
 
 
 def _split(part: _Part, size: int, steps: _Ints) -> Iterator[_Block]:
-    """Yield the blocks of a part, one that is denser before those that wait for it."""
+    """Yield the blocks of a part, a denser one before those that wait for it."""
     left = [part]
     while left:
         one = left.pop()
@@ -184,13 +184,13 @@ def _split(part: _Part, size: int, steps: _Ints) -> Iterator[_Block]:
         if dense is None:
             yield _Block(one.density, one.tasks, one.goals)
             continue
-        for is_in in (False, True):  # what is taken from the end comes first
+        for is_in in (False, True):  # the last one added is processed first
             tasks, goals = (np.flatnonzero(mask == is_in) for mask in dense)
             left += _connected(one.picked(tasks, goals), size)
 
 
 def _connected(part: _Part, size: int) -> Iterator[_Part]:
-    """Yield the parts that hang together; all tasks that reach no goal are one."""
+    """Yield the connected parts; all tasks that reach no goal form one."""
     label = np.arange(len(part.tasks))
     compiled(_join, size)(part.start, part.needed, part.goal_of, label)
     if not label.any() and len(label):
@@ -214,18 +214,18 @@ def _connected(part: _Part, size: int) -> Iterator[_Part]:
 
 
 def _denser(part: _Part, size: int, steps: _Ints) -> tuple[NDArray[np.bool_], NDArray[np.bool_]] | None:
-    """Return the tasks and goals of a beginning that is denser than the part, or None where there is none."""
+    """Return the tasks and goals of an initial set that is denser than the part, or None if there is none."""
     if len(part.tasks) == 1 or not part.goals:
         return None
     tasks, goals = np.zeros(len(part.tasks), np.bool_), np.zeros(part.goals, np.bool_)
     found = compiled(_cut, size * _FLOW)(part.start, part.needed, part.goal_of, tasks, goals, steps)
     if steps[0] < 0:
-        raise InputError("the Sidney decomposition of this workflow takes too long", hint="prio takes any workflow")
+        raise InputError("the Sidney decomposition of this workflow takes too long", hint="use prio instead")
     return (tasks, goals) if found else None
 
 
 def _join(start: _Ints, needed: _Ints, goal_of: _Ints, label: _Ints) -> None:
-    """Give all tasks that hang together, by goals, the number of the first of them."""
+    """Label all tasks that are connected by goals with the number of the first of them."""
     for goal in range(len(start) - 1):
         first = -1
         for place in range(start[goal], start[goal + 1]):
@@ -263,17 +263,17 @@ def _cut(  # noqa: PLR0912, PLR0915 (a kernel is one function)
     in_goals: NDArray[np.bool_],
     steps: _Ints,
 ) -> bool:
-    """Mark the tasks and goals of the beginning that is denser than the whole by most; return whether there is one.
+    """Mark the tasks and goals of the initial set that is denser than the whole by most; return whether there is one.
 
-    A minimum cut: each goal has as much as there are tasks, and pushes it to tasks that it needs, or through them to
-    what they need; each task takes as much as there are goals. Where goals are stuck with theirs, they are denser than
-    the whole, together with all that nothing of theirs can leave. (Push-relabel, Goldberg and Tarjan 1988: what is
-    pushed goes downhill, and who is stuck is lifted; from time to time all heights are set to the true distances.)
-    Gives up when no steps are left.
+    This is a minimum cut. The supply of each goal is the number of tasks; it is pushed to the tasks that the goal
+    needs, or through them to what they need. The capacity of each task is the number of goals. Goals that cannot push
+    all of their supply are denser than the whole, together with everything that the excess can reach. (Push-relabel,
+    Goldberg and Tarjan 1988: flow is pushed downhill, and nodes with stuck excess are lifted; from time to time all
+    heights are set to the true distances.) Stops when no steps remain.
     """
     tasks, goals = len(goal_of), len(start) - 1
     nodes, far = tasks + goals, tasks + goals + 1  # tasks are nodes 0 to tasks - 1, goals follow
-    # Arcs 2k and 2k + 1 are the two directions of one: from a goal to what it needs, from a task to its own goal.
+    # Arcs 2k and 2k + 1 are the two directions of an edge: from a goal to a task it needs, or a task to its own goal.
     head, space = np.empty(2 * (len(needed) + tasks), np.int64), np.zeros(2 * (len(needed) + tasks), np.int64)
     arcs = 0
     for goal in range(goals):
@@ -300,14 +300,14 @@ def _cut(  # noqa: PLR0912, PLR0915 (a kernel is one function)
     height, at = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
     queue, queued = np.empty(nodes, np.int64), np.zeros(nodes, np.bool_)
     ring = np.empty(nodes, np.int64)
-    lifted = nodes  # so that the heights are set at once
+    lifted = nodes  # so that the heights are set in the first pass
     begin, active = 0, 0
     for node in range(tasks, nodes):
         ring[active], queued[node] = node, True
         active += 1
     while True:
         if lifted >= nodes or active == 0:
-            # The true distances, from the tasks that can take more.
+            # Set the true distances from the tasks that can take more.
             height[:], at[:] = far, first[:-1]
             tail = 0
             for task in range(tasks):

@@ -1,1 +1,1 @@
-"""Pictures: what attempts used, as figures, and as one HTML file that opens anywhere."""
+"""Reports: what attempts used, as figures and as one self-contained HTML file."""

@@ -1,4 +1,4 @@
-"""What attempts were given and used, by category and in all: what `tonnage run` prints at its end, for any source."""
+"""Totals of what attempts were allocated and used, by category and overall, as `tonnage run` prints them at its end."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ _FAILED = tuple(number for number, outcome in enumerate(Outcome) if outcome is n
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """What the attempts of a category, or all of them, add up to."""
+    """Totals over the attempts of a category, or over all of them."""
 
     attempts: int
-    """Those that have ended."""
+    """Attempts that have ended."""
     done: int
     failed: int
     """Attempts that did not succeed, for whatever reason."""
@@ -28,13 +28,13 @@ class Sums:
     """Attempts that were not the first of their task."""
     seconds: float
     accounts: Mapping[Resource, Account]
-    """In amounts times seconds; what was given is 0 if unknown."""
+    """In amounts times seconds; an unknown allocation is 0."""
     sized: Mapping[Resource, float]
-    """What attempts with a known need were given, because they succeeded or ran out: other sizes would change that."""
+    """Allocations of attempts that succeeded or ran out, whose need is known: other sizes would change these."""
 
 
 def accounts_of(columns: Columns, machine: Mapping[Resource, float]) -> tuple[Sums, dict[str, Sums]]:
-    """Return what all attempts that have ended add up to, and those of each category."""
+    """Return the totals over all attempts that have ended, and over those of each category."""
     ended = ~columns.running
     chosen, many = columns.category[ended], len(columns.categories)
     done, outcome = columns.done[ended], columns.outcome[ended]
@@ -54,7 +54,7 @@ def accounts_of(columns: Columns, machine: Mapping[Resource, float]) -> tuple[Su
         known, measured = np.isfinite(held), np.isfinite(used) & done
         given, needed, unmeasured = (by_category(one) for one in shares(held, used, seconds, done))
         counted = measured & known
-        if not known.any():  # then it can at least be said what was used
+        if not known.any():  # then report at least what was used
             counted, needed = measured, by_category(np.where(measured, used, 0.0) * seconds)
         peaks = np.zeros(many)
         np.maximum.at(peaks, chosen[counted], used[counted])
@@ -89,7 +89,7 @@ def accounts_of(columns: Columns, machine: Mapping[Resource, float]) -> tuple[Su
 
 
 def covered(columns: Columns) -> float | None:
-    """Return for how long something ran, or waited in a queue; None if no times are known."""
+    """Return for how long anything ran or waited in a queue; None if no times are known."""
     begin = np.where(np.isfinite(columns.submitted), columns.submitted, columns.started)
     chosen = np.isfinite(begin) & np.isfinite(columns.ended) & ~columns.running
     if not chosen.any():

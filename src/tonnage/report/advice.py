@@ -1,4 +1,4 @@
-"""What to change: the few things that would save the most, each in a sentence."""
+"""Advice: the few changes that would save the most, each in a sentence."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,20 +13,21 @@ from tonnage.report.attempt_table import Columns
 from tonnage.report.critical_path import Chain
 from tonnage.report.retries import Reason
 from tonnage.report.source import ReportSource
-from tonnage.report.text import counted, hours, ladder_text, name_of, percent
+from tonnage.report.text import hours, ladder_text, name_of, percent
 from tonnage.size import Histogram, Sized, cost
 from tonnage.size.records import Usage
 from tonnage.units import format_seconds
+from tonnage.wording import counted
 
 __all__ = ["Advice", "Saving", "advise", "savings"]
 
 _MOST = 4
 _FAILING = 2
-"""As many categories with failures have a sentence of their own."""
+"""How many categories with failures get a sentence of their own."""
 _WORTH = 0.1
-"""What saves a smaller part of what was given is not worth a sentence."""
+"""A saving must be a larger fraction of the category's allocation to be worth a sentence."""
 _LITTLE = 0.02
-"""What saves a smaller part of all that was given neither."""
+"""A saving must also be a larger fraction of the allocation of all categories."""
 _NOTICED = 0.01
 _ALL_OF_IT = 0.7
 _ORDER = (Resource.MEMORY, Resource.DISK, Resource.CORES)
@@ -34,23 +35,23 @@ _ORDER = (Resource.MEMORY, Resource.DISK, Resource.CORES)
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """What a category would have taken of a resource on the ladder that is recommended."""
+    """How much of a resource a category would have been allocated on the recommended ladder."""
 
     sized: Sized
     before: float
-    """What it took, or where nobody knows what it was given, what the largest peak for all would have."""
+    """What it was allocated; if that is unknown, what the largest peak for all jobs would have taken."""
     after: float
     known: bool
-    """Whether it is known what it was given."""
+    """Whether its allocation is known."""
 
     @property
     def amount(self) -> float:
-        """How much less that is, times seconds."""
+        """How much less the ladder takes, in amounts times seconds."""
         return self.before - self.after
 
     @property
     def is_worth_it(self) -> bool:
-        """Whether it saves more than what nobody would notice."""
+        """Whether it saves a noticeable amount."""
         return self.amount > _NOTICED * self.before
 
 
@@ -59,7 +60,7 @@ class Advice:
     """One thing to change, or to know."""
 
     about: str
-    """The category; nothing where it is about all of them."""
+    """The category; empty if it is about all of them."""
     text: str
     kind: Literal["good", "bad", ""] = ""
 
@@ -67,7 +68,7 @@ class Advice:
 def savings(
     sized: Sequence[Sized], histories: Mapping[str, History], sums: Mapping[str, Sums]
 ) -> dict[tuple[str, Resource], Saving]:
-    """Return what each recommendation would have saved, against what jobs were given or else the largest peak."""
+    """Return what each recommendation would have saved, compared with the allocations or else the largest peak."""
     found = {}
     for one in sized:
         resource = one.decision.resource
@@ -91,8 +92,8 @@ def advise(
     chain: Chain | None,
     makespan: float | None,
 ) -> list[Advice]:
-    """Return what to change and what is not known, the most important first."""
-    advice = [*_sizes(total, found), *(_failures(why) or _given_up(subject.failures)), *_ends(why)]
+    """Return what to change and what is unknown, the most important first."""
+    advice = [*_sizes(total, found), *(_failures(why) or _failed_tasks(subject.failures)), *_ends(why)]
     if chain is not None and makespan:
         advice.append(_chain(chain, makespan))
     advice += _unknown(columns, some=not advice)
@@ -101,24 +102,24 @@ def advise(
 
 def _all_is_well(subject: ReportSource, columns: Columns) -> Advice:
     if subject.state not in ("", "finished"):
-        return Advice("", f"The run is {subject.state}: tasks used about as much memory as they had so far.")
+        return Advice("", f"The run is {subject.state}: so far tasks used about as much memory as they had.")
     none = "none is known to have failed" if (columns.outcome == -1).any() else "none failed"
     return Advice("", f"Nothing stands out: tasks used about as much memory as they had, and {none}.", "good")
 
 
 def _unknown(columns: Columns, *, some: bool) -> Iterator[Advice]:
-    """Yield what is not known of all attempts, or of `some`: then the others fit."""
+    """Yield what is unknown for all attempts, or with `some` for a part of them: the sizes of the others fit."""
     ended, memory = ~columns.running, Resource.MEMORY
-    sought = {"used": (columns.used, ended & columns.done), "asked for": (columns.given, ended)}
-    dark = {verb: int((among & ~np.isfinite(known[memory])).sum()) for verb, (known, among) in sought.items()}
-    many = {verb: int(among.sum()) for verb, (_, among) in sought.items()}
-    wholly = [verb for verb in sought if dark[verb] and dark[verb] == many[verb]]
-    if wholly:
-        text = f"It is unknown how much memory tasks {' and '.join(wholly)}"
+    questions = {"used": (columns.used, ended & columns.done), "requested": (columns.given, ended)}
+    unknown = {verb: int((among & ~np.isfinite(known[memory])).sum()) for verb, (known, among) in questions.items()}
+    total = {verb: int(among.sum()) for verb, (_, among) in questions.items()}
+    all_unknown = [verb for verb in questions if unknown[verb] and unknown[verb] == total[verb]]
+    if all_unknown:
+        text = f"It is unknown how much memory tasks {' and '.join(all_unknown)}"
         yield Advice("", f"{text}, so nothing can be said about how well sizes fit.")
     elif some:
-        for verb in (verb for verb in sought if dark[verb]):
-            part = f"{dark[verb]:,} of {counted(many[verb], 'attempt')}"
+        for verb in (verb for verb in questions if unknown[verb]):
+            part = f"{unknown[verb]:,} of {counted(total[verb], 'attempt')}"
             yield Advice("", f"It is unknown how much memory some tasks {verb} ({part}). The sizes of the others fit.")
 
 
@@ -141,12 +142,11 @@ def _size(one: Saving, resource: Resource) -> Advice:
     ladder = ladder_text(resource, one.sized.decision.ladder)
     took = f"took {hours(resource, one.before)} of {name_of(resource)}"
     if not one.known:
-        against = "what was requested" if one.sized.compared_with == "requested" else "the largest peak for all"
-        took = f"with {against}, would take {hours(resource, one.before)} of {name_of(resource)}"
+        against = "the current requests" if one.sized.compared_with == "requested" else "the largest peak for all"
+        took = f"would take {hours(resource, one.before)} of {name_of(resource)} with {against}"
     return Advice(
         one.sized.category,
-        f"{took}. Tried with {ladder}, it would take {hours(resource, one.after)}: "
-        f"{percent(one.amount / one.before)} less.",
+        f"{took}. With {ladder}, it would take {hours(resource, one.after)}: {percent(one.amount / one.before)} less.",
     )
 
 
@@ -159,7 +159,7 @@ def _failures(why: Sequence[Reason]) -> list[Advice]:
     advice = [
         Advice(
             category,
-            f"{counted(many, 'attempt')} failed: look at what {'it' if many == 1 else 'they'} printed "
+            f"{counted(many, 'attempt')} failed: look at {'its' if many == 1 else 'their'} output "
             "before you change sizes.",
             "bad",
         )
@@ -167,20 +167,20 @@ def _failures(why: Sequence[Reason]) -> list[Advice]:
     ]
     if others:
         attempts = counted(sum(many for _, many in others), "attempt")
-        advice.append(Advice("", f"{attempts} of {counted(len(others), 'other category')} failed, too.", "bad"))
+        advice.append(Advice("", f"{attempts} in {counted(len(others), 'other category')} failed, too.", "bad"))
     return advice
 
 
-def _given_up(failures: Mapping[str, str]) -> list[Advice]:
-    """Say which tasks failed of which no attempt did: nothing was large enough for them, say."""
+def _failed_tasks(failures: Mapping[str, str]) -> list[Advice]:
+    """Return advice on tasks that failed without a failed attempt, for example because no machine was large enough."""
     if not failures:
         return []
     task, why = next(iter(failures.items()))
-    return [Advice("", f"{counted(len(failures), 'task')} failed, such as {task}: {why}", "bad")]
+    return [Advice("", f"{counted(len(failures), 'task')} failed, for example {task}: {why}", "bad")]
 
 
 def _ends(why: Sequence[Reason]) -> list[Advice]:
-    """Say how other attempts ended that did not succeed."""
+    """Return advice on attempts that did not succeed for another reason than a failure."""
     ends: Counter[str] = Counter()
     for one in why:
         if one.why != "failed":
@@ -205,7 +205,7 @@ def _chain(chain: Chain, makespan: float) -> Advice:
     if part >= _ALL_OF_IT:
         return Advice(
             "",
-            f"{longest}: more machines hardly help. Of the chain, {category} is {percent(seconds / chain.seconds)}; "
-            "what makes it faster makes everything faster.",
+            f"{longest}: more machines hardly help. {category} is {percent(seconds / chain.seconds)} of the chain; "
+            "making it faster makes everything faster.",
         )
-    return Advice("", f"{longest}: with more room at the same time it could be up to {1 / part:.1f} times as fast.")
+    return Advice("", f"{longest}: running more tasks at once could make it up to {1 / part:.1f} times as fast.")

@@ -1,8 +1,8 @@
 """Attempts as columns of numbers, and the few of them that a report shows one by one.
 
-`Columns` is what sums and pictures over time need, and no more, so that the page of a run with a million attempts can
-be refreshed while the run goes on. `AttemptTable` adds what a report needs: a million attempts take a few hundred
-megabytes and a few seconds, and what the page holds of them is bounded.
+`Columns` has only what totals and pictures over time need, so that the page of a run with a million attempts can be
+refreshed while the run goes on. `AttemptTable` adds what a report needs: a million attempts take a few hundred
+megabytes and a few seconds, and the number of attempts on the page is bounded.
 """
 
 import heapq
@@ -52,7 +52,7 @@ _NAN = float("nan")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Columns:
-    """Attempts in the order they arrived; arrays with one number per attempt, NaN if unknown."""
+    """Attempts in the order in which they were read: arrays with one number per attempt, NaN if unknown."""
 
     categories: tuple[str, ...]
     category: NDArray[np.int64]
@@ -72,23 +72,23 @@ class Columns:
 
     @property
     def running(self) -> NDArray[np.bool_]:
-        """Which of them have not ended."""
+        """Which attempts have not ended."""
         found: NDArray[np.bool_] = self.outcome == _RUNNING
         return found
 
     @property
     def done(self) -> NDArray[np.bool_]:
-        """Which of them succeeded, as far as is known."""
+        """Which attempts succeeded, as far as is known."""
         found: NDArray[np.bool_] = (self.outcome == OUTCOMES[Outcome.DONE]) | (self.outcome == -1)
         return found
 
     def needed(self, resource: Resource) -> FloatArray:
-        """What attempts used to some effect: those that did not succeed count as NaN."""
+        """Return what successful attempts used; NaN for those that did not succeed."""
         return np.where(self.done | self.running, self.used[resource], np.nan)
 
 
 def columns_of(reader: Reader, now: float | None) -> Columns:
-    """Read a journal; attempts without an end are running at `now`, or lost where `now` is None."""
+    """Read a journal; attempts without an end are running at `now`, or lost if `now` is None."""
     categories: dict[str, int] = {}
     none = _RUNNING if now is not None else OUTCOMES[Outcome.LOST]
     outcomes: dict[str | None, int] = {None: none} | {str(one): number for one, number in OUTCOMES.items()}
@@ -119,7 +119,7 @@ def _number(known: dict[str, int], name: str) -> int:
 
 
 def outcomes_of(columns: Columns) -> Counter[str]:
-    """Return how many attempts ended how."""
+    """Return how many attempts had each outcome."""
     names = {-1: "unknown", _RUNNING: "running", **{number: str(one) for one, number in OUTCOMES.items()}}
     values, counts = np.unique(columns.outcome, return_counts=True)
     return Counter({names[int(value)]: int(number) for value, number in zip(values, counts, strict=True)})
@@ -127,17 +127,17 @@ def outcomes_of(columns: Columns) -> Counter[str]:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What was decided for a category and a resource while its tasks ran."""
+    """The decisions made for a category and a resource while its tasks ran."""
 
     decision: Decision
-    """The one that was based on the most past jobs; of equal ones the last."""
+    """The decision based on the most past jobs; among equals the last."""
     amounts: int
-    """How many different amounts first attempts were given, as far as they were counted."""
+    """How many different amounts first attempts were allocated, as far as they were counted."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Times:
-    """When each task of a workflow ran, by its place; NaN where it did not."""
+    """When each task of a workflow ran, by its index; NaN if it did not."""
 
     first: FloatArray
     last: FloatArray
@@ -147,32 +147,32 @@ class Times:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttemptTable(Columns):
-    """Attempts as columns, with what only a report needs."""
+    """Attempts as columns, with everything else that a report needs."""
 
     records: Records
-    """Those that have ended, as the sizing of jobs needs them."""
+    """Attempts that have ended, in the form used for sizing."""
     labels: tuple[str, ...]
     label: NDArray[np.int64]
-    """Which of the labels an attempt has; -1 if none."""
+    """The index of an attempt's label; -1 if none."""
     exhausted: NDArray[np.int8]
-    """The place of the exhausted resource in `Resource`, or -1."""
+    """The index of the exhausted resource in `Resource`, or -1."""
     input_bytes: FloatArray
     made: Mapping[tuple[str, Resource], Made]
     tasks: int
     """How many different tasks there are, as far as is known."""
     ranked: list[Attempt]
-    """Those that wasted the most memory, the worst first; if that is unknown, `ranked_by` says what counts.
+    """Attempts that wasted the most memory, the worst first; if that is unknown, `ranked_by` says what counts.
 
-    Those for which even that is unknown come last.
+    Attempts for which even that is unknown come last.
     """
     ranked_by: Literal["waste", "use", "time"]
     slowest: list[Attempt]
     sample: list[Attempt]
-    """A random sample, with known memory and time."""
+    """A random sample of attempts with known memory and time."""
     everything: list[Attempt] | None
-    """All of them, in order, if they are few enough to be drawn one by one."""
+    """All attempts, in order, if they are few enough to be drawn one by one."""
     again: list[Attempt]
-    """Those that did not succeed, or came after one that did not."""
+    """Attempts that did not succeed, or came after one that did not."""
     times: Times | None
 
 
@@ -190,10 +190,10 @@ def wasted_of(attempt: Attempt) -> float | None:
 
 
 class Gathering:
-    """Collects attempts into a table, one after the other."""
+    """Collects attempts into a table, one by one."""
 
     def __init__(self, by: str = "category", workflow: Workflow | None = None) -> None:
-        """Start empty; attempts are grouped as by `tonnage size --by`, and a workflow's tasks get their times."""
+        """Start empty; attempts are grouped as in `tonnage size --by`, and tasks of the workflow get their times."""
         self._by = by
         self._workflow = workflow
         self._categories: dict[str, int] = {}
@@ -223,7 +223,7 @@ class Gathering:
     def gather(
         self, attempts: Iterable[Attempt], running: Iterable[Attempt] = (), now: float | None = None
     ) -> AttemptTable:
-        """Return the table of attempts that have ended, and of those running at `now`."""
+        """Return the table of attempts that have ended, and those running at `now`."""
         records = collect(self._passed(attempts), self._by)
         for attempt in running:
             self._take(attempt, now)
@@ -294,7 +294,7 @@ class Gathering:
         if not ended:
             return
         if seconds != seconds:  # noqa: PLR0124 (not a number)
-            self._slowest.offer(-1.0, attempt)  # last
+            self._slowest.offer(-1.0, attempt)  # sorts last
             return
         self._slowest.offer(seconds, attempt)
         wasted, used = wasted_of(attempt), attempt.used.memory
@@ -339,7 +339,7 @@ class Gathering:
 
 
 def _span(attempt: Attempt, now: float | None) -> tuple[float, float, float]:
-    """Return how long an attempt ran, its start and its end, as far as they are known or can be derived."""
+    """Return an attempt's duration, start and end, as far as they are known or can be derived."""
     started, ended, took = attempt.started, now if now is not None else attempt.ended, attempt.used.wall_time
     if started is None and ended is not None and took is not None:
         started = ended - took
@@ -390,7 +390,7 @@ class _Largest:
 
 
 class _Sample:
-    """Keeps a random sample of attempts, each equally likely; the same ones for the same attempts."""
+    """Keeps a uniform random sample of attempts; reproducible for the same attempts."""
 
     def __init__(self, room: int) -> None:
         self._room = room
@@ -399,7 +399,7 @@ class _Sample:
         self.found: list[Attempt] = []
 
     def offer(self, attempt: Attempt) -> None:
-        """Keep an attempt, or not, at random."""
+        """Keep an attempt with the right probability."""
         self._seen += 1
         if len(self.found) < self._room:
             self.found.append(attempt)

@@ -1,4 +1,4 @@
-"""The critical path of what actually ran: the chain of tasks that took longest, and its figure."""
+"""The critical path: the chain of tasks that took longest in the actual run, and its figure."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ class Chain:
 
     @property
     def by_category(self) -> list[tuple[str, float]]:
-        """How much of it each category took, the largest first."""
+        """The seconds of each category in the chain, the largest first."""
         found: Counter[str] = Counter()
         for step in self.steps:
             found[step.category] += step.seconds  # type: ignore[assignment]
@@ -67,7 +67,7 @@ def critical_chain(workflow: Workflow, times: Times) -> Chain | None:
 
 
 def path_figure(steps: Sequence[Step], palette: Palette, most: int = 30) -> Figure | None:
-    """Return the tasks of a path as bars below each other; if there are more than `most`, the longest of them."""
+    """Return the tasks of a path as bars below each other; if there are more than `most`, only the longest."""
     if len(steps) > most:
         limit = sorted((step.seconds for step in steps), reverse=True)[most - 1]
         steps = [step for step in steps if step.seconds >= limit][:most]
@@ -93,7 +93,7 @@ def path_figure(steps: Sequence[Step], palette: Palette, most: int = 30) -> Figu
         ),
     ]
     return {
-        "title": "The critical path: its tasks one below the other, with what they waited in between",
+        "title": "The critical path: its tasks one below the other, with waiting times in between",
         "data": data,
         "layout": {
             "height": 100 + 24 * len(steps),

@@ -1,4 +1,4 @@
-"""A report as facts: everything that a page or a program is told, before it is put into words."""
+"""The contents of a report as values, from which the page and the JSON output are made."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ __all__ = ["Report", "next_time", "report_on"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Report:
-    """What there is to say about a run, or about jobs."""
+    """The contents of a report on a run or on jobs."""
 
     subject: ReportSource
     material: AttemptTable
     total: Sums
     sums: Mapping[str, Sums]
-    """By category, the one that took the most first."""
+    """By category, the one that took the most memory first."""
     makespan: float | None
     sized: Mapping[tuple[str, Resource], Sized]
     savings: Mapping[tuple[str, Resource], Saving]
@@ -37,13 +37,13 @@ class Report:
     palette: Palette
 
     def decision(self, category: str, resource: Resource) -> Decision | None:
-        """Return the decision behind what jobs got, or where there was none, what is recommended."""
+        """Return the decision behind what jobs were allocated; if there was none, the recommended one."""
         made = self.material.made.get((category, resource))
         sized = self.sized.get((category, resource))
         return made.decision if made is not None else sized.decision if sized is not None else None
 
     def facts(self) -> dict[str, object]:
-        """Return the facts for programs: bytes, seconds, fractions of 1."""
+        """Return the contents as plain values: bytes, seconds, fractions of 1."""
         subject, total = self.subject, self.total
         return {
             "kind": subject.kind,
@@ -96,9 +96,9 @@ def _account_facts(sums: Sums) -> dict[str, object]:
 
 
 def report_on(subject: ReportSource, material: AttemptTable, plan: Plan) -> Report:
-    """Return what there is to say; raises InputError where there is nothing."""
+    """Return the contents of a report; raises InputError if there are no attempts."""
     if not len(material):
-        raise InputError("there is no attempt to report on", hint="nothing has run yet, or no row could be used")
+        raise InputError("there are no attempts to report on", hint="nothing has run yet, or no row could be used")
     total, sums = accounts_of(material, subject.machine)
     order = sorted(sums, key=lambda name: (*_weight(sums[name]), name))
     histories = material.records.histories() if len(material.records) else {}
@@ -137,12 +137,12 @@ def _sized(histories: Mapping[str, History], plan: Plan, subject: ReportSource) 
     except InputError:
         if subject.kind != "run":
             raise
-        # Cores are not enforced on a machine, so that a task may have used more than there are.
+        # Cores are not enforced on a machine, so a task may have used more than it has.
         return size(histories, Plan(strategy="auto"))
 
 
 def next_time(report: Report, category: str, resource: Resource) -> str:
-    """Say what is recommended, where something else was given that takes more."""
+    """Return the recommendation as a sentence, if it takes less than what was allocated."""
     sized = report.sized.get((category, resource))
     made = report.material.made.get((category, resource))
     saving = report.savings.get((category, resource))

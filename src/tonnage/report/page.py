@@ -1,4 +1,4 @@
-"""The report as one HTML file that needs no network: what its template shows, in words, rows and pictures."""
+"""The report as one self-contained HTML file: the texts, tables and pictures for its template."""
 
 from base64 import b64encode
 from collections.abc import Sequence
@@ -26,10 +26,11 @@ from tonnage.report.pictures import (
     retries_picture,
     workflow_pictures,
 )
-from tonnage.report.text import counted, hours, ladder_text, name_of, outcome_of, percent, said, saved, shown
+from tonnage.report.text import hours, ladder_text, name_of, outcome_of, percent, said, saved, shown
 from tonnage.size.records import group_of
 from tonnage.units import format_seconds
 from tonnage.waste import allocation
+from tonnage.wording import counted
 
 __all__ = ["made_by", "need_pages", "write_page"]
 
@@ -38,17 +39,17 @@ _CATEGORIES = 12
 _FAILURES = 20
 _RANKED = 10
 _RANKED_BY = {"waste": "Most wasteful, by GB*h of memory", "use": "Largest, by GB*h of memory", "time": ""}
-_SHORT = ("task", "category", "attempt", "outcome", "run time", "memory given", "memory used", "wasted")
+_SHORT = ("task", "category", "attempt", "outcome", "run time", "memory allocated", "memory used", "wasted")
 _HEADER = (
     ("task", False),
     ("category", False),
     ("attempt", True),
     ("outcome", False),
     ("run time", True),
-    ("memory given", True),
+    ("memory allocated", True),
     ("memory used", True),
     ("wasted", True),
-    ("cores given", True),
+    ("cores allocated", True),
     ("cores used", True),
     ("disk used", True),
     ("input", True),
@@ -68,22 +69,22 @@ def need_pages() -> None:
 
 
 def _plotly_script() -> str:
-    """Return plotly's JavaScript, which its Python package carries."""
+    """Return plotly's JavaScript from its Python package."""
     return (files("plotly") / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
 
 
 def _static_text(name: str) -> str:
-    """Return one of our own style sheets or scripts."""
+    """Return one of Tonnage's own style sheets or scripts."""
     return (files("tonnage.report") / "static" / name).read_text(encoding="utf-8")
 
 
 def made_by(verb: str) -> str:
-    """Say when a page was made, and with what."""
+    """Return the sentence that says when and by what a page was made."""
     return f"Made by tonnage {verb} {__version__} on {datetime.now(UTC):%d %B %Y at %H:%M} UTC."
 
 
 def write_page(report: Report, path: Path, made: str) -> int:
-    """Write a report as one HTML file, atomically; return its size in bytes. `made` says when and by whom."""
+    """Write a report as one HTML file, atomically; return its size in bytes. `made` is a sentence from `made_by`."""
     data = _rendered(report, made).encode("utf-8", "replace")
     with AtomicFile(path) as file:
         file.write(data)
@@ -95,7 +96,7 @@ def _rendered(report: Report, made: str) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
-    # Scripts are allowed by their hashes: a script smuggled in with a name would not run, even unescaped.
+    # Scripts are allowed by their hashes: a script injected through a name would not run, even unescaped.
     scripts = [_plotly_script(), *(_static_text(name) for name in _SCRIPTS)]
     hashes = [b64encode(sha256(text.encode()).digest()).decode() for text in scripts]
     environment = Environment(
@@ -126,19 +127,19 @@ class _Fact:
 
 @dataclass(frozen=True, slots=True)
 class _Category:
-    """One category: its row in the table, and its pictures if it is one of the larger ones."""
+    """A category: its row in the table, and its pictures if it is one of the larger ones."""
 
     name: str
     swatch: str
     cells: list[tuple[str, float | None]]
-    told: str
+    note: str
     warnings: list[str]
     pictures: list[Picture] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """Everything that the page shows, in words."""
+    """Everything that the template shows, formatted."""
 
     title: str
     lead: str
@@ -173,7 +174,7 @@ class _View:
 
 
 def _view_of(report: Report, made: str) -> _View:
-    """Return a report in words and pictures."""
+    """Return the texts, tables and pictures of a report."""
     pictures, short = Pictures(), report.palette.short
     ranked, slowest = report.material.ranked, report.material.slowest
     header, rows = _task_rows(report, [*ranked, *slowest])
@@ -194,8 +195,8 @@ def _view_of(report: Report, made: str) -> _View:
         ],
         over_time=pictures_over_time(report, pictures),
         category_header=[
-            *("attempts", "not done", "run time", "memory given", "memory wasted"),
-            *("first given" if report.material.made else "recommended", "could save"),
+            *("attempts", "not done", "run time", "memory allocated", "memory wasted"),
+            *("first allocated" if report.material.made else "recommended", "could save"),
         ],
         categories=categories,
         more_categories=more,
@@ -243,7 +244,7 @@ def _lead(report: Report) -> str:
 def _notes(report: Report) -> list[str]:
     notes = [*report.subject.notes]
     if report.palette.beginning:
-        notes.append(f"Names begin with {report.palette.beginning}, which is left out below.")
+        notes.append(f"All names begin with {report.palette.beginning}, which is left out below.")
     return notes
 
 
@@ -251,7 +252,7 @@ def _facts(report: Report) -> list[_Fact]:
     total, outcomes = report.total, outcomes_of(report.material)
     facts = []
     if report.makespan is not None:
-        facts.append(_Fact("makespan", format_seconds(report.makespan), "while something ran or waited"))
+        facts.append(_Fact("makespan", format_seconds(report.makespan), "while tasks ran or waited"))
     if report.makespan:
         at_once = f"{total.seconds / report.makespan:.1f} at the same time, on average"
         facts.append(_Fact("run time", format_seconds(total.seconds), at_once))
@@ -264,14 +265,14 @@ def _facts(report: Report) -> list[_Fact]:
         facts.append(_Fact("running now", f"{outcomes['running']:,}"))
     memory = total.accounts[Resource.MEMORY]
     if memory.given:
-        facts.append(_Fact("memory given", hours(Resource.MEMORY, memory.given), "amount times run time"))
+        facts.append(_Fact("memory allocated", hours(Resource.MEMORY, memory.given), "amount times run time"))
         if memory.waste_fraction is not None:
-            facts.append(_Fact("memory wasted", percent(memory.waste_fraction), "given and not used"))
+            facts.append(_Fact("memory wasted", percent(memory.waste_fraction), "allocated but unused"))
         if memory.whole_machine > memory.given:
             saving = percent(1 - memory.given / memory.whole_machine)
-            facts.append(_Fact("memory saved", saving, "against a whole machine for each task"))
+            facts.append(_Fact("memory saved", saving, "compared with a whole machine for each task"))
     elif memory.used:
-        facts.append(_Fact("memory used", hours(Resource.MEMORY, memory.used), "nobody wrote down what was given"))
+        facts.append(_Fact("memory used", hours(Resource.MEMORY, memory.used), "the allocation is unknown"))
     own = [one for (_, resource), one in report.savings.items() if resource is Resource.MEMORY]
     better, before = sum(one.amount for one in own if one.is_worth_it), sum(one.before for one in own)
     if better:
@@ -282,8 +283,8 @@ def _facts(report: Report) -> list[_Fact]:
 
 
 def _accounts(report: Report) -> list[list[str]]:
-    """Return what was given, used and saved, as `tonnage run` prints it; empty columns are left out."""
-    rows = [["", "given", "used", "wasted", "against whole machines", "against max-seen"]]
+    """Return what was allocated, used and saved, as `tonnage run` prints it; empty columns are left out."""
+    rows = [["", "allocated", "used", "wasted", "vs. whole machine", "vs. max-seen"]]
     for resource in SHARED:
         account = report.total.accounts[resource]
         if not (account.given or account.used):
@@ -291,8 +292,8 @@ def _accounts(report: Report) -> list[list[str]]:
         rows.append(
             [
                 name_of(resource),
-                hours(resource, account.given) if account.given else "not known",
-                hours(resource, account.used) if account.measured else "not known",
+                hours(resource, account.given) if account.given else "unknown",
+                hours(resource, account.used) if account.measured else "unknown",
                 percent(account.waste_fraction),
                 saved(account.given, account.whole_machine),
                 saved(account.given, account.max_seen),
@@ -321,7 +322,7 @@ def _categories(report: Report, pictures: Pictures) -> tuple[list[_Category], st
         warnings = dict.fromkeys(one for resource in GIVEN for one in _warnings(report, name, resource))
         swatch = report.palette.swatch(name)
         found.append(
-            _Category(said(report.palette.short(name), 100), swatch, cells, _told(report, name), list(warnings), drawn)
+            _Category(said(report.palette.short(name), 100), swatch, cells, _note(report, name), list(warnings), drawn)
         )
     rest = len(found) - _CATEGORIES
     return found, f"{counted(rest, 'smaller category')} without pictures: in the table above." if rest > 0 else ""
@@ -332,7 +333,7 @@ def _warnings(report: Report, name: str, resource: Resource) -> list[str]:
     return [f"{warning[:1].upper()}{warning[1:]}." for warning in sized.warnings] if sized is not None else []
 
 
-def _told(report: Report, name: str) -> str:
+def _note(report: Report, name: str) -> str:
     sums = report.sums[name]
     return f"{counted(sums.attempts, 'attempt')}, {format_seconds(sums.seconds)} of run time"
 
@@ -369,7 +370,7 @@ def _path(report: Report) -> str:
     text = f"The longest chain has {tasks} and took {format_seconds(chain.seconds)} ({parts})."
     if report.makespan:
         text += (
-            f" Everything took {format_seconds(report.makespan)}: no number of machines makes it less than the chain."
+            f" Everything took {format_seconds(report.makespan)}; no number of machines makes it faster than the chain."
         )
     if chain.missing:
         text += f" {counted(chain.missing, 'task')} of the workflow did not run."
@@ -378,7 +379,7 @@ def _path(report: Report) -> str:
 
 def _peaks_note(report: Report) -> str:
     sample, known = len(report.material.sample), int(np.isfinite(report.material.used[Resource.MEMORY]).sum())
-    return f"{sample:,} of {counted(known, 'attempt')}, chosen by chance." if sample < known else ""
+    return f"{sample:,} of {counted(known, 'attempt')}, chosen at random." if sample < known else ""
 
 
 def _table_note(report: Report) -> str:

@@ -1,4 +1,4 @@
-"""The pictures of a report: which figures are drawn of what, and the sentence that stands with each."""
+"""The pictures of a report: which figures it shows, and their captions."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,9 +15,10 @@ from tonnage.report.figures.histograms import counts_by_category, histogram
 from tonnage.report.figures.over_time import Bar, committed_and_used, lanes, running_by_category
 from tonnage.report.figures.scatters import peak_against_input, peaks_scatter
 from tonnage.report.model import Report, next_time
-from tonnage.report.text import counted, ladder_text, name_of, outcome_of
+from tonnage.report.text import ladder_text, name_of, outcome_of
 from tonnage.size.records import group_of
 from tonnage.units import format_seconds
+from tonnage.wording import counted
 
 __all__ = [
     "Picture",
@@ -43,7 +44,7 @@ _COLOURS = {
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A figure's place in the page."""
+    """A figure in the page, with its heading, caption and reasons."""
 
     id: str
     name: str
@@ -58,7 +59,7 @@ class Pictures:
     figures: dict[str, Figure] = field(default_factory=dict)
 
     def add(self, name: str, figure: Figure | None, caption: str, reasons: Sequence[str] = ()) -> list[Picture]:
-        """Take a figure in, where there is one, and return its place in the page."""
+        """Add a figure, if there is one, and return it as a list of at most one picture."""
         if figure is None:
             return []
         number = f"figure-{len(self.figures) + 1}"
@@ -67,12 +68,12 @@ class Pictures:
 
 
 def pictures_over_time(report: Report, pictures: Pictures) -> list[Picture]:
-    """Return what ran when, and what it held."""
+    """Return pictures of what ran when, and what it was allocated and used."""
     material, palette = report.material, report.palette
     found = pictures.add(
         "Running tasks",
         running_by_category(material.started, material.ended, material.category, material.categories, palette),
-        "How many attempts ran at the same time. Long thin tails at the end are what a run waits for.",
+        "How many attempts ran at the same time. Long thin tails at the end delay the whole run.",
     )
     if material.everything is not None:
         found += pictures.add(
@@ -91,7 +92,7 @@ def pictures_over_time(report: Report, pictures: Pictures) -> list[Picture]:
                 resource,
                 capacity=report.subject.machine.get(resource),
             ),
-            f"{name_of(resource).capitalize()} that attempts were given, and their peaks. The gap is what nobody used.",
+            f"{name_of(resource).capitalize()} allocated to attempts, and their peaks. The gap was unused.",
         )
     return found
 
@@ -134,7 +135,7 @@ def category_pictures(report: Report, name: str, pictures: Pictures) -> list[Pic
             decision=decision,
             given=given,
             requested=sized.requested if sized is not None and made is None else None,
-            title=f"{name}: how many attempts had which peak of {name_of(resource)}",
+            title=f"{name}: attempts by peak of {name_of(resource)}",
         )
         jobs = counted(int(np.isfinite(peaks).sum()), "job")
         reasons = [] if decision is None else [f"{'Why' if made else 'Recommended'}: {decision.reason}."]
@@ -146,13 +147,13 @@ def category_pictures(report: Report, name: str, pictures: Pictures) -> list[Pic
             found += pictures.add(
                 "Memory against input",
                 peak_against_input(inputs, peaks, resource, colour=colour),
-                "Where peaks follow the size of the input, the input tells more than the category.",
+                "If peaks follow the size of the input, it is a better predictor than the category.",
             )
     return found
 
 
 def _tried(decision: Decision | None, made: Made | None) -> str:
-    """Say which ladder is drawn in a histogram."""
+    """Describe the ladder that is drawn in a histogram."""
     if decision is None:
         return ""
     ladder = ladder_text(decision.resource, decision.ladder)
@@ -160,11 +161,11 @@ def _tried(decision: Decision | None, made: Made | None) -> str:
         return f"; recommended: {ladder}"
     if made.amounts <= 1:
         return f", tried with {ladder}"
-    return f". At first they were given {made.amounts:,} different amounts (dotted); the best informed: {ladder}"
+    return f". First attempts were allocated {made.amounts:,} different amounts (dotted); the best informed: {ladder}"
 
 
 def retries_picture(report: Report, pictures: Pictures) -> Picture | None:
-    """Return how many attempts of each category did not succeed, and why."""
+    """Return a picture of how many attempts of each category did not succeed, and why."""
     counts: dict[str, Counter[str]] = {}
     for one in report.reasons[:40]:
         counts.setdefault(one.category, Counter())[one.why] += one.attempts
@@ -176,7 +177,7 @@ def retries_picture(report: Report, pictures: Pictures) -> Picture | None:
 
 
 def workflow_pictures(report: Report, pictures: Pictures) -> list[Picture]:
-    """Return the critical path and the workflow, where it is known."""
+    """Return pictures of the critical path and the workflow, if it is known."""
     workflow, chain, times = report.subject.workflow, report.chain, report.material.times
     if workflow is None or not len(workflow):
         return []
@@ -185,10 +186,10 @@ def workflow_pictures(report: Report, pictures: Pictures) -> list[Picture]:
         found += pictures.add(
             "Critical path",
             path_figure(chain.steps, report.palette),
-            "The tasks of the longest chain; grey is what they waited. To be faster, begin with the longest bar.",
+            "The tasks of the longest chain; grey is waiting time. To make the run faster, start with the longest bar.",
         )
     if len(workflow) > MOST_TASKS:
-        caption = f"{counted(len(workflow), 'task')} by category, with how many of them wait for how many others."
+        caption = f"{counted(len(workflow), 'task')} by category; lines are labelled with the number of dependencies."
         return found + pictures.add("The workflow", category_graph(workflow, report.palette), caption)
     busy, short = times.busy if times is not None else np.zeros(len(workflow)), report.palette.short
     texts = [
@@ -199,12 +200,12 @@ def workflow_pictures(report: Report, pictures: Pictures) -> list[Picture]:
     return found + pictures.add(
         "The workflow",
         task_graph(workflow, texts, path, report.palette, busy),
-        "What waits for what, from left to right; larger points took longer, the strong line is the critical path.",
+        "Dependencies from left to right; larger points took longer, the thick line is the critical path.",
     )
 
 
 def peaks_pictures(report: Report, pictures: Pictures) -> list[Picture]:
-    """Return memory against run time, coloured by category, and where jobs have labels, by label."""
+    """Return pictures of memory against run time, coloured by category, and by label if jobs have labels."""
     sample, by, short = report.material.sample, report.subject.by, report.palette.short
     seconds = np.array([seconds_of(one) or 0.0 for one in sample])
     memory = np.array([float(one.used.memory or 0.0) for one in sample])
@@ -212,9 +213,7 @@ def peaks_pictures(report: Report, pictures: Pictures) -> list[Picture]:
         f"{plain(short(one.task or one.native_id or ''))}: {Resource.MEMORY.shown(amount)} in {format_seconds(time)}"
         for one, amount, time in zip(sample, memory.tolist(), seconds.tolist(), strict=True)
     ]
-    caption = (
-        "Clouds of one colour are tasks that can share a size; two clouds of one colour are better two categories."
-    )
+    caption = "A cloud of one colour can share a size; two clouds of one colour should be two categories."
     groups = [group_of(one, by) for one in sample]
     found = pictures.add(f"by {by}", peaks_scatter(seconds, memory, groups, texts, report.palette, by), caption)
     labels = [one.label or "" for one in sample]

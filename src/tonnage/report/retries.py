@@ -1,4 +1,4 @@
-"""Retries: which attempts did not succeed, why, what that cost, and what their tasks were given next."""
+"""Retries: which attempts did not succeed, why, what that cost, and what their tasks were allocated next."""
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
@@ -25,16 +25,16 @@ class Reason:
     why: str
     attempts: int
     lost: float
-    """The memory they were given, times how long they had it."""
+    """Their allocated memory times their run time."""
     resource: Resource | None
-    """What they needed more of."""
+    """The resource that they ran out of."""
     amounts: tuple[tuple[float, int], ...]
-    """How much of it they were given, and how often; the most frequent first."""
+    """How much of it they were allocated, and how often; the most frequent first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Climb:
-    """What one task was given in each attempt."""
+    """What one task was allocated in each attempt."""
 
     task: str
     category: str
@@ -43,7 +43,7 @@ class Climb:
 
 
 def reasons(material: AttemptTable) -> list[Reason]:
-    """Return why attempts did not succeed, category by category, the most frequent first."""
+    """Return why attempts did not succeed, by category, the most frequent first."""
     bad = ~material.done & ~material.running
     keys = (
         material.category[bad] * 1000
@@ -73,7 +73,7 @@ def _why(outcome: Outcome, resource: Resource | None) -> str:
 
 
 def climbs(material: AttemptTable, most: int = 15) -> list[Climb]:
-    """Return what the tasks with the most attempts were given."""
+    """Return what the tasks with the most attempts were allocated."""
     by_task: dict[tuple[str | None, str], list[Attempt]] = defaultdict(list)
     for attempt in material.again:
         if attempt.task is not None:
@@ -92,7 +92,7 @@ def climbs(material: AttemptTable, most: int = 15) -> list[Climb]:
 
 
 def _step(attempt: Attempt, own: list[Attempt]) -> str:
-    """Say what an attempt was given of what its task ran out of, and how it ended."""
+    """Describe an attempt: how much it had of what its task ran out of, and how it ended."""
     short = [one.exhausted for one in own if one.exhausted is not None]
     resource = attempt.exhausted or (short[0] if short else Resource.MEMORY)
     amount = allocation(attempt, resource)

@@ -1,4 +1,4 @@
-"""What a report is about: a run and its workflow, or jobs from logs or the archive."""
+"""The subject of a report: a run and its workflow, or jobs from logs or the archive."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -20,28 +20,28 @@ __all__ = ["ReportSource", "gather_run"]
 
 @dataclass(frozen=True, slots=True)
 class ReportSource:
-    """What a report is about."""
+    """The subject of a report: a run, or the jobs of a source."""
 
     kind: Literal["run", "jobs"]
     title: str
     by: str = "category"
-    """What a category is."""
+    """What jobs are grouped by."""
     workflow: Workflow | None = None
     machine: Mapping[Resource, float] = field(default_factory=dict)
     tasks: int | None = None
-    """How many tasks the workflow has, and how many of them are done; None where only jobs are known."""
+    """How many tasks the workflow has, and how many of them are done; None if there are only jobs."""
     done: int | None = None
     state: Literal["finished", "under way", "not finished", ""] = ""
     settings: Mapping[str, str] = field(default_factory=dict)
     """How a run was executed."""
     failures: Mapping[str, str] = field(default_factory=dict)
-    """Tasks that were given up, and why."""
+    """Failed tasks, and why they failed."""
     notes: tuple[str, ...] = ()
-    """What every reader should know."""
+    """Remarks at the top of the report."""
 
 
 def gather_run(folder: RunFolder, by: str = "category") -> tuple[ReportSource, AttemptTable]:
-    """Read a run, finished or not, and its workflow, where that is still what it was."""
+    """Read a run, finished or not, and its workflow, unless that has changed since."""
     process = folder.process()
     with closing(Reader(folder.journal)) as reader:
         facts = reader.facts()
@@ -80,17 +80,17 @@ def gather_run(folder: RunFolder, by: str = "category") -> tuple[ReportSource, A
 
 
 def _workflow(folder: RunFolder, facts: Mapping[str, str]) -> tuple[Workflow | None, tuple[str, ...]]:
-    """Return the workflow of a run, and why it is not known where it is not."""
+    """Return the workflow of a run, or None and why it is unknown."""
     name = facts.get("workflow")
     if name is None:
-        return None, ("It was run from a Python program, so what waits for what is not known.",)
+        return None, ("It was run from a Python program, so its dependencies are unknown.",)
     path = folder.path.parents[2] / name
     if not path.is_file():
-        return None, (f"The workflow {name} is not there any more, so what waits for what is not known.",)
+        return None, (f"The workflow {name} no longer exists, so its dependencies are unknown.",)
     try:
         workflow = read(path)
     except TonnageError:
-        return None, (f"The workflow {name} cannot be read any more, so what waits for what is not known.",)
+        return None, (f"The workflow {name} can no longer be read, so its dependencies are unknown.",)
     if workflow.checksum != facts.get("checksum"):
-        return None, (f"The workflow {name} has changed since, so what waited for what is not known.",)
+        return None, (f"The workflow {name} has changed since, so its dependencies are unknown.",)
     return workflow, ()

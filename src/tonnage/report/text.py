@@ -5,20 +5,13 @@ from collections.abc import Sequence
 from tonnage.jobs import HOURS, Attempt, Resource
 from tonnage.size.factory import percent as part_of
 
-__all__ = ["counted", "hours", "ladder_text", "name_of", "outcome_of", "percent", "said", "saved", "shown"]
+__all__ = ["hours", "ladder_text", "name_of", "outcome_of", "percent", "said", "saved", "shown"]
 
 _RUNGS = 4
 
 
-def counted(number: int, what: str) -> str:
-    """Return a count with its noun: ``1 job``, ``2 jobs``, ``2 categories``."""
-    if number == 1:
-        return f"1 {what}"
-    return f"{number:,} {what[:-1]}ies" if what.endswith("y") else f"{number:,} {what}s"
-
-
 def hours(resource: Resource, amount: float) -> str:
-    """Print an amount times seconds: ``12.3 GB*h``."""
+    """Format an amount times seconds: ``12.3 GB*h``."""
     factor, unit = HOURS[resource.unit]
     value = amount / factor
     if abs(value) >= 1000:
@@ -29,17 +22,17 @@ def hours(resource: Resource, amount: float) -> str:
 
 
 def shown(resource: Resource, amount: float | None) -> str:
-    """Print an amount, or nothing if it is unknown."""
+    """Format an amount; empty if it is unknown."""
     return "" if amount is None or amount != amount else resource.shown(amount)  # noqa: PLR0124 (not a number)
 
 
 def percent(fraction: float | None) -> str:
-    """Print a fraction as a percentage."""
+    """Format a fraction as a percentage."""
     return "" if fraction is None else part_of(fraction)
 
 
 def saved(given: float, other: float) -> str:
-    """Say how much less was given than another way of sizing would have."""
+    """Describe how much less was allocated than with another way of sizing."""
     if not other or not given:
         return ""
     if given <= other:
@@ -49,7 +42,7 @@ def saved(given: float, other: float) -> str:
 
 
 def ladder_text(resource: Resource, ladder: Sequence[float]) -> str:
-    """Print a ladder: ``1.2 GB, then 3.8 GB``."""
+    """Format a ladder: ``1.2 GB, then 3.8 GB``."""
     rungs = [resource.shown(rung) for rung in ladder]
     if len(rungs) > _RUNGS:
         rungs = [*rungs[: _RUNGS - 1], "…", rungs[-1]]
@@ -57,12 +50,12 @@ def ladder_text(resource: Resource, ladder: Sequence[float]) -> str:
 
 
 def name_of(resource: Resource) -> str:
-    """Return the name of a resource for a sentence."""
+    """Return the name of a resource for use in a sentence."""
     return str(resource).replace("_", " ")
 
 
 def outcome_of(attempt: Attempt) -> str:
-    """Say how an attempt ended."""
+    """Describe how an attempt ended."""
     if attempt.exhausted is not None:
         return f"{name_of(attempt.exhausted)} exhausted"
     if attempt.outcome is None:
@@ -73,6 +66,6 @@ def outcome_of(attempt: Attempt) -> str:
 
 
 def said(text: str, room: int = 300) -> str:
-    """Return a user's text for a page: unprintable characters are marked, and long texts are cut."""
+    """Return a user's text for a page: unprintable characters are replaced, and long texts are shortened."""
     clean = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
     return clean if len(clean) <= room else f"{clean[: room * 2 // 3]} … {clean[-room // 3 :]}"

@@ -1,1 +1,1 @@
-"""Running a workflow: the engine, its journal, and the backends that it drives."""
+"""Running a workflow: the engine, its journal, and the backends on which tasks run."""

@@ -1,4 +1,4 @@
-"""What the archive knows about the tasks of a workflow, and what a run adds to it."""
+"""Look up the tasks of a workflow in the archive, and store the attempts of a run there."""
 
 import os
 import pwd
@@ -29,12 +29,12 @@ __all__ = [
     "wanted_for",
 ]
 
-_MOST_TASKS = 100_000  # of a workflow whose tasks are looked up one by one
+_MOST_TASKS = 100_000  # in a workflow whose tasks are looked up one by one
 _MARGIN = 0.05
 
 
 def wanted_for(workflow: Workflow, home: Path) -> Wanted:
-    """Return what a run of a workflow wants to know."""
+    """Return the archive query for a run of a workflow."""
     commands = (task.command for task in workflow.tasks if task.command and len(task.command) <= LONGEST_COMMAND)
     return Wanted(
         workflow=workflow.name,
@@ -46,7 +46,7 @@ def wanted_for(workflow: Workflow, home: Path) -> Wanted:
 
 
 def peaks_of_tasks(archive: Archive, workflow: Workflow, resource: Resource = Resource.MEMORY) -> dict[int, float]:
-    """Return the most of a resource that tasks took in runs of this very workflow, by their places in it."""
+    """Return the largest peaks of tasks in earlier runs of this very workflow, by their positions in it."""
     if len(workflow) > _MOST_TASKS:
         return {}
     found = peaks_by_task(archive, resource, Search(workflow=workflow.checksum))
@@ -55,7 +55,7 @@ def peaks_of_tasks(archive: Archive, workflow: Workflow, resource: Resource = Re
 
 
 def sized_by_density(archive: Archive, workflow: Workflow, home: Path) -> Workflow:
-    """Return a workflow whose tasks ask for what their cluster of alike past tasks needed (Zhang et al.)."""
+    """Return the workflow with requests from clusters of similar past tasks (Zhang et al.)."""
     for search in versions(archive, wanted_for(workflow, home)):
         tasks = merge(list(find(archive, search)))
         if tasks:
@@ -66,11 +66,11 @@ def sized_by_density(archive: Archive, workflow: Workflow, home: Path) -> Workfl
 def remember(
     archive_session: ArchiveSession, journal: Journal, folder: RunFolder, workflow: Workflow, fields: Mapping[str, str]
 ) -> Report:
-    """Store a run's attempts that have ended, except for those that this archive has according to the journal."""
+    """Store a run's finished attempts, except for those that this archive already has according to the journal."""
     archive = archive_session.archive
     stored = f"stored in {archive}"
     settled = journal.settled()
-    known = any(True for _ in find(archive, Search(run=folder.id), limit=1))  # it may be a new archive of the same name
+    known = any(True for _ in find(archive, Search(run=folder.id), limit=1))  # else it is a new archive with this name
     entries = attempts_of(journal, folder, workflow, after=int(journal.facts().get(stored, 0)) if known else 0)
     source = archive_session.kept(Source(str(folder.path), folder.id, "tonnage", entries), fields)
     report = import_source(archive, source, fields=fields)
@@ -81,7 +81,7 @@ def remember(
 def attempts_of(
     journal: Reader, folder: RunFolder, workflow: Workflow, *, after: int = 0, open_ends: bool = False
 ) -> Iterator[Attempt]:
-    """Yield the attempts of a run that have ended, those with higher numbers than `after`; with `open_ends` all."""
+    """Yield the finished attempts of a run with numbers above `after`; with `open_ends`, also unfinished ones."""
     token = journal.facts().get("token", folder.id)
     user, host = pwd.getpwuid(os.getuid()).pw_name if _has_name() else str(os.getuid()), socket.gethostname()
     described = _Described()
@@ -94,7 +94,7 @@ def _has_name() -> bool:
     try:
         pwd.getpwuid(os.getuid())
     except KeyError:
-        return False  # a container without it
+        return False  # a container whose user has no entry
     return True
 
 
@@ -133,13 +133,13 @@ def _attempt(
 
 
 class _Described:
-    """Decisions as they are stored: many attempts share a few."""
+    """Decisions as dictionaries, cached because many attempts share a few."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Decision, dict[str, object]]] = {}
 
     def of(self, decisions: Sequence[Decision]) -> list[dict[str, object]]:
-        """Return each decision as a dictionary."""
+        """Convert each decision into a dictionary."""
         found = []
         for one in decisions:
             known = self._known.get(id(one))
@@ -147,6 +147,6 @@ class _Described:
                 known = self._known[id(one)] = (
                     one,
                     plain_decision(one),
-                )  # the decision is kept, so that nothing else gets its id
+                )  # the decision is kept alive, so that no other object gets its id
             found.append(known[1])
         return found

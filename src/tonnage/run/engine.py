@@ -1,7 +1,7 @@
-"""The engine: which task starts next and with how much, and what becomes of one that has ended.
+"""The engine decides which task starts next and with how much, and what happens to a task whose attempt ended.
 
-It has no clock and touches nothing: what happened comes in, what to do goes out. Whoever drives it (this machine, a
-cluster, a simulation) writes both down in the journal before acting.
+It has no clock and no side effects: events come in, actions come out. Its driver (for this machine, a cluster or a
+simulation) writes both to the journal before acting.
 """
 
 from array import array
@@ -12,7 +12,7 @@ from math import inf, isnan, log2, nan
 from typing import TYPE_CHECKING
 
 from tonnage.jobs import NOTHING_KNOWN, Amounts, Decision, Outcome, Resource
-from tonnage.run.events import Carried, Ended, Rules, Settled, Start, State
+from tonnage.run.events import NOT_RETRIED, Carried, Ended, Rules, Settled, Start, State
 from tonnage.run.machines import Need, Space, largest, need_of
 from tonnage.run.queue import Decided, Kind, Queue, key_of, task_of
 from tonnage.size.learner import Learner, climbed, fits
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Engine"]
 
-_PATIENCE = 32  # times that later tasks start before it, until a machine is kept free for a task
+_PATIENCE = 32  # how often later tasks may overtake a blocked task before a machine is kept free for it
 
 
 @dataclass(slots=True)
 class _Running:
     start: Start
     need: Need | None
-    """What it holds of our room; None where that is not ours to give."""
+    """What it occupies of our room; None if a batch system allocates it."""
 
 
 class Engine:
-    """Holds the state of every task; driven by `ended` and `admit`."""
+    """The state of every task; driven by `ended` and `admit`."""
 
     def __init__(
         self,
@@ -52,17 +52,17 @@ class Engine:
         awaited: Mapping[int, int] | None = None,
         first_attempt: int = 1,
     ) -> None:
-        """Take over tasks; `places` is the place of each in the order in which they should run.
+        """Create an engine for `tasks`; `places` is the position of each in the preferred order.
 
-        `input_bytes` tells how large the inputs of a task are, and is asked when it is ready to start. `done` and
-        `carried` are what an earlier engine has achieved; `sent` are tasks that it has sent, or that are still running.
-        `awaited` is for how many tasks of other engines some wait.
+        `input_bytes` returns the size of a task's inputs, and is called when the task becomes ready. `done` and
+        `carried` are the results of an earlier engine; `sent` are tasks that it sent, or that are still running.
+        `awaited` maps tasks to the number of tasks of other engines that they wait for.
         """
         self.tasks = list(tasks)
         self.rules = rules or Rules()
         self.learner = learner
         self.closed = False
-        """Whether nothing more is to be started."""
+        """Whether no more tasks may start."""
         self.last_attempt = inf
         """The highest number that an attempt may have."""
         self.states = bytearray(len(self.tasks))
@@ -81,10 +81,10 @@ class Engine:
         self._sent: set[int] = set()
         self._inputs: dict[int, float] = {}
         self._learnt: set[str] = set()
-        """Categories with tasks that ended since tasks were admitted last."""
+        """Categories whose tasks finished since the last call of `admit`."""
         self._editions: dict[str, int] = {}
         self._queue = Queue(self._decide)
-        # The first task that finds no room, how often others went before it, and machines that are kept free for such.
+        # The first blocked task, how often others overtook it, and the machines that are kept free for blocked tasks.
         self._patient, self._passed = -1, 0
         self._reserved: dict[int, int] = {}
         self._refused: list[Settled] = []
@@ -92,29 +92,29 @@ class Engine:
             self._missing[task] += others
         self._restore(done, sent, carried or {})
 
-    # What the driver asks
+    # For the driver
 
     @property
     def finished(self) -> bool:
-        """Whether nothing runs and nothing can start."""
+        """Whether nothing is running and nothing can start."""
         return not self.running and not self._sent and (self.closed or not self.counts[State.READY])
 
     @property
     def used_up(self) -> bool:
-        """Whether no number is left for another attempt."""
+        """Whether there are no more numbers for attempts."""
         return self._next_attempt > self.last_attempt
 
     @property
     def outstanding(self) -> int:
-        """How many tasks run or were sent: on a cluster, some of them wait in its queue."""
+        """The number of tasks that are running or were sent: on a cluster, some of them wait in its queue."""
         return len(self.running) + self.counts[State.SENT]
 
     def start_of(self, attempt: int) -> Start:
-        """Return how a running attempt was started."""
+        """Return the start of a running attempt."""
         return self.running[attempt].start
 
     def next_try(self, task: int) -> Carried:
-        """Return how often a task was tried, and what it would be tried with now."""
+        """Return how many attempts a task had, and what the next one would be allocated."""
         decisions = self._again.get(task)
         if decisions is None:
             one, size = self.tasks[task], self._input_bytes(task)
@@ -122,7 +122,7 @@ class Engine:
         return Carried(self._attempts[task], decisions)
 
     def unreachable(self) -> list[int]:
-        """Return the tasks that cannot run because one that they depend on has failed."""
+        """Return the tasks that cannot run because a task they depend on failed."""
         found: list[int] = []
         seen = bytearray(len(self.tasks))
         stack = [number for number, state in enumerate(self.states) if state == State.FAILED]
@@ -137,7 +137,7 @@ class Engine:
     # Events
 
     def add(self, task: Task, known: Carried | None = None) -> int:
-        """Take in a task that depends on no other, and what is known about it; return its number."""
+        """Add a task that depends on no other, with what is known about it; return its number."""
         number = len(self.tasks)
         self.tasks.append(task)
         self.states.append(State.WAITING)
@@ -151,7 +151,7 @@ class Engine:
         return number
 
     def ended(self, end: Ended) -> Settled:
-        """Take in the end of an attempt; return what becomes of its task."""
+        """Process the end of an attempt; return what happens to its task."""
         ran = self.running.pop(end.attempt)
         if ran.need is not None:
             self._room.give_back(ran.start.machine, ran.need)
@@ -168,17 +168,17 @@ class Engine:
         if end.outcome is Outcome.CANCELLED:
             self._set(task, State.STOPPED)
             self._sent.discard(task)
-            return Settled(task, State.STOPPED, "it was cancelled")
-        return self._again_or_not(ran.start, end)
+            return Settled(task, State.STOPPED, "cancelled")
+        return self._retry_or_fail(ran.start, end)
 
     def awaited_is_done(self, task: int) -> None:
-        """Note that one of the tasks that a task waits for is done."""
+        """Note that one of the tasks that `task` waits for is done."""
         self._missing[task] -= 1
         if not self._missing[task] and self.states[task] == State.WAITING:
             self._make_ready(task)
 
     def send(self, tasks: Iterable[int]) -> None:
-        """Leave tasks to a batch job, which starts them by itself."""
+        """Hand tasks over to a batch job, which starts them itself."""
         for task in tasks:
             if self.states[task] == State.READY:
                 self._queue.drop(*self._queued_as(task))
@@ -186,7 +186,7 @@ class Engine:
             self._set(task, State.SENT)
 
     def take_back(self, task: int) -> None:
-        """Start a task that was sent by ourselves again, when it is ready."""
+        """Take back a task that was sent, to start it here when it is ready."""
         self._sent.discard(task)
         if self.states[task] == State.SENT:
             self._set(task, State.WAITING)
@@ -194,7 +194,7 @@ class Engine:
                 self._make_ready(task)
 
     def adopt(self, start: Start, *, in_our_room: bool = False) -> None:
-        """Take note that a task which was sent has started, or is still running since an earlier engine in our room."""
+        """Register an attempt that started elsewhere, or that an earlier engine started in our room."""
         need = need_of(start.decisions) if in_our_room else None
         if in_our_room:
             self._sent.discard(start.task)
@@ -206,21 +206,21 @@ class Engine:
         self._set(start.task, State.RUNNING)
 
     def lose(self, machine: int) -> None:
-        """Note that a machine is gone; the ends of attempts that ran there are yet to come."""
+        """Note that a machine was lost; the ends of the attempts that ran there are reported separately."""
         self._reserved.pop(machine, None)
         self._room.lose(machine)
 
     def skip_attempts(self, count: int) -> int:
-        """Leave so many numbers of attempts to somebody else, and return the first of them."""
+        """Reserve `count` attempt numbers for another engine, and return the first of them."""
         first, self._next_attempt = self._next_attempt, self._next_attempt + count
         return first
 
     def give_up(self, task: int, reason: str) -> Settled:
-        """Take note that a task which was sent can never run."""
-        return self._give_up(task, reason)
+        """Mark a task that was sent as failed: it can never run."""
+        return self._fail(task, reason)
 
     def cancel(self, task: int) -> bool:
-        """See to it that a task that has not started never does; whether it had not."""
+        """Cancel a task unless it has started; return whether it was cancelled."""
         state = self.states[task]
         if state not in (State.WAITING, State.READY):
             return False
@@ -235,7 +235,7 @@ class Engine:
         self._learnt.add(category)
 
     def _apply_what_was_learnt(self) -> None:
-        """Decide anew for tasks that are ready, where their category has something new to say."""
+        """Update the decisions for ready tasks whose category has learnt something new."""
         for category in self._learnt:
             if self._queue.holds(category):
                 edition = self.learner.edition(category)
@@ -244,38 +244,37 @@ class Engine:
                     self._queue.decide_anew(category)
         self._learnt.clear()
 
-    def _again_or_not(self, start: Start, end: Ended) -> Settled:
+    def _retry_or_fail(self, start: Start, end: Ended) -> Settled:
         task, decisions = start.task, start.decisions
         if end.outcome is Outcome.EXHAUSTED:
             resource = end.exhausted or Resource.MEMORY
             seen: float | None = getattr(end.used, resource)
             more = climbed(decisions, resource, seen=seen, grow_all=self.rules.grow_all)
             if more is None:
-                return self._give_up(task, f"it needs more {resource} than there is")
-            return self._try_again(task, more, f"it ran out of {resource}, and gets more")
+                return self._fail(task, f"needs more {resource} than is available")
+            retrying = "retrying with more" if end.note else f"out of {resource}; retrying with more"
+            return self._retry(task, more, retrying)
         if end.outcome is Outcome.FAILED:
             self._failures[task] += 1
             if end.hopeless or self._failures[task] > self.rules.retries:
-                return self._give_up(task, "given up")
-            return self._try_again(
-                task, decisions, f"it failed, and is tried again ({self._failures[task]} of {self.rules.retries})"
-            )
+                return self._fail(task, NOT_RETRIED)
+            return self._retry(task, decisions, f"retrying ({self._failures[task]} of {self.rules.retries})")
         if end.killed:
             self._killed[task] += 1
             if self._killed[task] > self.rules.kills:
-                return self._give_up(task, f"it was killed {self._killed[task]} times")
-        again = f"it was {end.outcome}, and is tried again with as much"
-        return self._try_again(task, decisions, "it is held until somebody releases it" if end.held else again)
+                return self._fail(task, f"killed {self._killed[task]} times; {NOT_RETRIED}")
+        retrying = "retrying with the same size" if end.note else f"{end.outcome}; retrying with the same size"
+        return self._retry(task, decisions, "held until it is released" if end.held else retrying)
 
-    def _try_again(self, task: int, decisions: tuple[Decision, ...], reason: str) -> Settled:
+    def _retry(self, task: int, decisions: tuple[Decision, ...], reason: str) -> Settled:
         self._again[task] = decisions
         if task in self._sent:
-            self._set(task, State.SENT)  # the batch job starts it again
+            self._set(task, State.SENT)  # the batch job retries it
         else:
             self._make_ready(task)
         return Settled(task, State.READY, reason)
 
-    def _give_up(self, task: int, reason: str) -> Settled:
+    def _fail(self, task: int, reason: str) -> Settled:
         self._set(task, State.FAILED)
         self._again.pop(task, None)
         self._sent.discard(task)
@@ -286,9 +285,9 @@ class Engine:
     # Actions
 
     def admit(self) -> list[Start]:
-        """Return the tasks that start now; they count as running from here on.
+        """Return the tasks to start now; they count as running from here on.
 
-        The first task in the order goes first. One that finds no room lets others pass, but not for ever.
+        Tasks start in order. A task for which there is no room lets others overtake it, but not indefinitely.
         """
         if self.closed:
             return []
@@ -296,7 +295,7 @@ class Engine:
         starts = [*self._on_reserved_machines()]
         self._queue.wake(self._room.gained())
         last = -1
-        while not self.used_up and (kind := self._queue.next()) is not None:
+        while self._may_start and (kind := self._queue.next()) is not None:
             machine = self._room.find(kind.decided[1])
             if machine is not None:
                 last = max(last, kind.key)
@@ -305,8 +304,14 @@ class Engine:
             self._be_patient(last)
         return starts
 
+    @property
+    def _may_start(self) -> bool:
+        """Whether there is a number for another attempt, and fewer run than may."""
+        at_once = self.rules.at_once
+        return not self.used_up and (at_once is None or len(self.running) < at_once)
+
     def refused(self) -> list[Settled]:
-        """Return the tasks that were given up without an attempt since the last call: they fit nowhere."""
+        """Return the tasks that failed without an attempt since the last call, because no machine is large enough."""
         found, self._refused = self._refused, []
         return found
 
@@ -323,7 +328,7 @@ class Engine:
         return start
 
     def _be_patient(self, last: int) -> None:
-        """Note that tasks up to a key have started; where the first that waits was passed too often, help it."""
+        """Count overtakings of the first blocked task, and reserve a machine for it once there were too many."""
         first = self._queue.first_blocked(self._reserved.values())
         if first is None:
             return
@@ -337,10 +342,10 @@ class Engine:
                 self._reserved[machine] = first.key
 
     def _on_reserved_machines(self) -> Iterator[Start]:
-        """Start the tasks for which machines were kept free, where there is room now."""
+        """Start the tasks for which machines were kept free, if there is room now."""
         for machine, key in list(self._reserved.items()):
             kind = self._queue.head(key)
-            if kind is not None and self._room.fits_on(machine, kind.decided[1]) and not self.used_up:
+            if kind is not None and self._room.fits_on(machine, kind.decided[1]) and self._may_start:
                 yield self._start(kind, machine)
             elif kind is not None and self._room.fits_when_empty(machine, kind.decided[1]):
                 continue
@@ -348,19 +353,20 @@ class Engine:
             self._room.release(machine)
 
     def _decide(self, task: int) -> Decided | None:
-        """Return what a task is tried with; one that asks for more than there is, is given up."""
+        """Return what a task is allocated; None if it fails because no machine is large enough."""
         decisions = self._again.get(task)
         if decisions is None:
-            asked = self.tasks[task].request
-            too_much = None if asked is NOTHING_KNOWN else fits(asked, self._capacity)
+            requested = self.tasks[task].request
+            too_much = None if requested is NOTHING_KNOWN else fits(requested, self._capacity)
             if too_much is not None:
-                amount, most = too_much.shown(getattr(asked, too_much)), too_much.shown(self._capacity[too_much])
-                self._refused.append(self._give_up(task, f"it asks for {amount} of {too_much}, and there is {most}"))
+                amount, most = too_much.shown(getattr(requested, too_much)), too_much.shown(self._capacity[too_much])
+                problem = f"requests {amount} of {too_much}, but only {most} is available"
+                self._refused.append(self._fail(task, problem))
                 return None
-            decisions = self.learner.decide(self.tasks[task].category, asked, self._inputs.get(task, nan))
+            decisions = self.learner.decide(self.tasks[task].category, requested, self._inputs.get(task, nan))
         need = need_of(decisions)
         if not self._room.fits_an_empty_machine(need):
-            self._refused.append(self._give_up(task, "no machine has what it is given"))
+            self._refused.append(self._fail(task, "no machine is large enough"))
             return None
         return decisions, need
 
@@ -378,26 +384,26 @@ class Engine:
             size = self._input_bytes(task)
             if not isnan(size):
                 self._inputs[task] = size
-        alike = task not in self._again and not size > 0  # an unknown size is not either
+        alike = task not in self._again and not size > 0  # NaN, an unknown size, is not greater than 0 either
         self._queue.put(*self._queued_as(task), alike=alike)
 
     def _queued_as(self, task: int) -> tuple[int, str, Hashable]:
-        """Return the key of a task in the queue, its category, and the name of those that are given the same."""
-        one, again, size = self.tasks[task], self._again.get(task), self._inputs.get(task, nan)
-        # Where the size of the inputs counts, tasks of a kind are given nearly the same.
-        about = int(log2(size)) if size > 0 else None
-        return self._key(task), one.category, (one.request, about) if again is None else need_of(again)
+        """Return the key of a task in the queue, its category, and a name shared by tasks with the same allocation."""
+        one, decided, size = self.tasks[task], self._again.get(task), self._inputs.get(task, nan)
+        # If the size of the inputs matters, tasks with similar sizes get nearly the same.
+        magnitude = int(log2(size)) if size > 0 else None
+        return self._key(task), one.category, (one.request, magnitude) if decided is None else need_of(decided)
 
     def _key(self, task: int) -> int:
         return key_of(self._places[task], task)
 
     def _children_of(self, task: int) -> "array[int]":
         if task + 1 >= len(self._child_start):
-            return _NOBODY
+            return _NO_TASKS
         return self._children[self._child_start[task] : self._child_start[task + 1]]
 
     def _carry(self, task: int, known: Carried) -> None:
-        """Take over what is known about a task; a size that no machine has any more is decided anew."""
+        """Adopt what is known about a task; a size for which no machine is large enough any more is decided anew."""
         self._attempts[task] = known.attempts
         if known.decisions is not None and self._room.fits_an_empty_machine(need_of(known.decisions)):
             self._again[task] = known.decisions
@@ -416,11 +422,11 @@ class Engine:
                 self._make_ready(task)
 
 
-_NOBODY: "array[int]" = array("i")
+_NO_TASKS: "array[int]" = array("i")
 
 
 def _links(workflow: Workflow | None, size: int) -> "tuple[array[int], array[int], array[int]]":
-    """Return the children of each task, where they begin, and how many parents each task waits for."""
+    """Return the children of all tasks, the offset of each task's children, and each task's number of parents."""
     if workflow is None:
         return array("i"), array("q"), array("q", bytes(8 * size))
     graph = workflow.graph

@@ -1,4 +1,4 @@
-"""What goes into the engine and what comes out of it: attempts that start and end, and what becomes of tasks."""
+"""Events that enter and leave the engine: attempts that start and end, and what happens to tasks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,95 +6,101 @@ from enum import IntEnum
 
 from tonnage.jobs import NOTHING_KNOWN, Amounts, Decision, Outcome, Resource
 
-__all__ = ["Carried", "Ended", "Rules", "Settled", "Start", "State"]
+__all__ = ["NOT_RETRIED", "Carried", "Ended", "Rules", "Settled", "Start", "State"]
+
+
+NOT_RETRIED = "not retried"
+"""The reason of a task that failed for good: the note of its last attempt tells why."""
 
 
 class State(IntEnum):
-    """What has become of a task."""
+    """The state of a task."""
 
     WAITING = 0
-    """For the tasks that it depends on."""
+    """Waiting for tasks that it depends on."""
     READY = 1
     RUNNING = 2
     DONE = 3
     FAILED = 4
     STOPPED = 5
-    """It was cancelled; another run of the engine may start it again."""
+    """Cancelled; a later session may start it."""
     SENT = 6
-    """It is in a batch job, which starts it by itself."""
+    """Handed to a batch job, which starts it itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How the engine deals with what goes wrong."""
+    """How the engine handles failures, and how much it does at once."""
 
     retries: int = 0
-    """How often a task that failed by itself is tried again."""
+    """How often a failed task is retried."""
     kills: int = 5
-    """How often a task is retried that was killed from outside, by an unknown process."""
+    """How often a task is retried that was killed from outside, for an unknown reason."""
     fail_fast: bool = False
-    """Whether nothing more starts after the first task that failed for good."""
+    """Whether no more tasks start after the first one failed."""
     grow_all: bool = False
-    """Whether every resource grows when one was exhausted."""
+    """Whether a retry gets more of every resource when one was exhausted."""
+    at_once: int | None = None
+    """How many attempts run at the same time at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A task is to be started: on which machine, and what it is given."""
+    """A task that is to be started: on which machine, and with how much."""
 
     attempt: int
     task: int
     number: int
-    """Which attempt of its task this is, from 1."""
+    """Which attempt of its task this is, counted from 1."""
     machine: int
     decisions: tuple[Decision, ...]
     input_bytes: float
 
     @property
     def allocated(self) -> Amounts:
-        """What the attempt is given."""
+        """What the attempt is allocated."""
         return Amounts.of(**{str(one.resource): one.amount for one in self.decisions})  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """An attempt has ended: how, and what is known about it."""
+    """How an attempt ended, and what is known about it."""
 
     attempt: int
     outcome: Outcome
     used: Amounts = NOTHING_KNOWN
     exhausted: Resource | None = None
     hopeless: bool = False
-    """Whether another attempt would fail alike: there is no such program."""
+    """Whether a retry would fail in the same way, because the program does not exist."""
     held: bool = False
-    """Whether a batch system keeps it until it is released."""
+    """Whether a batch system holds it until it is released."""
     killed: bool = False
-    """Whether it was killed by an unknown process."""
+    """Whether it was killed from outside, for an unknown reason."""
     started: float | None = None
     ended: float | None = None
     exit_status: int | None = None
     signal: int | None = None
     host: str | None = None
-    """The machine on which it ran, where that is not this one."""
+    """The machine on which it ran, if not this one."""
     memory_method: str | None = None
     lower_bounds: tuple[str, ...] = ()
     stdout: str | None = None
-    """The file with what it printed."""
+    """The file with its standard output."""
     stderr: str | None = None
     note: str = ""
-    """What went wrong, for people."""
+    """What went wrong, for the user."""
     facts: Mapping[str, object] = field(default_factory=dict)
-    """What a batch system measured beside our monitor, under its own names."""
+    """What a batch system measured in addition to our monitor, under its own names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What becomes of the task of an attempt that has ended."""
+    """What happens to a task after one of its attempts ended."""
 
     task: int
     state: State
     reason: str = ""
-    """Why it is tried again or given up."""
+    """Why it is retried or has failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,4 +109,4 @@ class Carried:
 
     attempts: int
     decisions: tuple[Decision, ...] | None
-    """What it is to be tried with next, where that is known."""
+    """What its next attempt is allocated, if that is known."""

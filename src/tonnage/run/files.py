@@ -1,4 +1,4 @@
-"""The files of tasks: what they read and must write, and what attempts that did not succeed leave behind."""
+"""The files of tasks: inputs, required outputs, sandboxes, and partial outputs of failed attempts."""
 
 import hashlib
 import os
@@ -16,11 +16,11 @@ from tonnage.workflow.shell import own_program
 
 __all__ = ["Files", "made_by"]
 
-_SLACK = 0.05  # seconds by which the clock of a file system may be behind
+_SLACK = 0.05  # seconds by which the clock of a file system may lag behind
 
 
 class Files:
-    """The files of a workflow's tasks, below the folder that its names start from."""
+    """The files of a workflow's tasks; their names are relative to `folder`."""
 
     def __init__(self, folder: Path, run: RunFolder, *, sandbox: bool = False) -> None:
         self.folder = folder
@@ -30,7 +30,7 @@ class Files:
     # Before a run
 
     def fingerprints(self, workflow: Workflow) -> list[bytes]:
-        """Return what each task is known by across runs: its command, its files, and what outside files are like."""
+        """Return what identifies each task across sessions: its command, its files, and the state of its inputs."""
         made = made_by(workflow)
         outside: dict[str, bytes] = {}
         found = []
@@ -45,7 +45,7 @@ class Files:
         return found
 
     def missing_inputs(self, workflow: Workflow, among: Iterable[int]) -> dict[int, str]:
-        """Return the tasks that read a file which cannot be read and which no task writes, with its name."""
+        """Return the tasks with an unreadable input that no task writes, and the name of that input."""
         made = made_by(workflow)
         there: dict[str, bool] = {}
         found: dict[int, str] = {}
@@ -62,14 +62,14 @@ class Files:
         return found
 
     def gone(self, workflow: Workflow, done: Sequence[int]) -> set[int]:
-        """Return the tasks that are done, but whose outputs are gone while one that is not done still reads them."""
+        """Return the finished tasks whose outputs are missing although an unfinished task still reads them."""
         finished = set(done)
         writer = {
             _place(workflow.tasks[number], name): number for number in done for name in workflow.tasks[number].outputs
         }
         lacking: set[int] = set()
         waiting = [number for number in range(len(workflow)) if number not in finished]
-        for number in waiting:  # grows while it is gone through
+        for number in waiting:  # grows during the loop
             task = workflow.tasks[number]
             for name in task.inputs:
                 place = _place(task, name)
@@ -89,7 +89,7 @@ class Files:
     # Around an attempt
 
     def input_bytes(self, task: Task) -> float:
-        """Return how large the files are that a task reads; NaN where it names none, or one cannot be seen."""
+        """Return the total size of a task's inputs; NaN if it names none, or if one of them is not accessible."""
         if not task.inputs:
             return nan if task.input_bytes is None else float(task.input_bytes)
         folder = self._home(task)
@@ -99,11 +99,11 @@ class Files:
             return nan
 
     def prepare(self, task: Task, attempt: int) -> str:
-        """Return the folder in which an attempt runs, made ready; raises TonnageError where it lacks an input."""
+        """Prepare and return the folder in which an attempt runs; raises TonnageError if an input is missing."""
         home = self._home(task)
         for name in task.inputs:
             if _is_file(name) and not Path(home, name).exists():
-                raise TonnageError(f'its input "{name}" is not there')
+                raise TonnageError(f'its input "{name}" does not exist')
         if not self._sandbox:
             return home
         place = self._run.sandboxes / str(attempt)
@@ -125,23 +125,23 @@ class Files:
         return str(inside)
 
     def measured(self, attempt: int) -> str | None:
-        """Return the folder whose growth is an attempt's use of disk: only where no other process writes into it."""
+        """Return the folder whose growth is an attempt's disk use: its sandbox, into which nothing else writes."""
         return str(self._run.sandboxes / str(attempt)) if self._sandbox else None
 
     def missing_output(self, task: Task, attempt: int, started: float) -> str | None:
-        """Return an output that an attempt should have written and did not."""
+        """Return an output that an attempt should have written but did not."""
         if not task.outputs:
             return None
         folder, home = self._folder_of(task, attempt), self._home(task)
         for name in task.outputs:
-            # Out of a sandbox, an engine that was killed a moment later may have moved it already.
+            # An engine that was killed afterwards may already have moved it out of the sandbox.
             moved = self._sandbox and _written(Path(home, name), started)
             if not moved and not os.path.lexists(join(folder, name)) and not _listed(join(folder, name)):
                 return name
         return None
 
     def accept(self, task: Task, attempt: int) -> None:
-        """Let the outputs of an attempt that succeeded appear in their places."""
+        """Move the outputs of a successful attempt out of its sandbox."""
         if not self._sandbox:
             return
         folder, home = self._folder_of(task, attempt), self._home(task)
@@ -155,7 +155,7 @@ class Files:
         shutil.rmtree(self._run.sandboxes / str(attempt), ignore_errors=True)
 
     def reject(self, task: Task, attempt: int, started: float) -> None:
-        """Move away what an attempt that did not succeed has written, so that nothing looks complete."""
+        """Move away what an unsuccessful attempt wrote, so that nothing looks complete."""
         if self._sandbox:
             place = self._run.sandboxes / str(attempt)
             if place.exists():
@@ -168,7 +168,7 @@ class Files:
                 self._set_aside(path, attempt, name)
 
     def disk_of_outputs(self, task: Task, attempt: int) -> int | None:
-        """Return how much disk the outputs of an attempt take: the least that it used."""
+        """Return the disk use of an attempt's outputs, which is a lower bound of its own."""
         if not task.outputs:
             return None
         folder = self._folder_of(task, attempt)
@@ -200,22 +200,22 @@ class Files:
 
 
 def made_by(workflow: Workflow) -> set[str]:
-    """Return the files that tasks of a workflow write, as seen from its folder."""
+    """Return the files that tasks of a workflow write, relative to its folder."""
     return {_place(task, name) for task in workflow.tasks for name in task.outputs}
 
 
 def _is_file(name: str) -> bool:
-    """Whether an input is a file, and not something to be fetched from ``https://...``."""
+    """Whether an input is a local file, not a URL such as ``https://...``."""
     return "://" not in name
 
 
 def _place(task: Task, name: str) -> str:
-    """Return a file's name, as seen from the folder of the workflow."""
+    """Return a file's name relative to the folder of the workflow."""
     return normpath(join(task.directory, name)) if task.directory else normpath(name)
 
 
 def _written(path: Path, since: float) -> bool:
-    """Whether a file was written since then; its own times may be copies of another file's, this is not."""
+    """Whether a file was written since then: a modification time can be copied from another file, st_ctime cannot."""
     try:
         return path.lstat().st_ctime >= since - _SLACK
     except OSError:
@@ -223,7 +223,7 @@ def _written(path: Path, since: float) -> bool:
 
 
 def _listed(path: str) -> bool:
-    """Whether a file is in its folder: a network file system may remember for a while that it was not there."""
+    """Whether a file is listed in its folder: a network file system may cache for a while that it did not exist."""
     try:
         with os.scandir(dirname(path) or ".") as found:
             return any(one.name == basename(path) for one in found)

@@ -1,4 +1,4 @@
-"""Where runs are kept: a folder for each, beside the workflow, in ``.tonnage/runs``."""
+"""The folders of runs, in ``.tonnage/runs`` next to the workflow."""
 
 import fcntl
 import os
@@ -17,31 +17,31 @@ from tonnage.files import is_file, stem
 __all__ = ["RUNS", "Holder", "Lock", "RunFolder", "choosing", "find_run", "new_run", "runs_of"]
 
 RUNS = Path(".tonnage", "runs")
-_PATIENCE = 60.0  # seconds in which whatever is left of a killed engine has ended: sbatch, where Slurm is down, too
+_PATIENCE = 60.0  # seconds until all processes of a killed engine have ended, including an sbatch while Slurm is down
 _PAUSE = 0.02
 _BEGUN = re.compile(r"-(\d{8}-\d{6})(?:-(\d+))?$")
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The process that executes a run, as its lock says; both are empty while the lock is being taken."""
+    """The process that executes a run, as recorded in its lock; both fields are empty while the lock is being taken."""
 
     process: int = 0
     host: str = ""
 
     @classmethod
     def of(cls, text: str) -> "Holder":
-        """Read what a lock says."""
+        """Parse the content of a lock file."""
         words = text.split()
         return cls(int(words[0]), words[1]) if len(words) == 2 and words[0].isdecimal() else cls()
 
     @property
     def is_here(self) -> bool:
-        """Whether it is a process of this machine, which can be asked for."""
+        """Whether it is a process of this machine, so that its state is known."""
         return bool(self.process) and self.host == socket.gethostname()
 
     def lives(self) -> bool:
-        """Whether the engine itself is there, and not only what it left behind."""
+        """Whether the engine itself is alive, not only processes that it left behind."""
         if not self.is_here:
             return bool(self.process)
         try:
@@ -59,55 +59,60 @@ class RunFolder:
 
     @property
     def id(self) -> str:
-        """What the run is called."""
+        """The name of the run."""
         return self.path.name
 
     @property
     def journal(self) -> Path:
-        """Its journal."""
+        """The database that records the run."""
         return self.path / "journal.db"
 
     @property
+    def log(self) -> Path:
+        """The log file of the run."""
+        return self.path / "run.log"
+
+    @property
     def logs(self) -> Path:
-        """What its attempts printed."""
+        """The output of its attempts."""
         return self.path / "logs"
 
     @property
     def partial(self) -> Path:
-        """What attempts left behind that did not succeed."""
+        """Partial outputs of unsuccessful attempts."""
         return self.path / "partial"
 
     @property
     def sandboxes(self) -> Path:
-        """Folders of attempts that run in one of their own."""
+        """The sandboxes of attempts."""
         return self.path / "sandboxes"
 
     @property
     def batches(self) -> Path:
-        """Folders of batch jobs."""
+        """The folders of batch jobs."""
         return self.path / "batches"
 
     def make(self) -> None:
-        """Make the folders."""
+        """Create the folders of the run and of its logs."""
         for folder in (self.path, self.logs):
             try:
                 make_private_folder(folder)
             except OSError as error:
-                raise TonnageError(f"{folder}: the folder of the run cannot be made: {error.strerror}") from None
+                raise TonnageError(f"{folder}: cannot create the run's folder: {error.strerror}") from None
 
     def process(self) -> int | None:
-        """Return the process that executes the run; None where there is none."""
+        """Return the process that executes the run, if there is one."""
         holder = self.holder()
         return None if holder is None else holder.process
 
     def check_free(self) -> None:
-        """Raise InputError where an engine executes the run; what a killed one has left behind soon ends."""
+        """Raise InputError if an engine executes the run; processes that a killed one left behind end soon."""
         holder = self.holder()
         if holder is not None and holder.lives():
             raise _busy(self, holder)
 
     def holder(self) -> Holder | None:
-        """Return the process and host that execute the run; None where none does."""
+        """Return the process and host that execute the run, if any."""
         try:
             with (self.path / "lock").open() as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -119,13 +124,13 @@ class RunFolder:
 
 
 class Lock:
-    """Held by the engine of a run, and by the processes that mind its tasks.
+    """Held by the engine of a run, and by the minders of its tasks.
 
-    So a process that gets it knows that no other is left that could still write for the run.
+    A process that gets it can be sure that no other process still writes for the run.
     """
 
     def __init__(self, folder: RunFolder) -> None:
-        """Take the lock; waits a little for what is left of an engine that was killed."""
+        """Take the lock, waiting a little for processes of an engine that was killed."""
         try:
             self.descriptor = os.open(folder.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -145,24 +150,24 @@ class Lock:
         os.pwrite(self.descriptor, f"{os.getpid()} {socket.gethostname()}\n".encode(), 0)
 
     def release(self) -> None:
-        """Let another process have it."""
+        """Release the lock."""
         os.close(self.descriptor)
 
 
 def _busy(folder: RunFolder, holder: Holder) -> InputError:
-    who = f"process {holder.process} on {holder.host}" if holder.process else "another process"
-    return InputError(f"the run {folder.id} is being executed by {who}", hint=f"tonnage stop {folder.path} ends it")
+    name = f"process {holder.process} on {holder.host}" if holder.process else "another process"
+    return InputError(f"the run {folder.id} is being executed by {name}", hint=f"tonnage stop {folder.path} stops it")
 
 
 @contextmanager
 def choosing(home: Path) -> Iterator[None]:
-    """Let only one at a time look for a run to go on with, or begin one: two would begin the same workflow twice."""
+    """Hold a lock while a run is chosen or created, so that two commands do not start the same workflow twice."""
     place = home / RUNS
     try:
         make_private_folder(place)
         descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
-        raise TonnageError(f"{place}: the folder of the runs cannot be made: {error.strerror}") from None
+        raise TonnageError(f"{place}: cannot create the folder for runs: {error.strerror}") from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
@@ -171,7 +176,7 @@ def choosing(home: Path) -> Iterator[None]:
 
 
 def new_run(workflow: Path) -> RunFolder:
-    """Return a new folder for a run of a workflow."""
+    """Create the folder of a new run."""
     parent = workflow.absolute().parent / RUNS
     name = f"{stem(workflow)}-{time.strftime('%Y%m%d-%H%M%S')}"
     for number in range(1, 1000):
@@ -182,14 +187,14 @@ def new_run(workflow: Path) -> RunFolder:
         except FileExistsError:
             continue
         except OSError as error:
-            raise TonnageError(f"{folder.path}: the folder of the run cannot be made: {error.strerror}") from None
+            raise TonnageError(f"{folder.path}: cannot create the run's folder: {error.strerror}") from None
         folder.make()
         return folder
-    raise TonnageError(f"{parent}: there are too many runs named {name}")
+    raise TonnageError(f"{parent}: too many runs are named {name}")
 
 
 def runs_of(folder: Path) -> Iterator[RunFolder]:
-    """Yield the runs whose workflows are in a folder, the newest first."""
+    """Yield the runs of workflows in a folder, newest first."""
     try:
         places = list((folder.absolute() / RUNS).iterdir())
     except OSError:
@@ -199,13 +204,13 @@ def runs_of(folder: Path) -> Iterator[RunFolder]:
 
 
 def _begun(run: RunFolder) -> tuple[str, int, str]:
-    """Return when a run began, as its name tells: the times of its files change while it goes on."""
+    """Return when a run began, taken from its name: the times of its files change while it runs."""
     found = _BEGUN.search(run.id)
     return (found[1], int(found[2] or 1), run.id) if found else ("", 0, run.id)
 
 
 def find_run(text: str) -> RunFolder:
-    """Return the run that a user names: its id, its path, or ``last``; ids are looked for here and further up."""
+    """Find a run by its id, its path, or ``last``; ids are looked up in the current folder and its parents."""
     path = Path(text)
     if is_file(path / "journal.db"):
         return RunFolder(path.absolute())
@@ -219,14 +224,14 @@ def find_run(text: str) -> RunFolder:
                 return run
     for place in (path, *(folder / RUNS for folder in (here, *here.parents))):
         if _is_closed(place):
-            hint = "runs are private to the user who began them; chmod -R go+rX .tonnage opens them to others"
+            hint = "runs are private to the user who started them; chmod -R go+rX .tonnage lets others read them"
             raise InputError("cannot be read: Permission denied", path=place, hint=hint)
-    hint = "a run is a folder in .tonnage/runs beside its workflow; last is the newest"
-    raise InputError(f'there is no run "{text}" here', hint=hint)
+    hint = "runs are folders in .tonnage/runs next to their workflow; last is the newest one"
+    raise InputError(f'no run "{text}" found here', hint=hint)
 
 
 def _is_closed(folder: Path) -> bool:
-    """Whether another user keeps a folder private."""
+    """Whether a folder exists but cannot be read."""
     try:
         os.scandir(folder).close()
     except PermissionError:

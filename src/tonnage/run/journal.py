@@ -1,7 +1,7 @@
-"""The journal of a run: what was decided, started and ended, written before it is acted on.
+"""The journal of a run: decisions, starts and ends of attempts, written before they are acted on.
 
-One SQLite file. `tasks.done` is the attempt that made a task done, and nothing else makes it so. An attempt whose
-`ended` is NULL was running when the journal was last written.
+It is one SQLite file. `tasks.done` is the attempt that completed a task; only this column decides whether a task is
+done. An attempt whose `ended` is NULL was running when the journal was last written.
 """
 
 import json
@@ -17,14 +17,14 @@ from typing import Any
 from urllib.parse import quote
 
 from tonnage.atomic import make_private_file
-from tonnage.errors import InputError, TonnageError
+from tonnage.errors import InputError, JournalError
 from tonnage.jobs import GIVEN, Decision, Resource
 from tonnage.run.events import Ended, Settled, Start, State
 from tonnage.run.journal_rows import MEASURES, ROWS, Decisions, Row, row_of
 
-__all__ = ["Before", "Journal", "JournalError", "Reader", "begun_by_another_version"]
+__all__ = ["Before", "Journal", "Reader", "begun_by_another_version"]
 
-_VERSION = "4"  # changes with the tables below, and with the names of the files beside the journal
+_VERSION = "4"  # changes with the tables below, and with the names of the files next to the journal
 _SCHEMA = f"""
 CREATE TABLE run (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 INSERT INTO run VALUES ('version', '{_VERSION}');
@@ -80,24 +80,20 @@ _UPDATE_END = (
 _FAILED = "t.done IS NULL AND NOT t.dropped AND a.given_up AND a.id IN (SELECT max(id) FROM attempts GROUP BY task)"
 _USED = attrgetter(*Resource)
 _REMEMBERED = 10_000
-_PAGES = 8_000  # of the write-ahead log, before they are brought into the file: 32 MB, so that it is seldom
-
-
-class JournalError(TonnageError):
-    """The journal cannot be written or read."""
+_PAGES = 8_000  # of the write-ahead log between two checkpoints: 32 MB, so that these are rare
 
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What a journal knew about the tasks of a workflow, by their places in it."""
+    """What a journal knew about the tasks of a workflow, by their positions in it."""
 
     done: list[int]
     changed: list[int]
-    """Tasks that are new, or whose command or outside inputs are not what they were."""
+    """Tasks that are new, or whose command or external inputs have changed."""
 
 
 class Reader:
-    """Reads a journal, also while it is being written."""
+    """Reads a journal, even while it is being written."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -109,11 +105,11 @@ class Reader:
             raise _other_version(path, version)
 
     def close(self) -> None:
-        """Close the file; what was not committed is lost."""
+        """Close the file, discarding what was not committed."""
         self._connection.close()
 
     def copy_to(self, path: Path) -> None:
-        """Write all of it into a new file."""
+        """Copy the journal into a new file."""
         make_private_file(path)
         with closing(sqlite3.connect(path)) as target:
             self._connection.backup(target)
@@ -123,37 +119,41 @@ class Reader:
         return dict(self._connection.execute("SELECT key, value FROM run"))
 
     def running(self) -> dict[int, Row]:
-        """Return the attempts whose end is not written down, by their numbers."""
+        """Return the attempts without a recorded end, by their numbers."""
         return {row.attempt: row for _, row in self._select(f"{ROWS} WHERE a.ended IS NULL ORDER BY a.id")}
 
     def rows(self, after: int = 0) -> Iterator[Row]:
-        """Yield every attempt with a higher number than `after`, oldest first."""
+        """Yield all attempts with numbers above `after`, oldest first."""
         for _, row in self._select(f"{ROWS} WHERE a.id > ? ORDER BY a.id", after):
             yield row
 
+    def attempts(self, task: str) -> list[Row]:
+        """Return the attempts of a task, oldest first."""
+        return [row for _, row in self._select(f"{ROWS} WHERE t.name = ? ORDER BY a.id", task)]
+
     def measures(self, at_once: int = 20_000) -> Iterator[list[tuple[Any, ...]]]:
-        """Yield what sums and pictures need of every attempt, as MEASURES says, many at once."""
+        """Yield the columns of MEASURES for all attempts, in chunks."""
         with closing(self._connection.cursor()) as cursor:
             cursor.execute(MEASURES)
             while rows := cursor.fetchmany(at_once):
                 yield rows
 
     def counts(self) -> tuple[int, int]:
-        """Return how many tasks there are, and how many are done."""
+        """Return the number of tasks, and how many of them are done."""
         chosen = "SELECT count(*), count(done) FROM tasks WHERE NOT dropped"
         tasks, done = self._connection.execute(chosen).fetchone()
         return int(tasks), int(done)
 
     def tasks_by_category(self) -> list[tuple[str, int, int]]:
-        """Return the categories, with how many tasks each has, and how many of them are done."""
+        """Return each category with its number of tasks and how many of them are done."""
         return self.read("SELECT category, count(*), count(done) FROM tasks WHERE NOT dropped GROUP BY category")
 
     def read(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """Return the rows that a statement selects."""
         return self._connection.execute(statement, values).fetchall()
 
-    def _select(self, statement: str, *values: int) -> Iterator[tuple[int, Row]]:
-        """Yield rows of attempts, each with the number that its task has here."""
+    def _select(self, statement: str, *values: int | str) -> Iterator[tuple[int, Row]]:
+        """Yield rows of attempts, each with the id of its task in the journal."""
         decisions = Decisions(self._connection)
         with closing(self._connection.cursor()) as cursor:
             for cells in cursor.execute(statement, values):
@@ -163,15 +163,15 @@ class Reader:
         return int(self._connection.execute(f"SELECT coalesce(max(id), 0) FROM {table}").fetchone()[0])  # noqa: S608
 
     def given_up(self) -> dict[str, str]:
-        """Return the tasks that were given up without an attempt, and why."""
+        """Return the tasks that failed without an attempt, and why."""
         return dict(self._connection.execute("SELECT name, refused FROM tasks WHERE refused IS NOT NULL"))
 
     def failed(self, most: int = -1) -> list[Row]:
-        """Return the last attempts of tasks that were given up after them; those that are to be tried again are not."""
+        """Return the last attempts of failed tasks; tasks that are to be retried are not included."""
         return [row for _, row in self._select(f"{ROWS} WHERE {_FAILED} ORDER BY a.id LIMIT ?", most)]
 
     def failures(self) -> int:
-        """Return how many tasks were given up, also those without an attempt."""
+        """Return the number of failed tasks, including those without an attempt."""
         chosen = (
             f"SELECT (SELECT count(*) FROM attempts a JOIN tasks t ON t.id = a.task WHERE {_FAILED}) "  # noqa: S608 (our own)
             "+ (SELECT count(*) FROM tasks WHERE refused IS NOT NULL)"
@@ -180,7 +180,7 @@ class Reader:
 
 
 def begun_by_another_version(path: Path) -> dict[str, str]:
-    """Return the facts about a run that another version of Tonnage has begun; nothing where this one can read it."""
+    """Return the facts about a run that another version of Tonnage started; empty if this version can read it."""
     try:
         with closing(_read_only(path)) as connection:
             facts = dict(connection.execute("SELECT key, value FROM run"))
@@ -191,17 +191,17 @@ def begun_by_another_version(path: Path) -> dict[str, str]:
 
 def _other_version(path: Path, version: str | None) -> InputError:
     problem = f"is the journal of another version of Tonnage (its format is {version}, not {_VERSION})"
-    return InputError(problem, path=path, hint="the Tonnage that began the run can go on with it")
+    return InputError(problem, path=path, hint="the version of Tonnage that started the run can resume it")
 
 
 class Journal(Reader):
-    """Writes what happens; `commit` makes everything since the last one certain."""
+    """Records what happens; `commit` makes everything since the last commit permanent."""
 
     def __init__(self, path: Path, *, durable: bool = False, shared_disk: bool = False) -> None:
-        """Open the journal, or make it; `durable` survives power loss too, `shared_disk` is a network's."""
+        """Open or create the journal; `durable` survives a power failure, `shared_disk` is for network file systems."""
         self.path = path
         try:
-            with suppress(OSError):  # SQLite says best why it cannot be made
+            with suppress(OSError):  # SQLite gives the better error message
                 make_private_file(path)
             self._connection = sqlite3.connect(path, isolation_level=None, timeout=30, check_same_thread=False)
             run = self._connection.execute
@@ -215,7 +215,7 @@ class Journal(Reader):
         except sqlite3.Error as error:
             raise JournalError(f"{path}: the journal cannot be opened: {error}") from None
         self._writing = False
-        # Ends that are not written yet, and the tasks that are done by them: together they are written far faster.
+        # Ends that are not written yet, and the tasks that they complete: writing many at once is far faster.
         self._ends: list[tuple[object, ...]] = []
         self._done: list[tuple[int, int]] = []
         self._ids: Sequence[int] = range(1, self._largest("tasks") + 1)
@@ -224,11 +224,11 @@ class Journal(Reader):
         self._next_decision = self._largest("decisions") + 1
 
     def note(self, facts: Mapping[str, str]) -> None:
-        """Note facts about the run as a whole."""
+        """Record facts about the run as a whole."""
         self._execute_many("INSERT OR REPLACE INTO run VALUES (?, ?)", facts.items())
 
     def take_tasks(self, tasks: Sequence[tuple[str, str, bytes]]) -> Before:
-        """Note the tasks of the workflow (name, category, fingerprint); return what was known about them before."""
+        """Record the tasks of the workflow (name, category, fingerprint); return what was known about them before."""
         self._begin()
         old = {
             name: (number, fingerprint, done)
@@ -267,7 +267,7 @@ class Journal(Reader):
         return Before(done, changed)
 
     def add_task(self, name: str, category: str) -> None:
-        """Note one more task, which was added while the run goes on."""
+        """Record a task that was added during the run."""
         self._begin()
         number = len(self._ids) + 1
         self._execute_many(
@@ -276,21 +276,21 @@ class Journal(Reader):
         self._ids = range(1, number + 1)
 
     def undo(self, places: Iterable[int]) -> None:
-        """Note that tasks which were done must run again."""
+        """Record that tasks which were done must run again."""
         self._begin()
         self._execute_many("UPDATE tasks SET done = NULL WHERE id = ?", [(self._ids[place],) for place in places])
 
     def started(self, starts: Sequence[Start], now: float, submitted: float | None = None) -> None:
-        """Note attempts that are about to start, or on a cluster to be submitted."""
+        """Record attempts that are about to start or, on a cluster, to be submitted."""
         self._begin()
         self._execute_many(_INSERT_START, [self._start_row(start, now, submitted) for start in starts])
 
     def runs(self, attempt: int, since: float) -> None:
-        """Note since when an attempt runs that was submitted: a moment later at least, whatever other clocks say."""
+        """Record when a submitted attempt started: later than its submission, even if the clocks of machines differ."""
         self.write("UPDATE attempts SET started = max(?, submitted + 0.001) WHERE id = ?", (since, attempt))
 
     def ended(self, end: Ended, settled: Settled) -> None:
-        """Note the end of an attempt, and what becomes of its task."""
+        """Record the end of an attempt, and what happens to its task."""
         note = "; ".join(part for part in (end.note, settled.reason) if part)
         row = (
             end.started,
@@ -315,13 +315,13 @@ class Journal(Reader):
             self._done.append((end.attempt, self._ids[settled.task]))
 
     def refused(self, settled: Settled) -> None:
-        """Note a task that was given up without an attempt."""
+        """Record a task that failed without an attempt."""
         self._begin()
         row = settled.reason, self._ids[settled.task]
         self._execute_many("UPDATE tasks SET refused = ? WHERE id = ?", [row])
 
     def commit(self) -> None:
-        """Make certain what was written since the last time."""
+        """Make everything since the last commit permanent."""
         if self._ends:
             self._begin()
         if not self._writing:
@@ -333,7 +333,7 @@ class Journal(Reader):
         self._writing = False
 
     def _begin(self) -> None:
-        """See to it that rows can be written, after those that wait for it."""
+        """Begin a transaction if there is none, and write the ends that are pending."""
         if not self._writing:
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -354,7 +354,7 @@ class Journal(Reader):
     def _cannot_write(self, error: sqlite3.Error) -> JournalError:
         return JournalError(
             f"{self.path}: the journal cannot be written: {error}",
-            hint="what it holds is safe: the same command goes on from there",
+            hint="what it contains is safe: run the same command again to resume",
         )
 
     def _start_row(self, start: Start, now: float, submitted: float | None) -> tuple[object, ...]:
@@ -363,7 +363,7 @@ class Journal(Reader):
         return row + self._cells(start.decisions)
 
     def _cells(self, decisions: tuple[Decision, ...]) -> tuple[object, ...]:
-        """Return the part of a row that says what was given; many tasks in a row are given the same."""
+        """Return the cells of a row for the allocation; cached, because many tasks in a row have the same decisions."""
         known = self._given.get(id(decisions))
         if known is not None:
             return known[1]
@@ -374,11 +374,11 @@ class Journal(Reader):
             cells += (None, None) if one is None else (one.amount, self._decision(one))
         if len(self._given) >= _REMEMBERED:
             self._given.clear()
-        self._given[id(decisions)] = decisions, tuple(cells)  # kept, so that nothing else gets its id
+        self._given[id(decisions)] = decisions, tuple(cells)  # kept alive, so that no other object gets its id
         return tuple(cells)
 
     def _decision(self, decision: Decision) -> int:
-        """Return the number of a decision, which is written down the first time that it is seen."""
+        """Return the id of a decision, which is recorded when it is first seen."""
         known = self._decisions.get(id(decision))
         if known is not None:
             return known[1]
@@ -397,18 +397,18 @@ class Journal(Reader):
         self._execute_many("INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", [row])
         if len(self._decisions) >= _REMEMBERED:
             self._decisions.clear()
-        self._decisions[id(decision)] = decision, number  # kept, so that nothing else gets its id
+        self._decisions[id(decision)] = decision, number  # kept alive, so that no other object gets its id
         return number
 
     def unfinished(self) -> dict[int, Row]:
-        """Return the last attempt of each task that was tried and is not done, by its place in the workflow."""
+        """Return the last attempt of each unfinished task that has one, by its position in the workflow."""
         place_of = {number: place for place, number in enumerate(self._ids)}
         chosen = f"{ROWS} WHERE t.done IS NULL ORDER BY a.id"
         return {place_of[number]: row for number, row in self._select(chosen) if number in place_of}
 
     def settled(self) -> int:
-        """Return the number up to which the end of every attempt is known."""
-        # A batch job that carries many tasks may have started attempts that are not known yet.
+        """Return the number up to which all attempts are known to have ended."""
+        # A packed batch job may have started attempts that are not known yet.
         chosen = (
             "SELECT min(id) - 1 FROM (SELECT id FROM attempts WHERE ended IS NULL "
             "UNION ALL SELECT first_attempt FROM batch_jobs WHERE ended IS NULL)"
@@ -417,18 +417,18 @@ class Journal(Reader):
         return self._largest("attempts") if found is None else int(found)
 
     def next_attempt(self) -> int:
-        """Return a number that no attempt has yet."""
+        """Return the next unused attempt number."""
         taken = self._connection.execute("SELECT max(first_attempt + attempts) FROM batch_jobs").fetchone()[0]
         return max(self._largest("attempts") + 1, int(taken or 1))
 
     def write(self, statement: str, *rows: tuple[object, ...]) -> None:
-        """Execute a statement for each row; `commit` makes it certain."""
+        """Execute a statement for each row; `commit` makes it permanent."""
         self._begin()
         self._execute_many(statement, rows)
 
 
 def _read_only(path: Path) -> sqlite3.Connection:
-    """Open a journal for reading only, perhaps in a folder where SQLite cannot make its files."""
+    """Open a journal read-only, even in a folder where SQLite cannot create its auxiliary files."""
     name = f"file:{quote(os.fsencode(path))}?mode=ro"
     alone = not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
     return sqlite3.connect(f"{name}&immutable=1" if alone else name, uri=True, isolation_level=None)

@@ -1,4 +1,4 @@
-"""Attempts as rows of the journal, read back as values."""
+"""Attempts in the journal, and how their rows are read."""
 
 import json
 import sqlite3
@@ -13,7 +13,7 @@ __all__ = ["MEASURES", "ROWS", "Decisions", "Row", "row_of"]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One attempt as the journal has it."""
+    """One attempt in the journal."""
 
     attempt: int
     task: str
@@ -22,7 +22,7 @@ class Row:
     machine: int
     host: str | None
     submitted: float | None
-    """On a cluster: when it was, or the batch job that carried it."""
+    """On a cluster: when it, or the batch job that carried it, was submitted."""
     started: float
     input_bytes: float | None
     allocated: Amounts
@@ -39,11 +39,11 @@ class Row:
     stderr: str | None
     note: str
     facts: Mapping[str, object]
-    """What a batch system measured beside our monitor, under its own names."""
+    """What a batch system measured in addition to our monitor, under its own names."""
 
     @property
     def seen_to_run(self) -> bool:
-        """Whether it is known when an attempt started that is a batch job of its own; before, it has no other start."""
+        """Whether an attempt in a batch job of its own is known to have started; until then, both times are equal."""
         return self.started != self.submitted
 
 
@@ -76,13 +76,13 @@ MEASURES = (
     f"{', '.join(f'a.{name}' for name in (*SHARED, *(f'used_{one}' for one in SHARED), 'used_wall_time'))} "
     "FROM attempts a JOIN tasks t ON t.id = a.task ORDER BY a.id"
 )
-"""Of every attempt only what sums and pictures need."""
+"""Selects only what totals and plots need."""
 _NO_FACTS: Mapping[str, object] = {}
 _OUTCOMES = {str(one): one for one in Outcome}
 
 
 class Decisions(dict[int, Decision]):
-    """The decisions by their numbers; looked up, because more may be added while we read."""
+    """Decisions by their ids, looked up on demand, because more may be added while the journal is read."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ def _decision(row: tuple[Any, ...]) -> Decision:
 
 
 def row_of(cells: Sequence[Any], decisions: Mapping[int, Decision]) -> Row:
-    """Return an attempt from the cells of a row, which are name, category and _ROW."""
+    """Create a Row from the selected cells: name, category and _ROW."""
     name, category, _, attempt, number, machine, host, submitted, started, size, ended, outcome, exhausted = cells[:13]
     status, signal, method, lower_bounds, stdout, stderr, note, facts = cells[13:21]
     made, rest = cells[21 : 21 + len(GIVEN)], cells[21 + len(GIVEN) :]

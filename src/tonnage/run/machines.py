@@ -1,4 +1,4 @@
-"""Machines: what each has, and what is left of it while tasks run there."""
+"""Machines: what each has, and what is free while tasks run on it."""
 
 import os
 import re
@@ -33,29 +33,29 @@ _LITTLE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """How many cores and how many bytes of memory and disk a machine has."""
+    """The cores, and bytes of memory and disk, of a machine."""
 
     cores: float
     memory: float
     disk: float = inf
 
     def amounts(self) -> dict[Resource, float]:
-        """Return what it has, by resource; what is unlimited is left out."""
+        """Return what it has by resource, without those that are unlimited."""
         found = {Resource.CORES: self.cores, Resource.MEMORY: self.memory, Resource.DISK: self.disk}
         return {resource: amount for resource, amount in found.items() if amount != inf}
 
     def holds(self, need: "Need") -> bool:
-        """Whether an attempt with such a need fits on it."""
+        """Whether an attempt with this need fits on the empty machine."""
         return _fits(need, (self.cores, self.memory, self.disk))
 
     def with_amounts(self, amounts: Mapping[Resource, float]) -> "Machine":
-        """Return the machine with some amounts as the user says."""
+        """Return the machine with some amounts replaced by those of the user."""
         own = {str(resource): amounts.get(resource, getattr(self, resource)) for resource in SHARED}
         return Machine(**own)
 
 
 def largest(machines: Iterable[Machine]) -> dict[Resource, float]:
-    """Return the most of each resource that a machine has."""
+    """Return the largest amount of each resource on any machine."""
     found: dict[Resource, float] = {}
     for machine in set(machines):
         for resource, amount in machine.amounts().items():
@@ -64,53 +64,53 @@ def largest(machines: Iterable[Machine]) -> dict[Resource, float]:
 
 
 Need = tuple[float, float, float]
-"""Cores, memory and disk that an attempt is given."""
+"""Cores, memory and disk that an attempt is allocated."""
 
 
 def need_of(decisions: tuple[Decision, ...]) -> Need:
-    """Return how much decisions are, in whole bytes: sums of these are exact, and machines are empty in the end."""
+    """Return the need of some decisions, in whole bytes: their sums are exact, so that machines end up empty."""
     given = {one.resource: float(floor(one.amount)) for one in decisions}
     return given.get(Resource.CORES, 0.0), given.get(Resource.MEMORY, 0.0), given.get(Resource.DISK, 0.0)
 
 
 class Space(Protocol):
-    """Where attempts find room: on machines of ours, or in a queue that others serve."""
+    """Where attempts find room: on our own machines, or in the queue of a batch system."""
 
     machines: tuple[Machine, ...]
 
     def find(self, need: Need) -> int | None:
-        """Return a machine on which there is room, or None."""
+        """Return a machine with enough room, or None."""
 
     def take(self, machine: int, need: Need) -> None:
-        """Note that an attempt has started."""
+        """Note that an attempt started."""
 
     def give_back(self, machine: int, need: Need) -> None:
-        """Note that an attempt has ended."""
+        """Note that an attempt ended."""
 
     def gained(self) -> list[Need]:
-        """Return what there is where there is more room than when this was asked last."""
+        """Return the free amounts of machines on which room was freed since the last call."""
 
     def reserve(self, need: Need) -> int | None:
-        """Keep a machine from being found, for a need, and return it; None where there is none."""
+        """Hide a machine from `find` until it has room for a need, and return it; None if no machine qualifies."""
 
     def release(self, machine: int) -> None:
-        """Let a machine be found again."""
+        """Let `find` return a reserved machine again."""
 
     def fits_on(self, machine: int, need: Need) -> bool:
-        """Whether there is room on a machine, reserved or not."""
+        """Whether a machine has enough room, reserved or not."""
 
     def fits_when_empty(self, machine: int, need: Need) -> bool:
-        """Whether there is room on a machine where nothing else runs."""
+        """Whether a machine has enough room when nothing else runs on it."""
 
     def fits_an_empty_machine(self, need: Need) -> bool:
         """Whether an attempt could ever start."""
 
     def lose(self, machine: int) -> None:
-        """Note that a machine is gone: nothing starts there any more."""
+        """Note that a machine was lost: nothing starts there any more."""
 
 
 class QueueRoom:
-    """Room in a batch queue, which finds the machines itself: a number of attempts, of any size that a machine has."""
+    """Room in a batch queue: a number of attempts of any size that fits a machine, which the batch system chooses."""
 
     def __init__(self, machines: Sequence[Machine], most: int) -> None:
         self.machines = tuple(dict.fromkeys(machines))
@@ -118,7 +118,7 @@ class QueueRoom:
         self._gained = False
 
     def find(self, need: Need) -> int | None:
-        """Return 0 while the queue takes more, which must fit on a machine."""
+        """Return 0 if the queue accepts more and the attempt fits on a machine."""
         return 0 if self._left > 0 and self.fits_an_empty_machine(need) else None
 
     def take(self, machine: int, need: Need) -> None:  # noqa: ARG002 (as Space has it)
@@ -126,46 +126,46 @@ class QueueRoom:
         self._left -= 1
 
     def give_back(self, machine: int, need: Need) -> None:  # noqa: ARG002
-        """Note that an attempt has ended."""
+        """Note that an attempt ended."""
         self._left += 1
         self._gained = True
 
     def gained(self) -> list[Need]:
-        """Return what the machines have, where the queue takes more than when this was asked last."""
+        """Return what the machines have if room in the queue was freed since the last call."""
         gained, self._gained = self._gained, False
         return [(one.cores, one.memory, one.disk) for one in self.machines] if gained and self._left > 0 else []
 
     def reserve(self, need: Need) -> int | None:  # noqa: ARG002
-        """Return None: who waits longest goes first there anyway."""
+        """Return None: in the queue, the attempt that waits longest is first anyway."""
         return None
 
     def release(self, machine: int) -> None:
         """Do nothing: nothing is ever reserved."""
 
     def fits_on(self, machine: int, need: Need) -> bool:  # noqa: ARG002
-        """Whether the queue takes more."""
+        """Whether the queue accepts more."""
         return self.find(need) is not None
 
     def fits_when_empty(self, machine: int, need: Need) -> bool:  # noqa: ARG002
-        """Whether a machine of the cluster has so much."""
+        """Whether a machine of the cluster is large enough."""
         return self.fits_an_empty_machine(need)
 
     def fits_an_empty_machine(self, need: Need) -> bool:
-        """Whether a machine of the cluster has so much."""
+        """Whether a machine of the cluster is large enough."""
         return any(one.holds(need) for one in self.machines)
 
     def lose(self, machine: int) -> None:
-        """Do nothing: the queue knows its machines."""
+        """Do nothing: the batch system knows its machines."""
 
 
 class Room:
-    """What is left on some machines."""
+    """The free room on some machines."""
 
     def __init__(self, machines: Sequence[Machine]) -> None:
         self.machines = tuple(machines)
         self._kinds = tuple(dict.fromkeys(self.machines))
         self._free: list[Need] = [(one.cores, one.memory, one.disk) for one in machines]
-        # Machines by how many cores are free, those with the least memory first.
+        # Machines by their number of free cores, those with the least free memory first.
         self._rows: dict[float, list[tuple[float, int]]] = {}
         self._reserved: set[int] = set()
         self._lost: set[int] = set()
@@ -174,7 +174,7 @@ class Room:
             self._show(number)
 
     def find(self, need: Need) -> int | None:
-        """Return the fullest machine on which there is room, or None."""
+        """Return the fullest machine with enough room, or None."""
         cores, memory, disk = need
         best = None
         for free, row in self._rows.items():
@@ -189,22 +189,22 @@ class Room:
         return None if best is None else best[1]
 
     def take(self, machine: int, need: Need) -> None:
-        """Note that an attempt has started."""
+        """Note that an attempt started."""
         self._change(machine, need, -1)
 
     def give_back(self, machine: int, need: Need) -> None:
-        """Note that an attempt has ended."""
+        """Note that an attempt ended."""
         self._change(machine, need, 1)
         self._gained.add(machine)
 
     def gained(self) -> list[Need]:
-        """Return what there is on the machines that have more room than when this was asked last."""
+        """Return the free amounts of machines on which room was freed since the last call."""
         found = [self._free[machine] for machine in self._gained if machine not in self._reserved]
         self._gained.clear()
         return found
 
     def reserve(self, need: Need) -> int | None:
-        """Keep the machine that lacks least for a need from being found, and return it; None where there is none."""
+        """Hide the machine that lacks least for a need from `find`, and return it; None if no machine qualifies."""
         able = [
             number
             for number, machine in enumerate(self.machines)
@@ -218,7 +218,7 @@ class Room:
         return best
 
     def release(self, machine: int) -> None:
-        """Let a machine be found again."""
+        """Let `find` return a reserved machine again."""
         if machine in self._lost:
             return
         self._reserved.remove(machine)
@@ -226,11 +226,11 @@ class Room:
         self._show(machine)
 
     def fits_on(self, machine: int, need: Need) -> bool:
-        """Whether there is room on a machine, reserved or not."""
+        """Whether a machine has enough room, reserved or not."""
         return machine not in self._lost and _fits(need, self._free[machine])
 
     def fits_when_empty(self, machine: int, need: Need) -> bool:
-        """Whether there is room on a machine where nothing else runs."""
+        """Whether a machine has enough room when nothing else runs on it."""
         return machine not in self._lost and self.machines[machine].holds(need)
 
     def fits_an_empty_machine(self, need: Need) -> bool:
@@ -238,7 +238,7 @@ class Room:
         return any(one.holds(need) for one in self._kinds)
 
     def lose(self, machine: int) -> None:
-        """Note that a machine is gone: nothing starts there any more."""
+        """Note that a machine was lost: nothing starts there any more."""
         if machine not in self._reserved:
             self._hide(machine)
             self._reserved.add(machine)
@@ -270,14 +270,14 @@ def _fits(need: Need, room: Need) -> bool:
 
 
 def _lacking(need: Need, room: Need) -> float:
-    """Return the largest shortage among the resources, as a part of what is needed."""
+    """Return the largest shortage among the resources, as a fraction of the need."""
     return max((one - free) / one if one else 0.0 for one, free in zip(need, room, strict=True))
 
 
 def this_machine(folder: Path) -> Machine:
-    """Return what this process may use: of its control group's share, less a little for the system itself.
+    """Return what this process may use within its control groups, minus a little memory for the system.
 
-    Disk is what is free where the workflow's files are.
+    Disk is the free space in the file system of `folder`.
     """
     cores = min(float(len(os.sched_getaffinity(0))), _cgroup_cores())
     memory = min(float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")), _cgroup_memory())
@@ -287,7 +287,7 @@ def this_machine(folder: Path) -> Machine:
 
 
 def _cgroup_cores() -> float:
-    """Return how many cores the control groups that we are in allow."""
+    """Return the number of cores that the control groups of this process allow."""
     most = inf
     for folder in _cgroups():
         words = _words(folder / "cpu.max")
@@ -310,7 +310,7 @@ def _cgroup_memory() -> float:
 
 
 def _cgroups() -> list[Path]:
-    """Return the folders of the control groups that this process is in, up to the root, as far as they are visible."""
+    """Return the folders of this process's control groups, up to the root, as far as they are visible."""
     found = []
     for line in _text(Path("/proc/self/cgroup")).splitlines():
         _, controllers, group = line.split(":", 2)
@@ -328,20 +328,20 @@ def _text(path: Path) -> str:
     try:
         return path.read_text()
     except OSError:
-        return ""  # a kernel or a container without it
+        return ""  # not provided by this kernel or container
 
 
 def parse_machines(text: str) -> list[Machine]:
-    """Return the machines that a text such as ``10x16c64GB`` names: how many, cores, memory; several with a comma."""
+    """Parse machines such as ``10x16c64GB`` (number, cores, memory); kinds are separated by commas."""
     found: list[Machine] = []
     for part in text.split(","):
         matched = _MACHINES.fullmatch(part.strip())
         if matched is None or not matched[2] or not matched[3]:
-            raise InputError(f'"{part}" is not a kind of machine', hint="10x16c64GB: ten with 16 cores and 64 GB each")
+            raise InputError(f'"{part}" does not name machines', hint="10x16c64GB: ten with 16 cores and 64 GB each")
         number, cores = int(matched[1] or 1), float(matched[2])
         memory, _, disk = matched[3].partition("+")
         machine = Machine(cores, float(parse_bytes(memory)), float(parse_bytes(disk)) if disk else inf)
         if not (0 < number <= 100_000 and cores > 0 and machine.memory > 0):
-            raise InputError(f'"{part}": there must be at least one machine, with a core and memory')
+            raise InputError(f'"{part}": expected at least one machine with cores and memory')
         found += [machine] * number
     return found

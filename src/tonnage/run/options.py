@@ -1,4 +1,4 @@
-"""How a workflow is to be run, as the user says."""
+"""The user's choices for a run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ __all__ = ["ClusterOptions", "Options", "PoolOptions"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOptions:
-    """To which cluster tasks are sent, and how."""
+    """The cluster that tasks are submitted to, and how."""
 
     scheduler: Scheduler
     pack: str = "per-task"
@@ -23,25 +23,25 @@ class ClusterOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolOptions:
-    """How tasks are sent to an HTCondor pool."""
+    """How tasks are submitted to an HTCondor pool."""
 
     system: HTCondor
     most: int | None = None
-    """How many jobs are in the queue at most."""
+    """The maximum number of jobs in the queue."""
     throttles: Mapping[str, int] = field(default_factory=dict)
-    """And how many of a category."""
+    """The maximum number of jobs of each category."""
     commands: tuple[str, ...] = ()
-    """More submit commands, for every job."""
+    """Additional submit commands for every job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How a workflow is to be run."""
+    """How a workflow is run."""
 
     strategy: str = "auto"
     rank: str = "prio"
     machine: Mapping[Resource, float] = field(default_factory=dict)
-    """What the machine has, where the user says so."""
+    """Amounts of the machine that the user has set."""
     rules: Rules = field(default_factory=Rules)
     sandbox: bool = False
     durable: bool = False
@@ -49,4 +49,4 @@ class Options:
     fields: Mapping[str, str] = field(default_factory=dict)
     archive: str | None = None
     cluster: ClusterOptions | PoolOptions | None = None
-    """To which cluster or pool tasks are sent; None: they run on this machine."""
+    """The cluster or pool that tasks are submitted to; None for this machine."""

@@ -1,4 +1,4 @@
-"""Orders for minders: what a task's attempt is, as a process that is started, limited and measured."""
+"""Orders for minders: the command, limits and environment of an attempt."""
 
 import re
 import shutil
@@ -11,7 +11,8 @@ from tonnage.jobs import SHARED, Decision, Resource
 from tonnage.run.events import Start
 from tonnage.run.files import Files
 from tonnage.run.folders import RunFolder
-from tonnage.run.minders import MARK, Order
+from tonnage.run.marked_processes import MARK
+from tonnage.run.minders import Order
 from tonnage.workflow import Task
 from tonnage.workflow.shell import plain_words
 
@@ -24,17 +25,17 @@ _LIMITED = (Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """What decisions mean for a command: which limits are kept, and what it finds in its environment."""
+    """What decisions mean for a command: the limits that are enforced, and its environment."""
 
     decisions: tuple[Decision, ...]
-    """Kept, so that nothing else gets their id."""
+    """Kept alive, so that no other object gets their id."""
     limits: Mapping[str, float]
     limits_with_disk: Mapping[str, float]
     environment: Mapping[str, str]
 
     @classmethod
     def of(cls, decisions: tuple[Decision, ...]) -> "_Given":
-        """Return what some decisions mean."""
+        """Derive limits and environment from decisions."""
         given = {one.resource: one.amount for one in decisions}
         limits = {str(resource): given[resource] for resource in _LIMITED if resource in given}
         without_disk = {name: limit for name, limit in limits.items() if name != Resource.DISK}
@@ -45,7 +46,7 @@ class _Given:
 
 
 class Orders:
-    """Makes an order of every attempt that starts."""
+    """Creates the order of each attempt."""
 
     def __init__(self, files: Files, folder: RunFolder, token: str) -> None:
         self._files = files
@@ -54,7 +55,7 @@ class Orders:
         self._known: dict[int, _Given] = {}
 
     def order(self, start: Start, task: Task) -> Order:
-        """Make an attempt's files ready, and return its order; raises TonnageError or OSError where that cannot be."""
+        """Prepare the files of an attempt, and return its order; raises TonnageError or OSError if that fails."""
         folder = self._files.prepare(task, start.attempt)
         words, program = _program(task.command or "", folder)
         measured = self._files.measured(start.attempt)
@@ -74,7 +75,7 @@ class Orders:
         )
 
     def _given(self, decisions: tuple[Decision, ...]) -> _Given:
-        """Return what decisions mean for a command; many tasks in a row are given the same."""
+        # Cached, because many tasks in a row have the same decisions.
         known = self._known.get(id(decisions))
         if known is None:
             if len(self._known) >= _REMEMBERED:
@@ -89,7 +90,7 @@ def _found_program(name: str) -> str:
 
 
 def _program(command: str, folder: str) -> tuple[tuple[str, ...], str]:
-    """Return the words of a command and the program that it starts; what needs a shell gets one."""
+    """Return the arguments of a command and the program to execute, which is a shell if the command needs one."""
     words = plain_words(command)
     if words is None:
         return ("sh", "-c", command), "/bin/sh"
@@ -101,5 +102,5 @@ def _program(command: str, folder: str) -> tuple[tuple[str, ...], str]:
 
 
 def _safe(name: str) -> str:
-    """Return a task's name as a file can have it."""
+    """Turn the name of a task into a valid file name."""
     return _UNSAFE.sub("_", name[:80])

@@ -1,4 +1,4 @@
-"""How an attempt ended: done, failed, exhausted, lost or cancelled; and what becomes of the files that it wrote."""
+"""Classify how an attempt ended (done, failed, exhausted, lost, cancelled), and handle the files that it wrote."""
 
 import os
 import signal
@@ -16,12 +16,12 @@ from tonnage.workflow import Task
 __all__ = ["classify", "died_of", "judge"]
 
 _RESOURCES = frozenset(map(str, Resource))
-_WHY_LOST = {MACHINE_LOST: "its machine was lost", TERMINATED: "its batch job was ended"}
-_NOT_FOUND = (126, 127)  # as shells have it: no such program, or it cannot be run
+_WHY_LOST = {MACHINE_LOST: "lost with its node", TERMINATED: "ended with its batch job"}
+_NOT_FOUND = (126, 127)  # exit status of shells if the program does not exist or cannot be executed
 
 
 def judge(answer: Answer, task: Task, files: Files) -> Ended:
-    """Return how an attempt ended, and put its files where they belong."""
+    """Return how an attempt ended, and move its files to where they belong."""
     end = classify(answer, task, files)
     try:
         if end.outcome is Outcome.DONE:
@@ -29,7 +29,7 @@ def judge(answer: Answer, task: Task, files: Files) -> Ended:
         else:
             files.reject(task, answer.attempt, answer.started or 0.0)
     except (OSError, TonnageError) as error:
-        return replace(end, outcome=Outcome.FAILED, hopeless=True, note=f"its files cannot be moved: {error}")
+        return replace(end, outcome=Outcome.FAILED, hopeless=True, note=f"its files could not be moved: {error}")
     return end
 
 
@@ -54,7 +54,7 @@ def classify(answer: Answer, task: Task, files: Files) -> Ended:
     )
     why = answer.stopped_because or ""
     if answer.lost or why in _WHY_LOST:
-        return replace(done, outcome=Outcome.LOST, note=_WHY_LOST.get(why, "its minder was killed"))
+        return replace(done, outcome=Outcome.LOST, note=_WHY_LOST.get(why, "its monitor was killed"))
     if answer.error is not None and status is None:
         return replace(done, outcome=Outcome.FAILED, hopeless=True, note=answer.error)
     if answer.stopped_because == "cancelled":
@@ -65,7 +65,7 @@ def classify(answer: Answer, task: Task, files: Files) -> Ended:
 
 
 def _as_it_ended(done: Ended, task: Task, files: Files) -> Ended:
-    """Judge an attempt that ended by itself."""
+    """Classify an attempt that was not stopped by Tonnage or a batch system."""
     if done.signal is not None:
         return died_of(done, done.signal)
     if done.exit_status:
@@ -73,27 +73,27 @@ def _as_it_ended(done: Ended, task: Task, files: Files) -> Ended:
         return replace(done, outcome=Outcome.FAILED, hopeless=hopeless, note=f"exit status {done.exit_status}")
     missing = files.missing_output(task, done.attempt, done.started or 0.0)
     if missing is not None:
-        return replace(done, outcome=Outcome.FAILED, note=f"it succeeded, but did not write {missing}")
+        return replace(done, outcome=Outcome.FAILED, note=f"succeeded, but did not write {missing}")
     return done
 
 
 def _exhausted(done: Ended, answer: Answer) -> Ended:
     resource = next(Resource(name) for name in map(str, Resource) if name in answer.exceeded)
     limit, value = answer.exceeded[resource]
-    note = f"it took {resource.shown(value)} of {resource} and had {resource.shown(limit)}"
+    note = f"needed more than {resource.shown(limit)} of {resource} ({resource.shown(value)} seen)"
     return replace(done, outcome=Outcome.EXHAUSTED, exhausted=resource, note=note)
 
 
 def died_of(done: Ended, number: int) -> Ended:
-    """Judge a death by a signal, wherever it ran.
+    """Classify an attempt that was killed by a signal, on any backend.
 
-    Programs do not send themselves SIGKILL: that was the system, or a person. So the task is tried again with as much,
-    as often as the rules allow. Any other signal is a failure of its own.
+    Programs do not send themselves SIGKILL: it came from the system or from a user. The task is therefore retried with
+    the same size, as often as the rules allow. Any other signal is a failure of the task itself.
     """
     name = signal.Signals(number).name if number in list(signal.Signals) else f"signal {number}"
     if number == signal.SIGKILL:
-        return replace(done, outcome=Outcome.LOST, killed=True, note=f"it was killed from outside ({name})")
-    return replace(done, outcome=Outcome.FAILED, note=f"it died of {name}")
+        return replace(done, outcome=Outcome.LOST, killed=True, note=f"killed from outside ({name})")
+    return replace(done, outcome=Outcome.FAILED, note=f"killed by {name}")
 
 
 def _used(answer: Answer, task: Task, files: Files) -> Amounts:
@@ -113,7 +113,7 @@ def _used(answer: Answer, task: Task, files: Files) -> Amounts:
 
 
 def _lower_bounds(answer: Answer, used: Amounts) -> tuple[str, ...]:
-    """Return what may have been more: of disk, only the outputs are known unless it had a folder of its own."""
+    """Return the resources whose use may have been higher: without a sandbox, only outputs count as disk use."""
     found = [name for name in answer.lower_bounds if name in _RESOURCES]
     if used.disk is not None and "disk" not in answer.used:
         found.append("disk")

@@ -1,4 +1,4 @@
-"""What can be seen to go wrong before anything has started: what can never work is refused, the rest only said."""
+"""Checks before a run starts: what can never work is an error, other problems are warnings."""
 
 import os
 import shutil
@@ -17,47 +17,48 @@ __all__ = ["asking_for_gpus", "check_commands", "check_gpus", "foreseen"]
 
 
 def check_commands(workflow: Workflow) -> None:
-    """Raise InputError where tasks say no command."""
+    """Raise InputError if tasks have no command."""
     without = [task.name for task in workflow.tasks if not task.command]
     if without:
         path = workflow.source.path if workflow.source else None
-        some = f'{len(without):,} of {len(workflow):,} tasks, such as "{without[0]}", say no command'
-        raise InputError(some, path=path, hint="tonnage replay run simulates workflows without commands")
+        problem = f'{len(without):,} of {len(workflow):,} tasks have no command (first: "{without[0]}")'
+        raise InputError(problem, path=path, hint="tonnage replay run simulates workflows without commands")
 
 
 def check_gpus(workflow: Workflow, cluster: ClusterOptions | PoolOptions | None) -> None:
-    """Raise InputError where tasks ask for GPUs: only a batch system hands them out, to tasks that go alone."""
+    """Raise InputError if tasks request GPUs that cannot be provided: batch systems do that for unpacked tasks only."""
     asking = asking_for_gpus(workflow)
     if not asking or isinstance(cluster, PoolOptions) or (cluster is not None and cluster.pack == "per-task"):
         return
-    problem, hint = "Tonnage cannot hand to it on this machine", "--on slurm and --on htcondor pass the request on"
+    problem, hint = "Tonnage cannot allocate on this machine", "--on slurm and --on htcondor pass the request on"
     if cluster is not None:
-        problem, hint = "Tonnage cannot hand to it in a packed batch job", "--pack per-task passes the request on"
+        problem, hint = "Tonnage cannot allocate in a packed batch job", "--pack per-task passes the request on"
     path = workflow.source.path if workflow.source else None
     raise InputError(f"{asking}, which {problem}", path=path, hint=hint)
 
 
 def asking_for_gpus(workflow: Workflow) -> str | None:
-    """Return in words which task asks for GPUs first; None where none does."""
+    """Describe the first task that requests GPUs; None if there is none."""
     tasks = [task for task in (*workflow.tasks, *finals(workflow)) if task.gpus]
-    return f'task "{tasks[0].name}" asks for {tasks[0].gpus} GPU{"s" * (tasks[0].gpus > 1)}' if tasks else None
+    return f'task "{tasks[0].name}" requests {tasks[0].gpus} GPU{"s" * (tasks[0].gpus > 1)}' if tasks else None
 
 
 def foreseen(workflow: Workflow, files: Files, left: Sequence[int]) -> Iterator[str]:
-    """Yield warnings about the tasks that are left to do."""
+    """Yield warnings about the tasks that remain to be done."""
     missing = files.missing_inputs(workflow, left)
     if missing:
         number, name = next(iter(missing.items()))
-        some = f'such as "{name}" of "{workflow.tasks[number].name}"'
-        yield f"{_tasks(len(missing))} files that cannot be read and that no task writes, {some}: they will fail"
+        first = f'first: "{name}" of "{workflow.tasks[number].name}"'
+        problem = "files that are missing or unreadable and that no task writes"
+        yield f"{_tasks(len(missing))} {problem}, and will fail ({first})"
     without = list(_without_program(workflow, files, left))
     if without:
         task, program = without[0]
-        some = f'such as "{program}" of "{task.name}"'
-        yield f"{_tasks(len(without), 'need', 'needs')} programs that are not here, {some}: they will fail"
+        first = f'first: "{program}" of "{task.name}"'
+        yield f"{_tasks(len(without), 'need', 'needs')} programs that are not installed here, and will fail ({first})"
     for special in workflow.special:
         if special.kind != "final":
-            yield f'the {special.kind} node "{special.task.name}" is not run: on one machine there is nothing for it'
+            yield f'the {special.kind} node "{special.task.name}" is not run: tonnage run does not support it'
 
 
 def _tasks(count: int, several: str = "read", one: str = "reads") -> str:
@@ -65,7 +66,7 @@ def _tasks(count: int, several: str = "read", one: str = "reads") -> str:
 
 
 def _without_program(workflow: Workflow, files: Files, left: Sequence[int]) -> Iterator[tuple[Task, str]]:
-    """Yield the tasks whose program cannot be run and is not made by a task; what a shell starts is unknown."""
+    """Yield tasks whose program is not executable and not written by a task; commands for a shell are not checked."""
     made = made_by(workflow)
 
     @cache

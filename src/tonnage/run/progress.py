@@ -1,4 +1,4 @@
-"""What is known while a run goes on: for views, and for the estimate of its end."""
+"""The progress of a run, for views and for the estimate of the remaining time."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ __all__ = ["Category", "Progress", "Running"]
 
 @dataclass(slots=True)
 class Running:
-    """An attempt that runs, and what was last seen of it."""
+    """A running attempt, and the last measurement of it."""
 
     task: Task
     start: Start
@@ -25,34 +25,34 @@ class Running:
 
 @dataclass(slots=True)
 class Category:
-    """How far the tasks of a category are."""
+    """The progress of one category."""
 
     tasks: int
     done: int = 0
     failed: int = 0
     retries: int = 0
     seconds: float = 0.0
-    """That attempts which succeeded took together."""
+    """Total time of the successful attempts."""
 
 
 @dataclass
 class Progress:
-    """Adds up what happens in a run."""
+    """Totals of a run, updated by its events."""
 
     tasks: list[Task]
     begun: float
     running: dict[int, Running] = field(default_factory=dict)
     categories: dict[str, Category] = field(default_factory=dict)
     accounts: dict[Resource, Account] = field(default_factory=lambda: defaultdict(Account))
-    """What attempts that have ended were given, used and wasted."""
+    """What finished attempts were allocated, used and wasted."""
     busy: float = 0.0
-    """Seconds of all attempts together."""
+    """Total seconds of all attempts."""
     before: int = 0
-    """Tasks that were done when this began."""
+    """Number of tasks that were done before this session."""
 
     @classmethod
     def of(cls, engine: Engine, begun: float) -> "Progress":
-        """Return the progress of an engine that is about to begin."""
+        """Create the progress of an engine that is about to start."""
         progress = cls(engine.tasks, begun)
         for task, state in zip(engine.tasks, engine.states, strict=True):
             category = progress.categories.setdefault(task.category, Category(0))
@@ -64,32 +64,32 @@ class Progress:
 
     @property
     def done(self) -> int:
-        """How many tasks are done."""
+        """Number of tasks that are done."""
         return sum(one.done for one in self.categories.values())
 
     @property
     def failed(self) -> int:
-        """How many tasks were given up."""
+        """Number of tasks that failed."""
         return sum(one.failed for one in self.categories.values())
 
     @property
     def retries(self) -> int:
-        """How many attempts had to be repeated."""
+        """Number of attempts that were retried."""
         return sum(one.retries for one in self.categories.values())
 
     def started(self, start: Start, now: float) -> None:
-        """Take in an attempt that has started."""
+        """Update for an attempt that started."""
         task = self.tasks[start.task]
         self.running[start.attempt] = Running(task, start, now)
 
     def seen(self, seen: Seen) -> None:
-        """Take in what was seen of a running attempt."""
+        """Update for a measurement of a running attempt."""
         one = self.running.get(seen.attempt)
         if one is not None:
             one.seen = seen
 
     def ended(self, end: Ended, settled: Settled) -> None:
-        """Take in an attempt that has ended."""
+        """Update for an attempt that ended."""
         task = self.tasks[settled.task]
         category = self.categories.setdefault(task.category, Category(0))
         if settled.state is State.FAILED:
@@ -111,11 +111,11 @@ class Progress:
             category.seconds += seconds
 
     def waste(self, resource: Resource) -> float | None:
-        """Return the part of a resource that was given and not used so far."""
+        """Return the fraction of a resource that was allocated but not used so far."""
         return self.accounts[resource].waste_fraction
 
     def seconds_left(self, now: float) -> float | None:
-        """Return how long the rest will take, if it goes on as it went; None where that cannot be said yet."""
+        """Estimate the remaining time from the pace so far; None if nothing has finished yet."""
         finished = self.done - self.before
         if not finished or not self.busy:
             return None

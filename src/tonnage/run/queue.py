@@ -1,7 +1,7 @@
-"""Ready tasks in order, on shelves: a shelf holds tasks that need about as much, and only its first is looked at.
+"""Ready tasks in order, on shelves: a shelf holds tasks with similar needs, and only its first task is considered.
 
-However many tasks and categories there are, there are only some dozens of shelves; and one whose first task found no
-room is looked at again only when there is room that this task could use.
+There are only some dozens of shelves, regardless of the number of tasks and categories. A shelf whose first task found
+no room is considered again only when there is room that this task could use.
 """
 
 from collections.abc import Callable, Container, Hashable, Iterable, Sequence
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 __all__ = ["Decided", "Kind", "Queue", "key_of", "places_of", "task_of"]
 
 Decided: TypeAlias = tuple[tuple[Decision, ...], Need]
-"""What a task is given, and how much that is."""
+"""The decisions for a task, and the need that follows from them."""
 
-_PLACES = 1 << 32  # a key is the place of a task in the order, then its number
+_PLACES = 1 << 32  # a key combines the position of a task in the order with its number
 _NONE = -1
 
 
 def key_of(place: int, task: int) -> int:
-    """Return what tasks are ordered by."""
+    """Return the key by which tasks are ordered."""
     return place * _PLACES + task
 
 
@@ -36,7 +36,7 @@ def task_of(key: int) -> int:
 
 
 def places_of(workflow: Workflow, order: "Sequence[int] | np.ndarray") -> list[int]:
-    """Return the place of each task: by the priority that the user gave it, then by the order of a ranking."""
+    """Return the position of each task: by the user's priority first, then by the order of a ranking."""
     ranked = [0] * len(workflow)
     for place, task in enumerate(order):
         ranked[task] = place
@@ -50,7 +50,7 @@ def places_of(workflow: Workflow, order: "Sequence[int] | np.ndarray") -> list[i
 
 
 class Kind:
-    """Ready tasks of a category that are given the same, or nearly so: one heap, the first task on top."""
+    """Ready tasks of a category with the same or nearly the same allocation: a heap with the first task on top."""
 
     __slots__ = ("alike", "category", "decided", "gone", "heap", "key", "name", "shelf")
 
@@ -58,12 +58,12 @@ class Kind:
         self.category = category
         self.name = name
         self.alike = alike
-        """Whether what its first task is given goes for all of them."""
+        """Whether the decisions for its first task apply to all of them."""
         self.heap: list[int] = []
         self.gone: set[int] = set()
-        """Keys in the heap that count no more."""
+        """Keys in the heap that were dropped."""
         self.key = _NONE
-        """The first task, by its key."""
+        """The key of the first task."""
         self.decided: Decided = (), (0.0, 0.0, 0.0)
         self.shelf = _NONE
 
@@ -72,45 +72,45 @@ class Queue:
     """Tasks that are ready to start."""
 
     def __init__(self, decide: Callable[[int], Decided | None]) -> None:
-        """Prepare for the first task; `decide` says what one is given, and None where it can never start."""
+        """Create an empty queue; `decide` returns what a task is allocated, or None if it can never start."""
         self._decide = decide
         self._kinds: dict[str, dict[Hashable, Kind]] = {}
         self._heads: dict[int, Kind] = {}  # kinds by the key of their first task
-        self._shelves: dict[int, list[int]] = {}  # heaps of such keys; one may be out of date
+        self._shelves: dict[int, list[int]] = {}  # heaps of these keys, of which some may be outdated
         self._tops: dict[int, Kind] = {}  # the first kind of each shelf
-        self._untried: list[int] = []  # keys of tops that may find room: a heap; one may be out of date
+        self._untried: list[int] = []  # a heap of the keys of tops that may find room, of which some may be outdated
 
     def put(self, key: int, category: str, name: Hashable, *, alike: bool) -> None:
-        """Take in a task; those of a category with the same name are given the same, or if not `alike` nearly so."""
+        """Add a task; tasks of a category with the same name get the same or, unless `alike`, nearly the same."""
         kinds = self._kinds.setdefault(category, {})
         kind = kinds.get(name)
         if kind is None:
             kind = kinds[name] = Kind(category, name, alike=alike)
         if key in kind.gone:
-            kind.gone.remove(key)  # it is still there
+            kind.gone.remove(key)  # its key is still in the heap
             return
         heappush(kind.heap, key)
         if kind.heap[0] == key:
             self._place(kind, anew=kind.key == _NONE)
 
     def drop(self, key: int, category: str, name: Hashable) -> None:
-        """Forget a task that was put here under a name."""
+        """Remove a task that was added under a name."""
         kind = self._kinds[category][name]
         kind.gone.add(key)
         if kind.key == key:
             self._place(kind)
 
     def holds(self, category: str) -> bool:
-        """Whether tasks of a category are ready."""
+        """Whether the queue contains tasks of a category."""
         return bool(self._kinds.get(category))
 
     def decide_anew(self, category: str) -> None:
-        """Note that tasks of a category may be given something else from now on."""
+        """Update the decisions for the tasks of a category."""
         for kind in list(self._kinds.get(category, {}).values()):
             self._place(kind, anew=True)
 
     def wake(self, rooms: Iterable[Need]) -> None:
-        """Note what there is on machines with more room than before."""
+        """Reconsider shelves whose first task fits into the room that was freed."""
         rooms = [room for room in rooms if room[0] > 0]
         for kind in self._tops.values():
             cores, memory, disk = kind.decided[1]
@@ -120,7 +120,7 @@ class Queue:
                     break
 
     def next(self) -> Kind | None:
-        """Return the first task in the order that may find room, by its kind; each is returned once."""
+        """Return the kind of the first task in the order that may find room; each is returned once."""
         untried = self._untried
         while untried:
             key = heappop(untried)
@@ -136,12 +136,12 @@ class Queue:
         return self._heads.get(key)
 
     def started(self, kind: Kind) -> None:
-        """Take out the first task of a kind."""
+        """Remove the first task of a kind."""
         heappop(kind.heap)
         self._place(kind)
 
     def first_blocked(self, but: Container[int]) -> Kind | None:
-        """Return the first of all tasks, by its kind, but some keys."""
+        """Return the kind of the first of all tasks, except for some keys."""
         best, least = None, inf
         for kind in self._tops.values():
             if kind.key < least and kind.key not in but:
@@ -149,7 +149,7 @@ class Queue:
         return best
 
     def _place(self, kind: Kind, *, anew: bool = False) -> None:
-        """Put a kind where its first task belongs."""
+        """Put a kind on the shelf where its first task belongs."""
         heap, shelf = kind.heap, kind.shelf
         while heap:
             key = heap[0]
@@ -182,7 +182,7 @@ class Queue:
         self._expose(shelf)
 
     def _expose(self, shelf: int) -> None:
-        """Find out which kind is the first of a shelf, and let it be tried."""
+        """Find the first kind of a shelf, and let `next` return it."""
         keys = self._shelves[shelf]
         while keys:
             kind = self._heads.get(keys[0])
@@ -195,6 +195,6 @@ class Queue:
 
 
 def _shelf_of(need: Need) -> int:
-    """Return the number of the shelf for a need: cores, memory by a fifth, disk by a factor of two."""
+    """Return the shelf for a need: by cores, by memory in steps of a fifth, and by disk in factors of two."""
     cores, memory, disk = need
     return (int(cores) << 20) | (int(4 * log2(memory + 1)) << 8) | int(log2(disk + 1))

@@ -1,5 +1,6 @@
-"""What is left of a workflow to do, after an engine that ended, was stopped or was killed."""
+"""Find out what remains to be done after an earlier session finished, was stopped or was killed."""
 
+import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -11,29 +12,33 @@ from tonnage.run.files import Files
 from tonnage.run.folders import RunFolder
 from tonnage.run.journal import Journal
 from tonnage.run.journal_rows import Row
-from tonnage.run.minders import Answer, end_orphans, forget_results, left_results
+from tonnage.run.marked_processes import end_orphans
+from tonnage.run.minders import Answer, forget_results, left_results
 from tonnage.run.outcomes import classify, judge
 from tonnage.size.learner import climbed
+from tonnage.wording import counted
 from tonnage.workflow import Task, Workflow
 
-__all__ = ["NOTHING_BEFORE", "NO_SUCH_TASK", "Recovered", "carried_after", "finals", "recover"]
+__all__ = ["NOTHING_BEFORE", "NO_SUCH_TASK", "Recovered", "carried_after", "finals", "following", "recover"]
 
-NO_SUCH_TASK = "the workflow has no such task any more"
+NO_SUCH_TASK = "no longer in the workflow"
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What an earlier engine has achieved, by the places of tasks in the workflow."""
+    """What earlier sessions achieved, by the positions of tasks in the workflow."""
 
     done: set[int]
     carried: dict[int, Carried]
     outstanding: Outstanding
     stale: frozenset[str]
-    """Tasks that have changed, or follow one that has: what was started before does not count."""
+    """Tasks that have changed, or depend on one that has: their earlier attempts do not count."""
 
 
 NOTHING_BEFORE = Recovered(set(), {}, NOTHING_OUTSTANDING, frozenset())
-"""Of a run that begins."""
+"""For a new run."""
 
 
 def recover(
@@ -42,46 +47,48 @@ def recover(
     folder: RunFolder,
     workflow: Workflow,
     backend: Backend,
-    say: Callable[[str], None],
     *,
     act: bool = True,
 ) -> Recovered:
-    """Settle what a killed engine left open, and return what is done and what is known about the rest.
+    """Settle the attempts that a killed engine left open; return what is done and what is known about the rest.
 
-    The caller holds the run's lock, so that nothing works for it any more, but for what is away on its backend. With
-    `act` false only the journal changes, which is a copy then: no process is ended, and no file moved.
+    The caller holds the run's lock: nothing works for the run any more, except for batch jobs on its backend. If `act`
+    is false, only the journal changes, which is a copy then: no process is killed, and no file is moved.
     """
     token = journal.facts()["token"]
     fingerprints = files.fingerprints(workflow)
     last = finals(workflow)
     listed = [(task.name, task.category, mark) for task, mark in zip(workflow.tasks, fingerprints, strict=True)]
     before = journal.take_tasks(listed + [(task.name, task.category, b"") for task in last])
-    journal.undo(range(len(workflow), len(listed) + len(last)))  # they run at the end of each try
+    journal.undo(range(len(workflow), len(listed) + len(last)))  # they run at the end of each session
     done = set(before.done) & set(range(len(workflow)))
     changed = [place for place in before.changed if place < len(workflow)]
-    outdated = _following(workflow, changed)
+    outdated = following(workflow, changed)
     stale = frozenset(workflow.tasks[place].name for place in outdated)
     outstanding = backend.outstanding(journal, folder, stale)
     running = {attempt: row for attempt, row in journal.running().items() if attempt not in outstanding.attempts}
     if running and act:
-        # What is away may have processes on this very machine.
+        # Batch jobs may have processes on this machine, too.
         orphans = (
             sum(end_orphans(token, attempt) for attempt in running) if outstanding.attempts else end_orphans(token)
         )
         if orphans:
-            say(f"ended {orphans} processes that a killed engine had left behind")
+            _log.info("killed %d processes that an interrupted session left behind", orphans)
     done |= _settle(running, journal, files, folder, workflow, judge if act else classify)
     undone = outdated & done
     gone = files.gone(workflow, sorted(done - undone))
     if changed:
-        say(f"tasks that are new or have changed since the run began: {len(changed):,}; what follows them runs again")
+        _log.info(
+            "%s new or changed since the run began; running them and all tasks that depend on them",
+            counted(len(changed), "task"),
+        )
     if gone:
-        say(f"done tasks that run again, because outputs that are still needed are gone: {len(gone):,}")
+        _log.info("%s will run again: outputs that are still needed are missing", counted(len(gone), "finished task"))
     undone |= gone
     journal.undo(undone)
     journal.commit()
     if not outstanding.attempts and act:
-        forget_results(folder.path)  # they must not be taken for those of another attempt
+        forget_results(folder.path)  # they must not be mistaken for those of another attempt
     done -= undone
     carried = {
         place: Carried(row.number, None) if place in undone else _carried(row)
@@ -91,7 +98,7 @@ def recover(
 
 
 def finals(workflow: Workflow) -> list[Task]:
-    """Return the tasks that run when nothing else can: the FINAL node of DAGMan."""
+    """Return the tasks that run after all others: the FINAL node of DAGMan."""
     return [special.task for special in workflow.special if special.kind == "final"]
 
 
@@ -103,8 +110,8 @@ def _settle(
     workflow: Workflow,
     judge: Callable[[Answer, Task, Files], Ended],
 ) -> set[int]:
-    """Write down how attempts ended whose end is not in the journal; return the tasks that turn out to be done."""
-    words = left_results(folder.path)
+    """Record the ends of attempts that are missing in the journal; return the tasks that turn out to be done."""
+    results = left_results(folder.path)
     places = {task.name: (place, task) for place, task in enumerate((*workflow.tasks, *finals(workflow)))}
     done = set()
     for attempt, row in running.items():
@@ -112,29 +119,29 @@ def _settle(
         if place is None or task is None:
             journal.ended(_lost(attempt), Settled(-1, State.STOPPED, NO_SUCH_TASK))
             continue
-        answer = words.get(attempt) or Answer(attempt, started=row.started, ended=time.time(), lost=True)
+        answer = results.get(attempt) or Answer(attempt, started=row.started, ended=time.time(), lost=True)
         end = judge(answer, task, files)
         if end.outcome is Outcome.DONE:
             done.add(place)
             journal.ended(end, Settled(place, State.DONE))
         else:
-            journal.ended(_as_lost(end), Settled(place, State.READY, "it is tried again with as much"))
+            journal.ended(_as_lost(end), Settled(place, State.READY, "retrying"))
     return done
 
 
 def _lost(attempt: int) -> Ended:
-    return Ended(attempt=attempt, outcome=Outcome.LOST, ended=time.time(), note="the engine was killed")
+    return Ended(attempt=attempt, outcome=Outcome.LOST, ended=time.time(), note="tonnage was killed")
 
 
 def _as_lost(end: Ended) -> Ended:
-    """Return an end as that of an attempt which was stopped because the engine was gone."""
+    """Turn the end of an attempt that was stopped because the engine was gone into a lost one."""
     if end.outcome is not Outcome.CANCELLED and end.outcome is not Outcome.LOST:
-        return end  # it had ended by itself
-    return replace(end, outcome=Outcome.LOST, note="the engine was killed")
+        return end  # it had finished before
+    return replace(end, outcome=Outcome.LOST, note="tonnage was killed")
 
 
-def _following(workflow: Workflow, changed: Iterable[int]) -> set[int]:
-    """Return some tasks, and all that depend on them."""
+def following(workflow: Workflow, changed: Iterable[int]) -> set[int]:
+    """Return the changed tasks and all tasks that depend on them."""
     stack = list(changed)
     seen = set(stack)
     while stack:
@@ -146,7 +153,6 @@ def _following(workflow: Workflow, changed: Iterable[int]) -> set[int]:
 
 
 def _carried(row: Row) -> Carried:
-    """Return what a task is to be tried with next, after its last attempt."""
     return carried_after(row.number, row.decisions, row.outcome, row.exhausted, row.used)
 
 
@@ -157,7 +163,7 @@ def carried_after(
     exhausted: Resource | None,
     used: Amounts,
 ) -> Carried:
-    """Return what a task is to be tried with next, after an attempt that ended like this."""
+    """Return what the next attempt of a task is allocated after an attempt with this outcome."""
     if outcome is Outcome.EXHAUSTED and exhausted is not None:
         return Carried(number, climbed(decisions, exhausted, seen=getattr(used, exhausted)))
     if outcome in (Outcome.LOST, Outcome.PREEMPTED):

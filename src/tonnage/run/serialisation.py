@@ -1,4 +1,4 @@
-"""The engine's values as plain ones, which JSON can hold: for files that another process reads."""
+"""Conversion of the engine's values to and from plain JSON values, for files that another process reads."""
 
 from dataclasses import fields
 from math import inf, isnan, nan
@@ -28,7 +28,7 @@ Plain = dict[str, Any]
 
 
 def plain_decision(one: Decision) -> Plain:
-    """Return a decision in plain values."""
+    """Convert a decision to plain values."""
     return {
         "resource": one.resource.value,
         "ladder": list(one.ladder),
@@ -42,12 +42,12 @@ def plain_decision(one: Decision) -> Plain:
 
 
 def decision_of(plain: Plain) -> Decision:
-    """Return a decision from plain values."""
+    """Restore a decision from plain values."""
     return Decision(**{**plain, "resource": Resource(plain["resource"]), "ladder": tuple(plain["ladder"])})
 
 
 def plain_start(start: Start) -> Plain:
-    """Return all of a start but its decisions, which are many times larger and seldom change."""
+    """Convert a start without its decisions, which are many times larger and rarely change."""
     return {
         "attempt": start.attempt,
         "task": start.task,
@@ -58,14 +58,14 @@ def plain_start(start: Start) -> Plain:
 
 
 def start_of(plain: Plain, decisions: list[Plain]) -> Start:
-    """Return a start from plain values."""
+    """Restore a start from plain values."""
     size = plain["input_bytes"]
     made = tuple(map(decision_of, decisions))
     return Start(**{**plain, "input_bytes": nan if size is None else float(size), "decisions": made})
 
 
 def plain_ended(end: Ended) -> Plain:
-    """Return an end in plain values; what says nothing is left out."""
+    """Convert an end to plain values, leaving out defaults."""
     found: Plain = {"attempt": end.attempt, "outcome": end.outcome.value}
     for name, default in _SIMPLE.items():
         value = getattr(end, name)
@@ -85,7 +85,7 @@ _SIMPLE = {one.name: one.default for one in fields(Ended) if one.name not in _DI
 
 
 def ended_of(plain: Plain) -> Ended:
-    """Return an end from plain values."""
+    """Restore an end from plain values."""
     exhausted = plain.get("exhausted")
     return Ended(
         **{
@@ -99,7 +99,7 @@ def ended_of(plain: Plain) -> Ended:
 
 
 def plain_task(task: Task) -> Plain:
-    """Return a task in plain values; what says nothing is left out."""
+    """Convert a task to plain values, leaving out defaults."""
     found: Plain = {"name": task.name}
     for one in fields(Task):
         value = getattr(task, one.name)
@@ -109,7 +109,7 @@ def plain_task(task: Task) -> Plain:
 
 
 def task_of(plain: Plain) -> Task:
-    """Return a task from plain values."""
+    """Restore a task from plain values."""
     found = dict(plain)
     found |= {name: Amounts.of(**plain[name]) for name in ("request", "expected") if name in plain}
     found |= {name: tuple(plain[name]) for name in ("inputs", "outputs") if name in plain}
@@ -117,24 +117,24 @@ def task_of(plain: Plain) -> Task:
 
 
 def plain_carried(carried: Carried) -> Plain:
-    """Return what is known about a task in plain values."""
+    """Convert what is known about a task to plain values."""
     made = None if carried.decisions is None else list(map(plain_decision, carried.decisions))
     return {"attempts": carried.attempts, "decisions": made}
 
 
 def carried_of(plain: Plain) -> Carried:
-    """Return what is known about a task from plain values."""
+    """Restore what is known about a task from plain values."""
     made = plain["decisions"]
     return Carried(plain["attempts"], None if made is None else tuple(map(decision_of, made)))
 
 
 def plain_machine(machine: Machine) -> list[float | None]:
-    """Return cores, memory and disk of a machine; None is unlimited."""
+    """Convert a machine to a list of cores, memory and disk, where None is unlimited."""
     return [None if amount == inf else amount for amount in (machine.cores, machine.memory, machine.disk)]
 
 
 def machine_of(plain: list[float | None]) -> Machine:
-    """Return a machine from its cores, memory and disk."""
+    """Restore a machine from its cores, memory and disk."""
     return Machine(*(inf if amount is None else float(amount) for amount in plain))
 
 

@@ -1,10 +1,10 @@
-"""One way to set a run up: where it takes place, what its tasks get and why, in which order they go.
+"""The set-up of a run: its backend, the sizes of its tasks and the reasons for them, and their order.
 
-`tonnage run`, its dry run and what `tonnage pack` asks of a live queue are all set up here.
+`tonnage run`, its dry run and `tonnage pack` with a live queue all use this module.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -32,7 +32,7 @@ __all__ = ["Explained", "Setup", "Sizes", "backend_for", "explained", "is_piped"
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """What some tasks of a category are tried with at first: all that are tried with the same."""
+    """The first allocation of those tasks of a category that share it."""
 
     category: str
     tasks: int
@@ -41,19 +41,19 @@ class Explained:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What decides how much tasks get."""
+    """What determines the sizes of tasks."""
 
     workflow: Workflow
-    """With requests where those decide."""
+    """With requests, if those determine sizes."""
     learner: Learner
     known: Mapping[int, Carried]
-    """Tasks about which more is known than their category."""
+    """What is known about individual tasks."""
     strategy: str
-    """By which tasks are sized; where requests were made for them, it is declared."""
+    """The strategy for sizes; `declared` if requests were derived for the tasks."""
 
 
 def _sizes(workflow: Workflow, strategy: str, backend: Backend, archive: Archive) -> Sizes:
-    """Return what decides how much tasks get, from what the archive knows."""
+    """Determine the sizes of tasks from the history in the archive."""
     home = path_of(workflow).parent
     own = peaks_of_tasks(archive, workflow) if strategy == "auto" else {}
     if strategy == "density":
@@ -69,11 +69,11 @@ def _sizes(workflow: Workflow, strategy: str, backend: Backend, archive: Archive
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """A run, set up: everything is decided, and nothing done."""
+    """A run for which everything is decided, and nothing is done yet."""
 
     sizes: Sizes
     places: Sequence[int]
-    """The place of each task in the order in which tasks should run."""
+    """The position of each task in the preferred order."""
     engine: Engine
 
 
@@ -86,11 +86,11 @@ def set_up(
     left: Recovered = NOTHING_BEFORE,
     first_attempt: int = 1,
 ) -> Setup:
-    """Decide what tasks get and in which order they go; `left` is what an earlier engine has achieved."""
+    """Decide the sizes and the order of tasks; `left` is what earlier sessions achieved."""
     sizes = _sizes(workflow, options.strategy, backend, archive)
     sizes = replace(sizes, known=_both(sizes.known, left.carried))
     ready = sizes.workflow
-    tasks = (*ready.tasks, *finals(ready))  # those are added when the others have ended
+    tasks = (*ready.tasks, *finals(ready))  # final tasks are added when the others have finished
     places = places_of(ready, rank(ready, options.rank).tolist())
     engine = Engine(
         ready.tasks,
@@ -109,7 +109,7 @@ def set_up(
 
 
 def _both(known: Mapping[int, Carried], carried: Mapping[int, Carried]) -> dict[int, Carried]:
-    """Return what is known about tasks: from this run, else from earlier ones."""
+    """Merge what is known about tasks: from this run if possible, otherwise from earlier ones."""
     both = dict(known)
     for place, one in carried.items():
         before = known.get(place)
@@ -117,10 +117,10 @@ def _both(known: Mapping[int, Carried], carried: Mapping[int, Carried]) -> dict[
     return both
 
 
-def backend_for(home: Path, options: Options, say: Callable[[str], None], *, dry: bool = False) -> Backend:
-    """Return where a run takes place; raises InputError where nothing can run there.
+def backend_for(home: Path, options: Options, *, dry: bool = False) -> Backend:
+    """Create the backend of a run; raises InputError if nothing can run there.
 
-    A dry run submits nothing, so that an HTCondor pool need not be there.
+    A dry run submits nothing and therefore needs no HTCondor pool.
     """
     if options.cluster is None:
         return LocalBackend(home, options.machine)
@@ -131,7 +131,7 @@ def backend_for(home: Path, options: Options, say: Callable[[str], None], *, dry
         return HTCondorBackend(chosen, options.machine, dry=dry)
     from tonnage.run.backends.batch.backend import BatchBackend  # packers are heavy to import
 
-    backend = BatchBackend(
+    return BatchBackend(
         chosen.scheduler,
         home,
         pack=chosen.pack,
@@ -139,13 +139,10 @@ def backend_for(home: Path, options: Options, say: Callable[[str], None], *, dry
         max_running=chosen.max_running,
         max_submitted=chosen.max_submitted,
     )
-    for note in backend.notes:
-        say(note)
-    return backend
 
 
 def explained(sizes: Sizes, files: Files, places: Iterable[int]) -> list[Explained]:
-    """Return what tasks are tried with at first, the most usual first."""
+    """Return the first allocations of tasks, most common first."""
     count: Counter[tuple[str, tuple[Decision, ...]]] = Counter()
     for place in places:
         task, known = sizes.workflow.tasks[place], sizes.known.get(place)
@@ -157,9 +154,9 @@ def explained(sizes: Sizes, files: Files, places: Iterable[int]) -> list[Explain
 
 
 def path_of(workflow: Workflow) -> Path:
-    """Return where a workflow is; one that is piped in stands for a file in the current folder."""
+    """Return the path of a workflow; one from a pipe counts as a file in the current folder."""
     if workflow.source is None:
-        raise InputError("a workflow that was made in Python must be written to a file before it can run")
+        raise InputError("a workflow that was created in Python must be written to a file before it can run")
     path = workflow.source.path.absolute()
     return Path.cwd() / "stdin" if is_piped(workflow) else path
 

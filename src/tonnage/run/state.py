@@ -1,4 +1,4 @@
-"""How far a run is and what it adds up to, as its journal says: for commands and pages that look at it from outside."""
+"""The state and the summary of a run, read from its journal, for commands and pages that show it."""
 
 import time
 from collections import defaultdict
@@ -18,24 +18,24 @@ from tonnage.waste import NOTHING_HELD, Account, account_for, held_seconds
 __all__ = ["QUEUED", "InFlight", "RunState", "Summary", "facts_of", "in_flight", "machine_of", "state_of", "summarise"]
 
 QUEUED = "queued"
-"""The fact of a run on a pool that says how many jobs wait there."""
+"""The fact about a run on a pool with the number of jobs that wait there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What the journal of a run adds up to."""
+    """Totals of a run."""
 
     attempts: int
     outcomes: dict[Outcome, int]
     retried: int
-    """Tasks that needed more than one attempt."""
+    """Number of tasks that needed more than one attempt."""
     seconds: float
-    """For how long something ran, or waited in the queue of a cluster."""
+    """The time during which something ran, or waited in the queue of a cluster."""
     accounts: dict[Resource, Account]
 
 
 def summarise(rows: Iterable[Row], machine: Machine) -> Summary:
-    """Return what the attempts of a run add up to."""
+    """Add up the attempts of a run."""
     outcomes: dict[Outcome, int] = defaultdict(int)
     spans: list[tuple[float, float]] = []
     retried: set[str] = set()
@@ -73,7 +73,7 @@ def summarise(rows: Iterable[Row], machine: Machine) -> Summary:
 
 
 def _covered(spans: list[tuple[float, float]]) -> float:
-    """Return for how long at least one of some spans of time lasted."""
+    """Return the total time that the spans cover together."""
     total, until = 0.0, float("-inf")
     for begin, end in sorted(spans):
         total += max(0.0, end - max(begin, until))
@@ -83,49 +83,49 @@ def _covered(spans: list[tuple[float, float]]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """What a run has begun and not ended, as far as is known; where no engine executes it, that is lost."""
+    """What is running or queued, as far as the journal knows; if no engine executes the run, it is lost."""
 
     running: list[Row]
     queued: list[Row]
-    """Attempts that are batch jobs of their own, and have not been seen to run."""
+    """Attempts in batch jobs of their own that are not known to have started."""
     queued_tasks: int
-    """All tasks that a batch system has and that do not run, also those without an attempt yet."""
+    """Number of all tasks that wait in a batch system, including those without an attempt yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """A run at one moment."""
+    """The state of a run at one moment."""
 
     folder: RunFolder
     process: int | None
-    """The process that executes it; None where none does."""
+    """The process that executes it, if there is one."""
     finished: bool
     now: float
     tasks: int
     done: int
     in_flight: InFlight
     failed: list[Row]
-    """The last attempts of tasks that were given up."""
+    """The last attempts of failed tasks."""
     refused: dict[str, str]
-    """Tasks that were given up without an attempt, and why."""
+    """Tasks that failed without an attempt, and why."""
     summary: Summary
     batch_jobs: list[BatchJob]
-    """On a cluster, what was submitted."""
+    """The batch jobs that were submitted to a cluster."""
 
     @property
     def failures(self) -> int:
-        """How many tasks were given up."""
+        """Number of tasks that failed."""
         return len(self.failed) + len(self.refused)
 
     @property
     def waiting(self) -> int:
-        """How many tasks are ready, or wait for others, and are not in any queue."""
+        """Number of tasks that are ready or wait for others, and are not in the queue of a batch system."""
         begun = len(self.in_flight.running) + self.in_flight.queued_tasks
         return max(0, self.tasks - self.done - self.failures - begun)
 
 
 def state_of(folder: RunFolder) -> RunState:
-    """Read how far a run is."""
+    """Read the state of a run from its journal."""
     process = folder.process()
     reader = Reader(folder.journal)
     try:
@@ -149,7 +149,7 @@ def state_of(folder: RunFolder) -> RunState:
 
 
 def in_flight(reader: Reader) -> InFlight:
-    """Return what runs, and what waits in the queue of a batch system."""
+    """Return what is running, and what waits in the queue of a batch system."""
     jobs = batch_jobs(reader)
     alone = {job.id for job in jobs if not job.packed}
     rows = list(reader.running().values())
@@ -164,7 +164,7 @@ def in_flight(reader: Reader) -> InFlight:
 
 
 def facts_of(folder: RunFolder) -> dict[str, str]:
-    """Return what a run's journal says about the run as a whole; nothing where it cannot be read."""
+    """Return the facts about a run from its journal; empty if it cannot be read."""
     try:
         with closing(Reader(folder.journal)) as reader:
             return reader.facts()
@@ -173,6 +173,6 @@ def facts_of(folder: RunFolder) -> dict[str, str]:
 
 
 def machine_of(facts: dict[str, str]) -> Machine:
-    """Return the machine that a run has."""
+    """Return the machine of a run from its facts."""
     found = Machine(1.0, 0.0)
     return found.with_amounts({one: float(facts[one]) for one in Resource if one in facts})

@@ -1,1 +1,1 @@
-"""Pages and a REST interface over an archive. Everything here needs the extra `serve`; import it late."""
+"""Web pages and a REST API for an archive. Everything here needs the extra `serve`; import it late."""

@@ -24,7 +24,7 @@ __all__ = ["COOKIE", "Access", "Guard", "cookie_value", "token_wanted"]
 COOKIE = "tonnage"
 _READING = ("GET", "HEAD", "OPTIONS")
 _FOR_ALL = ("/login", "/static/")  # needed before logging in
-_QUESTIONS = ("/login", "/api/past")  # asked with POST, but nothing is stored or computed for long
+_QUESTIONS = ("/login", "/api/past")  # use POST, but store nothing and take little computation
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -37,12 +37,12 @@ _HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 
-token_wanted = Security(HTTPBearer(auto_error=False, description="The server's token; Guard checks it."))
-"""For a route's `dependencies`: the interface's description says that it needs the token."""
+token_wanted = Security(HTTPBearer(auto_error=False, description="The server's token."))
+"""For a route's `dependencies`: makes the OpenAPI description say that it needs the token. `Guard` checks it."""
 
 
 def cookie_value(token: str) -> str:
-    """Return the value of the login cookie: proof that the token was known, not the token."""
+    """Return the value of the login cookie: proof that the client knew the token, without revealing it."""
     return hmac.digest(token.encode(), b"tonnage: logged in", hashlib.sha256).hex()
 
 
@@ -85,7 +85,7 @@ class Access:
 
 
 class Guard:
-    """Checks every request first, and adds headers to every answer last."""
+    """Middleware that checks every request first, and adds security headers to every response."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
@@ -101,7 +101,7 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
-                # Unless a route says otherwise, caches do not store what needs the token.
+                # Unless a route says otherwise, caches must not store what needs the token.
                 headers.setdefault("Cache-Control", "no-cache" if self._is_open(scope) else "no-store")
             await send(message)
 
@@ -118,7 +118,7 @@ class Guard:
         if access.by_cookie and not access.named:
             if access.from_here:
                 return await self._app(scope, receive, send)
-            hint = "the browser says that another site asks; scripts send Authorization: Bearer TOKEN"
+            hint = "the browser says that the request comes from another site; scripts send Authorization: Bearer TOKEN"
             return await refuse(scope, receive, send, 403, "only pages of this server may write", hint)
         if reading and wants_page(scope):
             query = scope["query_string"].decode("latin-1")
@@ -126,7 +126,7 @@ class Guard:
             answer = RedirectResponse(f"/login?next={quote(wanted)}", 303)
             return await answer(scope, receive, send)
         error = "the token is wrong" if access.named else "the token is missing"
-        hint = "send Authorization: Bearer TOKEN; the server said at its start where the token is"
+        hint = "send Authorization: Bearer TOKEN; the server printed at its start where the token is"
         return await refuse(scope, receive, send, 401, error, hint, {"WWW-Authenticate": "Bearer"})
 
     def _is_open(self, scope: Scope) -> bool:
@@ -136,19 +136,19 @@ class Guard:
     def _wrong_host(self, scope: Scope) -> tuple[int, str, str | None] | None:
         hosts = [value for name, value in scope["headers"] if name == b"host"]
         if len(hosts) != 1:
-            return 400, "a request names one host", None
+            return 400, "a request must have exactly one Host header", None
         text = hosts[0].decode("latin-1")
         name = text.rpartition(":")[0] if text.rpartition(":")[2].isdigit() and ":" in text else text
         if self._settings.called_by(name):
             return None
-        # DNS rebinding: a name pointed at this address, so that a browser takes its pages and ours for one site.
-        return 421, f"this server is not called {name}", "tonnage serve --allow-host NAME lets it be"
+        # DNS rebinding: another name points at this address, so that a browser takes its pages and ours for one site.
+        return 421, f"this server is not called {name}", "to allow this name: tonnage serve --allow-host NAME"
 
 
 def _wrong_head(scope: Scope) -> tuple[int, str, str | None] | None:
     if "\0" in scope["path"]:
-        return 400, "the address holds a NUL", None
+        return 400, "the URL contains a NUL", None
     if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}:
-        # Request smuggling: a proxy may believe one header and we the other, and take a body for a request.
-        return 400, "a body has a length or comes in pieces, not both", None
+        # Request smuggling: a proxy may trust one header and we the other, so that a body is taken for a request.
+        return 400, "Content-Length and Transfer-Encoding cannot be combined", None
     return None

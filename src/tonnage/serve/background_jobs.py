@@ -1,6 +1,6 @@
 """Background jobs that a page can wait for: one at a time, in a separate process, with progress.
 
-In a separate process because Python runs one thread at a time: an import of a million rows would block every page.
+They need a separate process because Python runs one thread at a time: importing a million rows would block every page.
 """
 
 import logging
@@ -16,22 +16,23 @@ from threading import Lock, Thread
 from typing import Any
 
 from tonnage.die_with_parent import become_a_child
-from tonnage.errors import TonnageError
+from tonnage.errors import ServerBusyError, TonnageError
 
-__all__ = ["BackgroundJob", "BackgroundJobs", "State", "Tell", "TooMuchError"]
+__all__ = [
+    "BackgroundJob",
+    "BackgroundJobs",
+    "State",
+    "Tell",
+]
 
 Tell = Callable[[int, int, str], None]
 """Reports progress: steps done, steps in total (0 if unknown), and what is being done."""
 Function = Callable[..., Mapping[str, object]]
-"""The job itself: takes a `Tell` and its arguments; must be a module's function, since another process calls it."""
+"""The job itself: takes a `Tell` and its arguments; must be a top-level function, since another process calls it."""
 
 _WAITING = 20  # jobs at most; beyond that, clients retry later
 _KEPT = 200
 _log = logging.getLogger(__name__)
-
-
-class TooMuchError(TonnageError):
-    """Too many jobs are waiting to take another."""
 
 
 class State(StrEnum):
@@ -75,7 +76,7 @@ class _Order:
 
 @dataclass
 class BackgroundJobs:
-    """Takes jobs, does one after the other, and remembers the results of the last few."""
+    """Accepts jobs, runs them one after the other, and keeps the latest results."""
 
     _pieces: OrderedDict[str, BackgroundJob] = field(default_factory=OrderedDict)
     _orders: "queue.Queue[_Order | None]" = field(default_factory=lambda: queue.Queue(_WAITING))
@@ -87,15 +88,15 @@ class BackgroundJobs:
     def take(
         self, kind: str, function: Function, *arguments: object, afterwards: Callable[[], None] = lambda: None
     ) -> BackgroundJob:
-        """Take a job; `afterwards` is called when it ends, however it ends."""
+        """Queue a job; `afterwards` is called when it ends, however it ends."""
         piece = BackgroundJob(secrets.token_urlsafe(12), kind)
         with self._lock:
             if self._closed:
-                raise TooMuchError("the server is about to end")
+                raise ServerBusyError("the server is shutting down")
             try:
                 self._orders.put_nowait(_Order(piece.id, function, arguments, afterwards))
             except queue.Full:
-                raise TooMuchError("too much work is waiting here", hint="try again in a minute") from None
+                raise ServerBusyError("too many background jobs are waiting", hint="try again in a minute") from None
             self._pieces[piece.id] = piece
             self._forget()
             if self._thread is None:
@@ -109,7 +110,7 @@ class BackgroundJobs:
             return self._pieces.get(id)
 
     def stop(self, id: str) -> BackgroundJob | None:
-        """Stop a job; what it has done so far stays."""
+        """Stop a job; what it has done so far is kept."""
         with self._lock:
             piece = self._pieces.get(id)
             if piece is None or piece.ended:
@@ -121,7 +122,7 @@ class BackgroundJobs:
             return stopped
 
     def close(self) -> None:
-        """Stop all jobs, and take no more."""
+        """Stop all jobs, and accept no more."""
         with self._lock:
             self._closed = True
             open_ones = [piece.id for piece in self._pieces.values() if not piece.ended]
@@ -142,8 +143,8 @@ class BackgroundJobs:
             try:
                 self._do(order)
             except Exception:
-                _log.exception("work went wrong")
-                self._change(order.piece, state=State.FAILED, error="this cannot be done here now", doing="")
+                _log.exception("background job failed")
+                self._change(order.piece, state=State.FAILED, error="the job could not be run", doing="")
             finally:
                 order.afterwards()
 
@@ -164,7 +165,7 @@ class BackgroundJobs:
             process.join()
             ours.close()
             self._process = None
-        self._change(order.piece, state=State.FAILED, error="it ended in the middle", hint="was there enough memory?")
+        self._change(order.piece, state=State.FAILED, error="it ended unexpectedly", hint="was there enough memory?")
 
     def _listen(self, id: str, connection: Connection) -> None:
         while True:
@@ -194,6 +195,6 @@ def _child(connection: Connection, function: Function, arguments: tuple[object, 
     except TonnageError as error:
         connection.send({"state": State.FAILED, "error": str(error), "hint": error.hint, "doing": ""})
     except MemoryError:
-        connection.send({"state": State.FAILED, "error": "there is not enough memory for this", "doing": ""})
+        connection.send({"state": State.FAILED, "error": "there is not enough memory", "doing": ""})
     except BrokenPipeError:
         return  # the server has ended

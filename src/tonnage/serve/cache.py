@@ -1,4 +1,4 @@
-"""A cache of answers that are slow to compute: live pages ask for the same ones again and again."""
+"""A cache of results that are slow to compute and that live pages request repeatedly."""
 
 import time
 from collections import OrderedDict
@@ -13,7 +13,7 @@ _Value = TypeVar("_Value")
 
 _MOST = 100
 _SHARE = 5.0
-"""Seconds that an answer stays valid per second it took: at most a sixth of the time goes into computing it."""
+"""Seconds that a result stays valid per second it took: at most a sixth of the time is spent on computing it."""
 _AT_LEAST = 0.5
 
 
@@ -27,13 +27,13 @@ class _Answer:
 
 @dataclass
 class Cache:
-    """The latest answers, each computed by one request at a time, however many ask."""
+    """The latest results, each computed by one request at a time, however many wait for it."""
 
     _answers: OrderedDict[str, _Answer] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
 
     def get(self, name: str, state: object, find: Callable[[], _Value]) -> _Value:
-        """Return an answer, computed now or recently; with a known and unchanged `state`, it never expires."""
+        """Return a result, computed now or recently; with a known and unchanged `state`, it never expires."""
         with self._lock:
             answer = self._answers.setdefault(name, _Answer())
             self._answers.move_to_end(name)

@@ -1,4 +1,4 @@
-"""How much a request may send and how slowly, and how long a client may stall."""
+"""Limits on requests: their size, how slowly they may be sent, and how long a client may stall."""
 
 import asyncio
 
@@ -15,24 +15,24 @@ __all__ = ["Bounded", "Punctual"]
 
 
 class Punctual(H11Protocol):
-    """A connection that is closed if the head of a request does not arrive in time; uvicorn would wait forever."""
+    """A connection that is closed if the headers of a request do not arrive in time; uvicorn would wait forever."""
 
     seconds = 20.0
-    """How long a head may take."""
+    """How many seconds the headers may take."""
     _alarm: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
-        """Wait for the first request."""
+        """Start the timeout for the first request."""
         super().connection_made(transport)
         self._expect()
 
     def data_received(self, data: bytes) -> None:
-        """Wait for the rest of a head that has begun."""
+        """Cancel the timeout once the headers are complete; start it when another request is due."""
         super().data_received(data)
         self._expect()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more."""
+        """Cancel the timeout."""
         self._forget()
         super().connection_lost(exc)
 
@@ -54,7 +54,7 @@ class Punctual(H11Protocol):
 
 
 class _BeyondError(Exception):
-    """The body of a request is longer, or comes more slowly, than it may."""
+    """The body of a request is too long or arrives too slowly."""
 
     def __init__(self, status: int, error: str, hint: str) -> None:
         super().__init__(error)
@@ -69,7 +69,7 @@ class Bounded:
         self._limits = settings.limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on as long as it stays within the limits."""
+        """Pass a request on while it stays within the limits."""
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         most = self._limits.upload if scope["path"] == "/api/uploads" else self._limits.body
@@ -82,7 +82,7 @@ class Bounded:
         async def noted(message: Message) -> None:
             nonlocal answering
             if body.beyond is not None and not answering:
-                return  # the parser of the body took the limit for an error of its own
+                return  # the parser of the body reported the exceeded limit as an error of its own
             answering = True
             # Without this, a client that stops reading would keep a query on the archive open forever.
             async with asyncio.timeout(self._limits.stall_seconds):
@@ -91,7 +91,7 @@ class Bounded:
         try:
             await self._app(scope, body.receive, noted)
         except ClientDisconnect:
-            return None  # the client left before its body had arrived: there is no one to answer
+            return None  # the client left before its body had arrived, so a response would reach nobody
         except (_BeyondError, TimeoutError):
             if body.beyond is None and not answering:
                 raise
@@ -114,14 +114,14 @@ class _Body:
 
     async def receive(self) -> Message:
         """Return the next piece."""
-        if self._whole:  # the only message left is that the client has gone
+        if self._whole:  # the only message left is that the client has disconnected
             return await self._receive()
         deadline = self._start + self._limits.body_seconds + self._taken / self._limits.body_speed
         try:
             async with asyncio.timeout_at(deadline):
                 message = await self._receive()
         except TimeoutError:
-            self.beyond = _BeyondError(408, "the body of the request came too slowly", "send it at once")
+            self.beyond = _BeyondError(408, "the body of the request arrived too slowly", "send it without pauses")
             raise self.beyond from None
         self._taken += len(message.get("body", b""))
         self._whole = not message.get("more_body", False)
@@ -138,4 +138,4 @@ class _Body:
 
 
 def _too_much(most: int) -> _BeyondError:
-    return _BeyondError(413, f"the body is longer than {format_bytes(most, binary=True)}", "send less at once")
+    return _BeyondError(413, f"the body is longer than {format_bytes(most, binary=True)}", "send it in smaller pieces")

@@ -1,6 +1,6 @@
-"""What the jobs of each category use: counted once, and again when the archive has changed.
+"""Statistics of all categories, counted once and again whenever the archive has changed.
 
-Counting a million jobs takes seconds. So a large archive is counted in a background job; until that is done, requests
+Counting a million jobs takes seconds, so a large archive is counted in a background job; until that is done, requests
 get the previous count and its time.
 """
 
@@ -17,8 +17,8 @@ from tonnage.serve.background_jobs import BackgroundJobs, Tell
 __all__ = ["Counted", "Overview"]
 
 _SMALL = 20_000  # attempts that are counted while the request waits
-_REST = 5.0  # the pause before the next count, in times of how long the last one took
-_LOOK = 0.05  # seconds between looks at a job in progress
+_REST = 5.0  # the pause before the next count, as a multiple of the duration of the last one
+_LOOK = 0.05  # seconds between checks of a job in progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Counted:
     categories: Sequence[Mapping[str, Any]]
     state: tuple[object, ...]
     at: float
-    """Since 1970."""
+    """In seconds since 1970."""
 
     @property
     def jobs(self) -> int:
@@ -65,12 +65,12 @@ class Overview:
             if known is not None:
                 return known
             if monotonic() > end:
-                hint = "it takes some seconds: try again"
+                hint = "this takes a few seconds: try again"
                 raise TonnageError("the jobs of this archive are being counted for the first time", hint=hint)
             sleep(_LOOK)
 
     def begun(self) -> Counted | None:
-        """Return the newest count, if any; where it is out of date, count now or start a background job."""
+        """Return the newest count, if any; if it is out of date, count now or start a background job."""
         state = self.archive.state()
         with self._lock:
             self._take_in()
@@ -87,7 +87,7 @@ class Overview:
         self._background_jobs.close()
 
     def _take_in(self) -> None:
-        """Take over the result of the background job."""
+        """Collect the result of the background job."""
         counting = self._counting
         piece = self._background_jobs.piece(counting.piece) if counting else None
         if counting is None or (piece is not None and not piece.ended):
@@ -105,7 +105,7 @@ def _newest(state: tuple[object, ...]) -> int:
 
 
 def _count(tell: Tell, url: str) -> Mapping[str, object]:
-    """Count, as a background job."""
+    """Count the jobs of each category, as a background job."""
     tell(0, 0, "counting")
     with Archive.open(url) as archive:
         return {"categories": [one.facts() for one in stats(archive)]}

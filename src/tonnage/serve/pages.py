@@ -1,4 +1,4 @@
-"""Pages: templates filled with values, all of them escaped."""
+"""Pages: templates filled with values, all of which are escaped."""
 
 import json
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ def _environment() -> Environment:
 
 
 def address(path: str, query: Mapping[str, object], **changes: object) -> str:
-    """Return a path with a query and some changes to it; what is None or False is left out."""
+    """Return a URL with a query and some changes to it; parameters that are None or False are left out."""
     kept = {key: value for key, value in {**query, **changes}.items() if value is not None and value is not False}
     pairs = {key: "true" if value is True else value for key, value in kept.items()}
     return f"{path}?{urlencode(pairs, doseq=True)}" if pairs else path
@@ -64,5 +64,5 @@ def _moment(seconds: float | None) -> str:
 
 
 def render(template: str, **values: Any) -> str:  # noqa: ANN401 (templates take values of any type)
-    """Return a page."""
+    """Return a page made from a template."""
     return _environment().get_template(template).render(values)

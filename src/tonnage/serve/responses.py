@@ -16,8 +16,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Match
 from starlette.types import Receive, Scope, Send
 
-from tonnage.errors import InputError, TonnageError
-from tonnage.serve.background_jobs import TooMuchError
+from tonnage.errors import InputError, ServerBusyError, TonnageError
 
 __all__ = ["Answer", "Json", "Problem", "add_handlers", "problems", "refuse", "wants_page"]
 
@@ -29,13 +28,13 @@ _DRAINING = 3.0  # seconds
 
 
 class Answer(BaseModel):
-    """The beginning of every answer: the version of its schema."""
+    """The base of every response: the version of its schema."""
 
     schema_: Literal[1] = Field(default=1, alias="schema")
 
 
 class Json(JSONResponse):
-    """Plain values, not validated: checking a thousand attempts against their schema takes longer than finding them.
+    """Plain values as JSON, not validated: checking a thousand attempts takes longer than finding them.
 
     NaN and infinity, which only a damaged archive holds, become null.
     """
@@ -56,21 +55,21 @@ def _dumped(content: object) -> bytes:
 
 
 class Problem(BaseModel):
-    """What went wrong."""
+    """An error."""
 
     error: str
-    """In one sentence."""
+    """What went wrong, in one sentence."""
     hint: str | None = None
     """What can be done about it."""
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Describe answers with these statuses, for a route's `responses`."""
+    """Describe error responses with these statuses, for a route's `responses`."""
     return {status: {"model": Problem, "description": HTTPStatus(status).phrase} for status in statuses}
 
 
 def wants_page(scope: Scope) -> bool:
-    """Whether a browser asks for a page."""
+    """Whether the client is a browser that requests a page."""
     accepted = dict(scope["headers"]).get(b"accept", b"")
     return not str(scope["path"]).startswith("/api/") and b"text/html" in accepted
 
@@ -78,7 +77,7 @@ def wants_page(scope: Scope) -> bool:
 def _answered(
     scope: Scope, status: int, error: str, hint: str | None = None, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return the response that says what went wrong."""
+    """Return an error response, as a page or as JSON."""
     error = error if len(error) <= _LONGEST else f"{error[:_LONGEST]}..."
     if wants_page(scope):
         from tonnage.serve.pages import render
@@ -130,7 +129,7 @@ async def _tonnage_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, TonnageError)  # noqa: S101 (for mypy: handlers are registered by type)
     if isinstance(error, InputError):
         return _answered(request.scope, 422, str(error), error.hint)
-    status = 429 if isinstance(error, TooMuchError) else 503
+    status = 429 if isinstance(error, ServerBusyError) else 503
     return _answered(request.scope, status, str(error), error.hint, {"Retry-After": str(_AGAIN)})
 
 
@@ -147,15 +146,15 @@ async def _invalid(request: Request, error: Exception) -> Response:
 
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101
-    said = {404: "there is nothing here", 405: f"{request.method} is not possible here"}
-    detail = said.get(error.status_code, error.detail) if error.detail == _phrase(error.status_code) else error.detail
-    hint = {404: "/docs says what there is"}.get(error.status_code)
+    plain = {404: "there is nothing here", 405: f"{request.method} is not allowed here"}
+    detail = plain.get(error.status_code, error.detail) if error.detail == _phrase(error.status_code) else error.detail
+    hint = {404: "/docs lists all addresses"}.get(error.status_code)
     headers = {"Allow": _allowed(request)} if error.status_code == 405 else error.headers
     return _answered(request.scope, error.status_code, detail, hint, headers)
 
 
 def _allowed(request: Request) -> str:
-    """Return the methods allowed at a path; Starlette names only those of the first matching route."""
+    """Return the methods allowed at a path; Starlette lists only those of the first matching route."""
     found: set[str] = set()
     for route in request.app.routes:
         if route.matches(request.scope)[0] is not Match.NONE:
@@ -164,9 +163,9 @@ def _allowed(request: Request) -> str:
 
 
 async def _bug(request: Request, error: Exception) -> Response:
-    """Answer an unexpected error; the server's log has the traceback."""
+    """Respond to an unexpected error; the server's log has the traceback."""
     _log.error("%s %s", request.method, request.url.path, exc_info=error)
-    return _answered(request.scope, 500, "the server made a mistake; its log says more")
+    return _answered(request.scope, 500, "internal server error; see the server's log")
 
 
 def _phrase(status: int) -> str:

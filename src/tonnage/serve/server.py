@@ -20,7 +20,7 @@ __all__ = ["listen", "make_server", "serve"]
 _GRACE = 3
 _MOST_CONNECTIONS = 500
 _BACKLOG = 512
-_LONGEST_HEAD = 256 * 1024  # bytes of a request's head, its address included
+_LONGEST_HEAD = 256 * 1024  # bytes of a request's headers, including the URL
 
 
 def serve(settings: Settings, ready: Callable[[str, Archive], None], *, verbose: bool = False) -> None:
@@ -63,15 +63,15 @@ def listen(settings: Settings) -> socket.socket:
     host, port = settings.host.removeprefix("[").removesuffix("]"), settings.port
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        # With its protocol: only then does asyncio set TCP_NODELAY, without which an answer may wait for 40 ms.
+        # The protocol is given because asyncio sets TCP_NODELAY only then; without it, a response may wait for 40 ms.
         listening = socket.socket(found[0], socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(found[4])
         listening.listen(_BACKLOG)
     except (OSError, UnicodeError, OverflowError) as error:
-        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        hint = "another server is there: --port 0 takes a free port" if "in use" in said else None
-        raise InputError(f"cannot listen at {host}, port {port}: {said}", hint=hint) from None
+        message = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        hint = "another server uses this port: --port 0 picks a free one" if "in use" in message else None
+        raise InputError(f"cannot listen on {host}, port {port}: {message}", hint=hint) from None
     return listening
 
 

@@ -1,4 +1,4 @@
-"""What a server was started with, and what all its requests share."""
+"""The settings of a server, and the objects shared by all requests."""
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -20,20 +20,20 @@ _MIB = 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much a request may cost."""
+    """Limits on the cost of a request."""
 
     body: int = 8 * _MIB
-    """Bytes of a request's body."""
+    """The most bytes in a request's body."""
     upload: int = 512 * _MIB
-    """Bytes of the body of an upload."""
+    """The most bytes in the body of an upload."""
     seconds: float = 10.0
-    """How long a query on the archive may take."""
+    """How many seconds a query on the archive may take."""
     body_seconds: float = 20.0
-    """How long a body may take, on top of the time its bytes need on a slow network."""
+    """How many seconds a body may take, in addition to the time its bytes need on a slow network."""
     body_speed: int = 64 * 1024
-    """Bytes per second that a slow network carries."""
+    """Bytes per second on a slow network."""
     stall_seconds: float = 60.0
-    """How long a client may read nothing of an answer."""
+    """How many seconds a client may stop reading a response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,15 +47,15 @@ class Settings:
     runs: tuple[Path, ...] = ()
     """Folders to look for runs in."""
     token: str
-    """What clients must send to read or write."""
+    """The token that clients must send to read or write."""
     public: bool = False
-    """Whether anyone may read."""
+    """Whether reading needs no token."""
     hosts: frozenset[str] = frozenset()
     """Further host names of the server."""
     limits: Limits = field(default_factory=Limits)
 
     def called_by(self, host: str) -> bool:
-        """Whether a request's host name is this server's: another site's name may have been pointed at it."""
+        """Whether a host name is this server's; another site may have pointed its name at this address."""
         name = host.lower().rstrip(".")
         if name in ("localhost", self.host.lower()) or name in self.hosts:
             return True
@@ -63,23 +63,23 @@ class Settings:
             ip_address(name.removeprefix("[").removesuffix("]"))
         except ValueError:
             return False
-        return True  # only names can be pointed elsewhere
+        return True  # only names can point elsewhere
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What all requests share: ``request.app.state.site``."""
+    """Objects shared by all requests: ``request.app.state.site``."""
 
     settings: Settings
     archive: Archive
     overview: Overview
     background_jobs: BackgroundJobs = field(default_factory=BackgroundJobs)
     reports: BackgroundJobs = field(default_factory=BackgroundJobs)
-    """Makes reports, which a user waits for: they do not queue behind an import of a million rows."""
+    """Makes reports, for which a user is waiting: they do not queue behind an import of a million rows."""
     kept: Cache = field(default_factory=Cache)
 
     def asking(self) -> AbstractContextManager[None]:
-        """Limit the time of queries on the archive in this block."""
+        """Limit the time of queries on the archive within this block."""
         return within(self.settings.limits.seconds)
 
     def close(self) -> None:
@@ -95,9 +95,9 @@ class Site:
 
 
 async def site_of(request: Request) -> Site:
-    """Return what all requests share, as a dependency: ``site: Annotated[Site, Depends(site_of)]``.
+    """Return the shared objects, as a dependency: ``site: Annotated[Site, Depends(site_of)]``.
 
-    A coroutine only because FastAPI would call a plain function in a thread.
+    This is a coroutine only because FastAPI would call a plain function in a thread.
     """
     site: Site = request.app.state.site
     return site

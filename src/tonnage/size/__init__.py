@@ -1,4 +1,4 @@
-"""How much to give a job: strategies that turn what past jobs used into what the next are tried with."""
+"""Sizing jobs: strategies that turn what past jobs used into the amounts to try for the next ones."""
 
 from typing import TYPE_CHECKING
 
@@ -7,7 +7,7 @@ from tonnage.lazy import exports
 if TYPE_CHECKING:
     from tonnage.size.factory import Plan, Settings
     from tonnage.size.histograms import Histogram, Tally
-    from tonnage.size.ladders import Cost, DoesNotFitError, Ladder, cost
+    from tonnage.size.ladders import Cost, Ladder, cost
     from tonnage.size.learner import Learner, as_before, climbed, fits
     from tonnage.size.queue_choice import QueueChoice, compare_queues
     from tonnage.size.records import Records, collect
@@ -21,7 +21,6 @@ __all__ = [
     "STRATEGIES",
     "WITH_OBJECTIVE",
     "Cost",
-    "DoesNotFitError",
     "Histogram",
     "Ladder",
     "Learner",

@@ -2,8 +2,8 @@
 
 Three ideas make headroom and tuning unnecessary. The chance that the next of n + 1 jobs is the largest of all is about
 1 in n + 1, so the past gets one more job beyond the largest, a record (`with_record`): how far beyond follows from how
-far the largest ones are apart. Models are judged on jobs that they have not seen (models.py). And instead of choosing
-one model, the ladder of a job is the best for all that they say about it, each weighted by how little it would have
+far apart the largest ones are. Models are judged on jobs that they have not seen (models.py). And instead of choosing
+one model, the ladder of a job is the best for the predictions of all models, each weighted by how little it would have
 cost in the past.
 """
 
@@ -25,16 +25,16 @@ __all__ = ["RECORD_SHARES", "Mixture", "guarantee", "with_record"]
 
 _STEPS = np.array([0.25, 0.5, 1, 2, 4, 8, 16, 32, 64])
 RECORD_SHARES = -np.diff((1 + np.concatenate(([0.0], _STEPS)) / 2) ** -2.0)
-"""Which parts of the one record job lie at each of these steps beyond the largest."""
+"""The fraction of the one record job that lies at each of these steps beyond the largest."""
 _MOST_RECORDS = 0.75
 RECORD_SHARES[-1] += 1 - RECORD_SHARES.sum()
 
 
 def with_record(values: FloatArray, unit: float) -> FloatArray:
-    """Return values, and behind them where a record may be that is beyond the largest; `RECORD_SHARES` are its parts.
+    """Append the points beyond the largest value where a record may lie; `RECORD_SHARES` are their fractions of it.
 
-    `unit` is what a small part is a part of: however alike the values were, a record exceeds them by some, and by more
-    the fewer they are.
+    `unit` sets the scale of the smallest step: however similar the values are, a record exceeds them by a little, and
+    by more if there are few values.
     """
     size = len(values)
     count = min(max(2, int(sqrt(size))), size - 1)
@@ -45,16 +45,16 @@ def with_record(values: FloatArray, unit: float) -> FloatArray:
 
 
 def guarantee(values: FloatArray) -> Ladder:
-    """Give what even most records would stay below: for what must not be exceeded, such as a run time."""
+    """Return a limit that even most records would stay below: for limits that must hold, such as a run time."""
     reached = with_record(values, float(values.max()))[len(values) :]
     return of_rungs(float(reached[np.argmax(np.cumsum(RECORD_SHARES) >= _MOST_RECORDS)]))
 
 
-_ENOUGH = 4  # jobs with a known input, before it is looked at
+_ENOUGH = 4  # jobs with a known input, before inputs are considered
 _REFIT = 1.15
 _REMEMBERED = 4096  # jobs that the models are fitted to: the newest
-_IGNORED = 1e-3  # the weight of a model that is not worth asking
-# How many points are kept of a distribution: of all its mass, and of each halving of what is left.
+_IGNORED = 1e-3  # models with a smaller weight are dropped
+# How many points of a distribution are kept: for all its mass, and for each halving of the remaining mass.
 _COARSE = (32, 3)
 _FINE = (128, 6)
 _MANY = 200
@@ -62,7 +62,7 @@ _MANY = 200
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Past:
-    """Jobs to learn from; run times and jobs are weighted where old ones count less."""
+    """Jobs to learn from; run times and jobs are weighted if old ones count less."""
 
     peaks: FloatArray
     seconds: FloatArray
@@ -75,7 +75,7 @@ class _Past:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Scores:
-    """A distribution: of what past jobs needed, in a model's terms, and of a record beyond them; ascending."""
+    """The distribution of what past jobs needed, in a model's terms, and of a record beyond them; ascending."""
 
     values: FloatArray
     seconds: FloatArray
@@ -83,8 +83,8 @@ class _Scores:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Voice:
-    """What one model says, and how much it counts."""
+class _WeightedModel:
+    """A fitted model with its scores and its weight."""
 
     name: str
     fit: Fit
@@ -93,7 +93,7 @@ class _Voice:
 
 
 class Mixture:
-    """Sizes jobs by the models that would have wasted least."""
+    """Sizes jobs by a weighted mixture of the models that would have wasted least."""
 
     def __init__(
         self,
@@ -108,11 +108,11 @@ class Mixture:
         patience: float = 0.0,
         objective: str = "waste",
     ) -> None:
-        """Prepare for the first job, which is given everything.
+        """Start without history: the first job is given everything.
 
-        Amounts are not below `floor`. An attempt is reckoned to cost `attempt_cost` of the largest peak beside its
-        amount. With a `half_life`, a job counts half as much after that many others. A new largest peak is
-        looked at when jobs are more by the part `patience`.
+        No amount is below `floor`. Each attempt is taken to cost `attempt_cost` of the largest peak in addition to its
+        amount. With a `half_life`, a job counts half as much after that many others. A new largest peak triggers a
+        refit only once the number of jobs has grown by the fraction `patience`.
         """
         self._capacity = capacity
         self._floor = floor
@@ -128,14 +128,14 @@ class Mixture:
         self._smallest = 1.0
         self._refit_at = 0
         self._fitted = 0
-        self._voices: list[_Voice] = []
+        self._weighted_models: list[_WeightedModel] = []
         self._without_input: Ladder = (capacity,)
-        self._said_of = nan  # who asks for a job's ladder may ask next what is expected of it
-        self._last_said: _Scores
+        self._pooled_for = nan  # cached, because `expected` is often called right after `ladder` for the same input
+        self._last_pooled: _Scores
         self.samples = 0
 
     def observe(self, peak: float, seconds: float, input_bytes: float = nan) -> None:
-        """Take in a job that finished."""
+        """Learn from a finished job."""
         peak, seconds = checked(peak, seconds)
         self._peaks.append(peak)
         self._seconds.append(seconds)
@@ -146,29 +146,29 @@ class Mixture:
             self._refit_at = min(self._refit_at, self._fitted + int(self._fitted * self._patience))
 
     def ladder(self, input_bytes: float = nan) -> Ladder:
-        """Return what a job with this input is to be tried with."""
+        """Return the amounts to try for a job with this input."""
         if self.samples and self.samples >= self._refit_at:
             self._fit()
-        if not self._voices or not _is_size(input_bytes):
+        if not self._weighted_models or not _is_size(input_bytes):
             return self._without_input
-        return self._climb(self._said(rounded_input(input_bytes)))
+        return self._climb(self._pooled_scores(rounded_input(input_bytes)))
 
     def expected(self, input_bytes: float) -> Histogram | None:
-        """Return what a job with this input is taken to need, a record included; None where the input says nothing."""
+        """Return the predicted peaks of a job with this input, including a record; None if inputs are not used."""
         self.ladder()
-        if not self._voices or not _is_size(input_bytes):
+        if not self._weighted_models or not _is_size(input_bytes):
             return None
-        said = self._said(rounded_input(input_bytes))
-        peaks = np.minimum(said.values, self._capacity)
-        return Histogram(peaks, said.jobs, said.seconds, peaks * said.seconds, self._largest)
+        scores = self._pooled_scores(rounded_input(input_bytes))
+        peaks = np.minimum(scores.values, self._capacity)
+        return Histogram(peaks, scores.jobs, scores.seconds, peaks * scores.seconds, self._largest)
 
     def weights(self) -> dict[str, float]:
-        """Return how much each model counts for a job whose input is known."""
+        """Return the weight of each model for a job whose input is known."""
         self.ladder()
-        return {voice.name: voice.weight for voice in self._voices}
+        return {model.name: model.weight for model in self._weighted_models}
 
     def _fit(self) -> None:
-        self._fitted, self._said_of = self.samples, nan
+        self._fitted, self._pooled_for = self.samples, nan
         self._refit_at = int(self.samples * _REFIT) + 1
         past = self._past()
         self._largest = float(past.peaks.max())
@@ -177,10 +177,10 @@ class Mixture:
         self._without_input = self._climb(alone)
         known = past.only(np.flatnonzero(~np.isnan(past.inputs))[-_REMEMBERED:])
         enough = len(known.peaks) >= _ENOUGH and known.peaks.any() and known.seconds.any()
-        self._voices = self._heard(known) if enough else []
+        self._weighted_models = self._weighed(known) if enough else []
 
     def _past(self) -> _Past:
-        """Return the jobs to learn from: all, or those that are not long forgotten, weighted by their age."""
+        """Return the jobs to learn from: all of them, or with a half-life the recent ones, weighted by age."""
         kept = (
             len(self._peaks) if self._half_life is None else min(len(self._peaks), ceil(HALF_LIVES * self._half_life))
         )
@@ -188,12 +188,12 @@ class Mixture:
             np.array(memoryview(part)[-kept:]) for part in (self._peaks, self._seconds, self._inputs)
         )
         if not seconds.any():
-            seconds = np.ones(kept)  # without run times, all jobs count alike
+            seconds = np.ones(kept)  # without run times, all jobs count the same
         weights = fading(kept, self._half_life)
         return _Past(peaks, seconds * weights, inputs, weights)
 
-    def _heard(self, past: _Past) -> list[_Voice]:
-        """Return the models that are worth asking, each weighted by how little it would have wasted."""
+    def _weighed(self, past: _Past) -> list[_WeightedModel]:
+        """Fit all models and keep the useful ones, each weighted by how little it would have wasted."""
         fits = [model(past.inputs, past.peaks, past.seconds) for model in self._models]
         scored = [_scored(fit, past) for fit in fits]
         used = float(past.peaks @ past.seconds)
@@ -201,41 +201,43 @@ class Mixture:
         weights = (wasted / wasted.min()) ** -max(8.0, sqrt(past.jobs.sum()))
         weights /= weights.sum()
         return [
-            _Voice(model.__name__, fit, said if len(said.values) <= _MANY else _thinned(said, *_FINE), float(weight))
-            for model, fit, (said, _), weight in zip(self._models, fits, scored, weights, strict=True)
+            _WeightedModel(
+                model.__name__, fit, scores if len(scores.values) <= _MANY else _thinned(scores, *_FINE), float(weight)
+            )
+            for model, fit, (scores, _), weight in zip(self._models, fits, scored, weights, strict=True)
             if weight >= _IGNORED
         ]
 
-    def _cost(self, fit: Fit, said: _Scores, order: NDArray[np.intp]) -> float:
+    def _cost(self, fit: Fit, scores: _Scores, order: NDArray[np.intp]) -> float:
         """Return what the best ladder would have cost with one model alone."""
-        # The record is an average job in all but its score.
+        # Apart from its score, the record is an average job.
         expected = np.concatenate((fit.expected, np.full(len(RECORD_SHARES), fit.expected.mean())))[order]
-        slopes = _from_here_on(said.seconds * expected)
-        offsets = _from_here_on(said.seconds) * self._attempt_cost * self._largest
-        last = _ends(said.values[1:] != said.values[:-1])
+        slopes = _from_here_on(scores.seconds * expected)
+        offsets = _from_here_on(scores.seconds) * self._attempt_cost * self._largest
+        last = _ends(scores.values[1:] != scores.values[:-1])
         starts = np.concatenate(([0], last + 1))
-        return best_rungs(said.values[last], slopes[starts], offsets[starts])[1]
+        return best_rungs(scores.values[last], slopes[starts], offsets[starts])[1]
 
-    def _said(self, input_bytes: float) -> _Scores:
-        """Return what all models together say about the peak of a job with this input."""
-        if input_bytes != self._said_of:
-            self._said_of, self._last_said = input_bytes, self._pooled(input_bytes)
-        return self._last_said
+    def _pooled_scores(self, input_bytes: float) -> _Scores:
+        """Return the pooled prediction of all models for the peak of a job with this input."""
+        if input_bytes != self._pooled_for:
+            self._pooled_for, self._last_pooled = input_bytes, self._pooled(input_bytes)
+        return self._last_pooled
 
     def _pooled(self, input_bytes: float) -> _Scores:
         values, seconds, jobs = [], [], []
-        for voice in self._voices:
-            values.append(voice.scores.values * voice.fit.at(input_bytes))
-            seconds.append(voice.scores.seconds * voice.weight)
-            jobs.append(voice.scores.jobs * voice.weight)
+        for model in self._weighted_models:
+            values.append(model.scores.values * model.fit.at(input_bytes))
+            seconds.append(model.scores.seconds * model.weight)
+            jobs.append(model.scores.jobs * model.weight)
         pooled = np.concatenate(values)
         order = np.argsort(pooled, kind="stable")
         return _Scores(pooled[order], np.concatenate(seconds)[order], np.concatenate(jobs)[order])
 
-    def _climb(self, said: _Scores) -> Ladder:
-        """Return the best ladder for a job, given what is said about its peak."""
-        values = np.maximum(said.values, max(self._smallest / 2, self._floor))
-        few = _thinned(_Scores(values, said.seconds, said.jobs), *_COARSE)
+    def _climb(self, scores: _Scores) -> Ladder:
+        """Return the best ladder for a job, given the distribution of its peak."""
+        values = np.maximum(scores.values, max(self._smallest / 2, self._floor))
+        few = _thinned(_Scores(values, scores.seconds, scores.jobs), *_COARSE)
         histogram = Histogram(
             few.values, few.jobs, few.seconds, few.values * few.seconds, max(self._largest, self._smallest)
         )
@@ -245,12 +247,12 @@ class Mixture:
 
 
 def _is_size(input_bytes: float) -> bool:
-    """Whether an input can have this size; NaN has none."""
+    """Whether this is a plausible size of an input; NaN is not."""
     return 1 / ABSURD < input_bytes < ABSURD
 
 
 def _scored(fit: Fit, past: _Past) -> tuple[_Scores, NDArray[np.intp]]:
-    """Return what past jobs and a record would have needed of a model, and which of them has which place."""
+    """Return the sorted scores of past jobs and of a record under a model, and the order that sorts them."""
     unit = float(past.peaks.max() / fit.expected.mean())
     values = with_record(past.peaks / fit.expected, unit)
     seconds = np.concatenate((past.seconds, RECORD_SHARES * (past.seconds.sum() / past.jobs.sum())))
@@ -259,25 +261,25 @@ def _scored(fit: Fit, past: _Past) -> tuple[_Scores, NDArray[np.intp]]:
     return _Scores(values[order], seconds[order], jobs[order]), order
 
 
-def _thinned(said: _Scores, bulk: int, tail: int) -> _Scores:
-    """Return a distribution in some dozens of points, finer towards its end; each stands for what is just below it."""
-    left = np.maximum(_from_here_on(said.seconds)[:-1] / said.seconds.sum(), 1e-15)
+def _thinned(scores: _Scores, bulk: int, tail: int) -> _Scores:
+    """Reduce a distribution to a few dozen points, finer towards its end; each stands for the values just below it."""
+    left = np.maximum(_from_here_on(scores.seconds)[:-1] / scores.seconds.sum(), 1e-15)
     group = (bulk * (1 - left)).astype(int) + (-tail * np.log2(left)).astype(int)
-    ends = _ends(said.values[1:] != said.values[:-1])
+    ends = _ends(scores.values[1:] != scores.values[:-1])
     last = ends[_ends(group[ends][1:] != group[ends][:-1])]
-    return _Scores(said.values[last], _between(said.seconds, last), _between(said.jobs, last))
+    return _Scores(scores.values[last], _between(scores.seconds, last), _between(scores.jobs, last))
 
 
 def _ends(changes: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Return the last place of each run, given where a place differs from the one before."""
+    """Return the last position of each run of equal values, given where values change."""
     return np.flatnonzero(np.append(changes, True))
 
 
 def _between(values: FloatArray, last: NDArray[np.intp]) -> FloatArray:
-    """Return the sums of the values up to each place, from the one before it."""
+    """Return the sum of the values up to each position, counted from the previous one."""
     return np.diff(np.concatenate(([0.0], np.cumsum(values)[last])))
 
 
 def _from_here_on(values: FloatArray) -> FloatArray:
-    """Return the sum of each value and all after it, and 0 at the end."""
+    """Return the sum of each value and all later ones, with a final 0."""
     return np.concatenate((np.cumsum(values[::-1])[::-1], [0.0]))

@@ -1,9 +1,9 @@
-"""Jobs that look alike: clusters by density, as Zhang et al. find them, without comparing all pairs.
+"""Similar jobs: density-based clusters, as found by Zhang et al., without comparing all pairs.
 
 With a minimum of one sample, DBSCAN's clusters are the connected components of the graph of all pairs of points that
-are at most `eps` apart. The points are put into a balanced tree of boxes. Two boxes farther apart than eps have no pair
-to look for; two boxes whose points are known to be in one cluster are done; others are split. So there is no grid to
-overflow, time hardly depends on eps, and where several eps are tried, each goes on from the clusters of the last.
+are at most `eps` apart. The points are put into a balanced tree of boxes. Two boxes farther apart than eps need no
+search; two boxes whose points are known to be in one cluster are done; others are split. There is no grid to overflow,
+time hardly depends on eps, and if several eps are tried, each starts from the clusters of the previous one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -32,55 +32,55 @@ __all__ = [
 
 Labels: TypeAlias = NDArray[np.int64]
 _Criterion: TypeAlias = Literal["structure", "calinski-harabasz", "given"]
-_Numbers: TypeAlias = Any  # a list where it is small, an array where it is compiled
+_Numbers: TypeAlias = Any  # a list if small, an array if compiled
 
-_LEAF = 4  # boxes with so few points are not halved any more
-_POINT_IN_TASKS = 30  # kernels take so much longer for a point than for a task
+_LEAF = 4  # boxes with at most this many points are not split
+_POINT_IN_TASKS = 30  # how much longer kernels take for a point than for a task
 _RADII = 20
 _SAMPLE = 2000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """The clusters at the distance that suits the jobs best."""
+    """The clusters at the best of the distances tried."""
 
     eps: float
     labels: Labels
     score: float | None
-    """The adjusted Rand index where the structure is known, else the Calinski-Harabasz score; None: not defined."""
+    """The adjusted Rand index if the structure is known, else the Calinski-Harabasz score; None if undefined."""
     by: _Criterion
-    """What decided; a single distance is given, and its score decides nothing."""
+    """How the distance was chosen; a single distance is "given", and its score plays no role."""
 
 
 def weighted(features: FloatArray, weights: Sequence[float]) -> FloatArray:
-    """Stretch each column by the root of its weight, so that plain distances are the paper's weighted ones.
+    """Scale each column by the square root of its weight, so that plain distances are the paper's weighted ones.
 
-    A weight of 0 drops its column, whatever is in it.
+    A weight of 0 drops its column, whatever it contains.
     """
     features, factors = np.asarray(features, dtype=np.float64), np.asarray(weights, dtype=np.float64)
     if features.ndim != 2 or factors.shape != features.shape[1:]:
-        raise InputError(f"{len(weights)} weights for features of shape {features.shape}: expected one a column")
+        raise InputError(f"{len(weights)} weights for features of shape {features.shape}: expected one per column")
     for weight in weights:
         if not 0 <= weight < inf:
             raise InputError(f"a weight must be a finite number of at least 0, not {weight}")
     counts = factors > 0
     if not counts.any():
-        raise InputError("all weights are 0: at least one feature must count")
+        raise InputError("all weights are 0: at least one feature needs a positive weight")
     features = _checked(np.where(counts, features, 0.0))[:, counts]
     with np.errstate(over="ignore"):
         return _checked(features * np.sqrt(factors[counts]))
 
 
 def components(points: FloatArray, eps: float) -> Labels:
-    """Return the cluster of each point: points at most `eps` apart are together, directly or through others.
+    """Return the cluster of each point: points at most `eps` apart share one, directly or through others.
 
-    The largest cluster is 0; of clusters of the same size, the one with the earliest point comes first.
+    The largest cluster is 0; among clusters of the same size, the one with the earliest point comes first.
     """
     return next(nested_components(points, (eps,)))[1]
 
 
 def nested_components(points: FloatArray, radii: Sequence[float]) -> Iterator[tuple[float, Labels]]:
-    """Return each radius, the smallest first, with its `components`: cheaper than asking for one after the other."""
+    """Return each radius, smallest first, with its `components`: cheaper than computing them one by one."""
     points = _checked(points)
     for eps in radii:
         if not eps >= 0:
@@ -92,14 +92,14 @@ def nested_components(points: FloatArray, radii: Sequence[float]) -> Iterator[tu
 
 
 def choose(points: FloatArray, radii: Sequence[float], structure: Labels | None = None) -> Choice:
-    """Return the clusters at the best of some distances.
+    """Return the clusters at the best of several distances.
 
-    The best is the one most like the structure (say, the number of each job's rule) by the adjusted Rand index; without
-    a structure, the one with the highest Calinski-Harabasz score. The smallest of equally good ones wins; where none
-    has a score, as when all points are equal, the largest.
+    The best is the one closest to the structure (for example, the number of each job's rule) by the adjusted Rand
+    index; without a structure, the one with the highest Calinski-Harabasz score. Among equally good distances the
+    smallest wins; if none has a score, for example because all points are equal, the largest.
     """
     if not len(radii):
-        raise InputError("no distance to try")
+        raise InputError("no distances to try")
     by: _Criterion = "calinski-harabasz" if structure is None else "structure"
     if len(set(radii)) == 1:
         by = "given"
@@ -118,20 +118,20 @@ def _scored(points: FloatArray, eps: float, labels: Labels, structure: Labels | 
 
 
 def default_radii(points: FloatArray) -> tuple[float, ...]:
-    """Return the distances to try where none are named: up to 20, ascending, whatever the scale of the data.
+    """Return the default distances to try: up to 20, ascending, independent of the scale of the data.
 
-    The paper tries 60 to 220 in steps of 20, which suits its own workflows and units. Here the data says what is near
-    and what is far. At the smallest distance nine of ten different points have a neighbour: below, more and more jobs
-    are alone, and the Calinski-Harabasz score of such dust is often higher than that of clusters. (Of more than 2000
-    points, that many stand for all, spread evenly over their sorted list.) At the largest distance all are one cluster.
-    Each distance is larger than the last by the same factor, since clusters can be of any width.
+    The paper tries 60 to 220 in steps of 20, which suits its own workflows and units. Here the data determine what is
+    near and far. At the smallest distance, nine of ten distinct points have a neighbour: below it, more and more jobs
+    are isolated, and the Calinski-Harabasz score of such dust is often higher than that of clusters. (More than 2000
+    points are represented by 2000 of them, spread evenly over the sorted list.) At the largest distance there is only
+    one cluster. The distances form a geometric series, since clusters can be of any width.
     """
     points = _checked(points)
     different = np.unique(points, axis=0)
     if len(different) < 2:
         return (0.0,)
     different, exponent = _near_one(different)
-    # Rounded up, here and below: else a point at this very distance may be left out.
+    # Rounded up, here and below: otherwise a point at exactly this distance may be left out.
     diameter = nextafter(hypot(*np.ptp(different, axis=0)), inf)
     gaps = _gaps(different[np.linspace(0, len(different) - 1, min(_SAMPLE, len(different))).astype(np.int64)])
     smallest = nextafter(float(np.quantile(gaps, 0.9, method="higher")), inf) if len(gaps) else diameter
@@ -141,7 +141,7 @@ def default_radii(points: FloatArray) -> tuple[float, ...]:
 
 
 def _gaps(points: FloatArray) -> FloatArray:
-    """Return how far each point is from its nearest, for those where this is not too little to tell."""
+    """Return the distance of each point from its nearest neighbour, leaving out distances that round to 0."""
     squares = np.zeros((len(points), len(points)))
     for column in points.T:
         squares += np.square(column[:, np.newaxis] - column)
@@ -151,9 +151,9 @@ def _gaps(points: FloatArray) -> FloatArray:
 
 
 def adjusted_rand(labels: Labels, truth: Labels) -> float:
-    """Return how alike two ways to group the same jobs are: 1 is the same, 0 is what chance would give."""
+    """Return how similar two groupings of the same jobs are: 1 for identical, 0 for what chance would give."""
     if len(labels) != len(truth):
-        raise InputError(f"the clusters are of {len(labels)} jobs, the structure is of {len(truth)}")
+        raise InputError(f"the clusters cover {len(labels)} jobs, but the structure covers {len(truth)}")
     size = len(labels)
     first, second = np.unique_inverse(labels).inverse_indices, np.unique_inverse(truth).inverse_indices
     both = np.unique_counts(first * (second.max(initial=0) + 1) + second).counts
@@ -172,18 +172,18 @@ def adjusted_rand(labels: Labels, truth: Labels) -> float:
 
 
 def calinski_harabasz(points: FloatArray, labels: Labels) -> float | None:
-    """Return how far clusters are from each other against how wide they are; higher is better.
+    """Return how far apart clusters are, relative to how wide they are; higher is better.
 
-    It is not defined for one cluster, nor where every point is its own. Clusters without any width have the score 1.
+    It is undefined for one cluster, and if every point is its own cluster. Clusters without any width score 1.
     """
     points, _ = _near_one(_checked(points))
     if len(labels) != len(points):
-        raise InputError(f"the clusters are of {len(labels)} jobs, the points are {len(points)}")
+        raise InputError(f"the clusters cover {len(labels)} jobs, but there are {len(points)} points")
     clusters = np.unique_all(labels)
     number, size, count = clusters.inverse_indices, len(points), len(clusters.values)
     if not 1 < count < size:
         return None
-    # Seen from a cluster's first point, equal points have no width at all: a mean of them would be rounded.
+    # Measured from a cluster's first point, equal points have no width at all: their mean would be rounded.
     first = points[clusters.indices]
     offsets = points - first[number]
     middle = np.stack([np.bincount(number, column) for column in offsets.T], axis=1) / clusters.counts[:, np.newaxis]
@@ -196,16 +196,16 @@ def calinski_harabasz(points: FloatArray, labels: Labels) -> float | None:
 class _Tree:
     """Points in the boxes of a perfect binary tree.
 
-    The nodes are the boxes, level by level from the root, and then the points, each one a child of a leaf. All leaves
-    have the same number of them.
+    The nodes are the boxes, level by level from the root, followed by the points, each a child of a leaf. All leaves
+    have the same number of points.
     """
 
     order: NDArray[np.int64]
-    """Which point stands at each place: the places of a node's points are side by side."""
+    """Which point is at each position; the points of a node are adjacent."""
     children: NDArray[np.int64]
-    """The first child of each box; the next box's comes after its last."""
+    """The first child of each box; its last child precedes the first child of the next box."""
     begin: NDArray[np.int64]
-    """The first place of each node."""
+    """The first position of each node."""
     lows: FloatArray
     """The smallest coordinates in each node."""
     highs: FloatArray
@@ -213,12 +213,12 @@ class _Tree:
 
     @classmethod
     def of(cls, points: FloatArray) -> "_Tree":
-        """Halve the points at the middle of the widest axis until few are left in each part."""
+        """Halve the points at the median of the widest axis until each part has only a few."""
         depth = 0
         while len(points) > _LEAF << depth:
             depth += 1
         leaf = -(-len(points) >> depth)
-        # Copies of the first point fill the places that are left: they are where it is, so they join nothing else.
+        # Copies of the first point fill the remaining positions: they coincide with it, so they join nothing else.
         order = np.zeros(leaf << depth, dtype=np.int64)
         order[: len(points)] = np.arange(len(points))
         order = order[_halved([column[order] for column in points.T], depth)]
@@ -233,11 +233,11 @@ class _Tree:
 
 
 def _halved(columns: list[FloatArray], depth: int) -> NDArray[np.int64]:
-    """Return the places in an order that halves them at the middle of the widest axis, then each half, and so on."""
+    """Order the positions so that they are halved at the median of the widest axis, then each half, and so on."""
     order = np.arange(len(columns[0]))
     for level in range(depth):
         begin = np.arange(0, len(order), len(order) >> level)
-        with np.errstate(over="ignore"):  # a width beyond all numbers is the widest
+        with np.errstate(over="ignore"):  # a width that overflows is the widest
             widths = [np.maximum.reduceat(column, begin) - np.minimum.reduceat(column, begin) for column in columns]
         widest = np.argmax(widths, axis=0)[:, np.newaxis]
         keys = columns[0].reshape(len(begin), -1)
@@ -250,7 +250,7 @@ def _halved(columns: list[FloatArray], depth: int) -> NDArray[np.int64]:
 
 
 def _joined(tree: _Tree, radii: Sequence[float]) -> Iterator[NDArray[np.int64]]:
-    """Yield what stands for each point's cluster, for one ascending radius after the other."""
+    """Yield a representative of each point's cluster, for each of the ascending radii."""
     parent, together = np.arange(len(tree.order)), np.arange(len(tree.begin)) >= len(tree.children) - 1
     stack = np.empty(8 * _LEAF * len(tree.begin).bit_length(), dtype=np.int64)
     boxes = (tree.children, tree.begin, tree.lows.ravel(), tree.highs.ravel())
@@ -260,7 +260,7 @@ def _joined(tree: _Tree, radii: Sequence[float]) -> Iterator[NDArray[np.int64]]:
     if join is _join:  # plain Python is fastest on lists
         arrays = tuple(array.tolist() for array in arrays)
     for eps in radii:
-        # Measured by a power of two near eps, no square is too large or too small to compare, and nothing is rounded.
+        # In units of a power of two near eps, no square overflows or underflows, and nothing is rounded.
         unit = ldexp(1.0, min(-frexp(eps)[1], 1023) if eps else 1023)
         join(*arrays, unit, eps * unit * (eps * unit))
         clusters = np.empty(size, dtype=np.int64)
@@ -281,10 +281,10 @@ def _join(
 ) -> None:
     """Join all points whose distance, times `unit`, has at most this square.
 
-    `parent` leads from each place to the first one of its cluster. `together` tells of nodes that all their points are
-    in one cluster. Both go on from a smaller distance. `stack` is room for pairs of nodes that are left to compare.
+    `parent` leads from each position to the first one of its cluster. `together` marks nodes whose points are all in
+    one cluster. Both carry over from a smaller distance. `stack` holds the pairs of nodes that remain to be compared.
 
-    Boxes and points are measured alike, and rounding keeps the order of numbers: no point is nearer than its box.
+    Boxes and points are measured the same way, and rounding is monotonic: no point is nearer than its box.
     """
 
     def root(place: int) -> int:
@@ -320,7 +320,7 @@ def _join(
                 here, there = root(begin[one]), root(begin[other])
                 parent[max(here, there)] = min(here, there)
                 continue
-            # Split what is not in one cluster, else what is larger: an outlier is compared with a clump as a whole.
+            # Split the node that is not one cluster, else the larger one: an outlier is compared with a whole clump.
             if (together[one], one) > (together[other], other):
                 one, other = other, one
             for child in range(children[one], children[one + 1]):
@@ -331,11 +331,11 @@ def _join(
             same = same and together[child] and root(begin[child]) == root(begin[first])
         together[node] = same
     for place in range(len(parent)):
-        parent[place] = parent[parent[place]]  # an earlier place, which leads to the first already
+        parent[place] = parent[parent[place]]  # an earlier position, which already leads to the first
 
 
 def _by_size(clusters: NDArray[np.int64]) -> Labels:
-    """Number clusters from 0, the largest first, and the one with the earliest point first among equals."""
+    """Number clusters from 0, largest first; among equals, the one with the earliest point comes first."""
     found = np.unique_all(clusters)
     ranks = np.empty(len(found.values), dtype=np.int64)
     ranks[np.lexsort((found.indices, -found.counts))] = np.arange(len(ranks))
@@ -343,7 +343,7 @@ def _by_size(clusters: NDArray[np.int64]) -> Labels:
 
 
 def _checked(points: FloatArray) -> FloatArray:
-    """Return points that have distances."""
+    """Return points as an array of finite numbers, or raise InputError."""
     points = np.asarray(points, dtype=np.float64)
     if points.ndim != 2 or not points.shape[1]:
         raise InputError(f"points must be rows of at least one number, not an array of shape {points.shape}")
@@ -355,6 +355,6 @@ def _checked(points: FloatArray) -> FloatArray:
 
 
 def _near_one(points: FloatArray) -> tuple[FloatArray, int]:
-    """Return points divided by a power of two so that no square is too large, and the exponent of that power."""
+    """Scale points by a power of two so that no square overflows; also return the exponent of that power."""
     exponent = frexp(float(np.abs(points).max(initial=0.0)))[1]
     return np.ldexp(points, -exponent), exponent

@@ -1,8 +1,8 @@
-"""Categories without a name: jobs that used alike amounts, found by density (Zhang et al.).
+"""Unnamed categories: jobs that used similar amounts, found by density (Zhang et al.).
 
-Several runs of a task are one job here, with the most that it ever used. A cluster's allocation is its maxima and a
-small margin, so that no task of it fails. Clusters can be applied to a workflow: its tasks then carry the sizes of
-their clusters, ready to run again.
+Several runs of a task count as one job, with the most that any of them used. The allocation of a cluster is its maxima
+plus a small margin, so that none of its tasks fails. Clusters can be applied to a workflow: its tasks then carry the
+sizes of their clusters, ready for the next run.
 """
 
 from collections import Counter, defaultdict
@@ -25,7 +25,7 @@ __all__ = ["FEATURES", "WEIGHTS", "Applied", "Cluster", "Discovery", "Task", "ap
 
 FEATURES = GIVEN
 WEIGHTS = {Resource.CORES: 0.1, Resource.MEMORY: 0.7, Resource.DISK: 0.1, Resource.WALL_TIME: 0.1}
-"""How much each feature counts in the distance of two jobs, by default as in the paper."""
+"""The weight of each feature in the distance between two jobs; the defaults are the paper's."""
 _SMALLER = 10  # distances, each a quarter of the next
 _NO_MATCH = 0.2  # where 1 is a perfect match and 0 is chance
 _UNIT = {"bytes": 1e6, "cores": 1.0, "seconds": 1.0}
@@ -40,17 +40,17 @@ class Task:
     executable: str
     name: str | None
     checksum: str | None
-    """Of its workflow."""
+    """The checksum of its workflow."""
     used: dict[Resource, float] = field(default_factory=dict)
     """The most of each resource that a run of it used."""
     requested: dict[Resource, float] = field(default_factory=dict)
     identities: list[bytes] = field(default_factory=list)
-    """Of its attempts, where they come from an archive."""
+    """The identities of its attempts, if they come from an archive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Tasks that used alike amounts."""
+    """Tasks that used similar amounts."""
 
     label: str
     tasks: int
@@ -59,7 +59,7 @@ class Cluster:
     """How many tasks of each category are in it."""
 
     def allocation(self, margin: float) -> Amounts:
-        """Return what each of its tasks should be given: the most that one used, and a margin; whole cores."""
+        """Return what each task should be given: the most that any used plus a margin; only whole cores."""
         cores, memory, disk = (self.maxima.get(resource) for resource in SHARED)
         return Amounts.of(
             cores=None if cores is None else ceil(cores - 1e-9),
@@ -70,26 +70,26 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Discovery:
-    """The clusters of some tasks."""
+    """The clusters found among tasks."""
 
     tasks: Sequence[Task]
     clusters: Sequence[Cluster]
     """The largest first."""
     cluster: NDArray[np.int64]
-    """Which of them each task is in."""
+    """The index of each task's cluster."""
     eps: float
     score: float | None
     chosen_by: str
     features: tuple[Resource, ...]
-    """What was known of the tasks, and so compared."""
+    """The resources that were known and therefore compared."""
     left_out: int
-    """Tasks for which some of that is unknown."""
+    """How many tasks were left out because one of the features is unknown."""
 
     def savings(self, margin: float) -> dict[Resource, float]:
-        """Return the part of each resource that is saved.
+        """Return the fraction of each resource that is saved.
 
-        It is a part of what was requested, or where that is not known, of what one size for all would take. Cores are
-        counted, memory and disk are multiplied by the run time.
+        It is relative to what was requested or, if that is unknown, to one size for all. Cores are counted; memory and
+        disk are multiplied by the run time.
         """
         given = [cluster.allocation(margin) for cluster in self.clusters]
         seconds = np.array([task.used.get(Resource.WALL_TIME, 1.0) for task in self.tasks])
@@ -105,7 +105,7 @@ class Discovery:
 
     @property
     def compared_with(self) -> str:
-        """What savings are against: ``requested`` or ``one size for all``."""
+        """What savings are compared with: ``requested`` or ``one size for all``."""
         known = all(
             resource in task.requested for task in self.tasks for resource in SHARED if resource in self.features
         )
@@ -113,9 +113,9 @@ class Discovery:
 
 
 def merge(attempts: Iterable[Attempt]) -> list[Task]:
-    """Return the tasks that finished: several runs of a task are one, with the most of each resource.
+    """Return the tasks that finished: several runs of a task are merged, with the most used of each resource.
 
-    Within one run, attempts of the same name are different tasks: a log may call all its jobs alike.
+    Within one run, attempts of the same name are different tasks: a log may give all its jobs the same name.
     """
     found: dict[object, Task] = {}
     seen: Counter[object] = Counter()
@@ -147,15 +147,15 @@ def discover(
     radii: Sequence[float] | None = None,
     weights: Mapping[Resource, float] = WEIGHTS,
 ) -> Discovery:
-    """Return the clusters of tasks.
+    """Group tasks into clusters by what they used.
 
-    Of several radii the best is taken: the one whose clusters match the tasks' categories or programs most, where they
-    have more than one, else the one with the highest Calinski-Harabasz score.
+    The best of the radii is taken: the one whose clusters best match the tasks' categories or programs, if there is
+    more than one of these, else the one with the highest Calinski-Harabasz score.
     """
     features = _known_features(tasks, weights)
     kept = [task for task in tasks if all(resource in task.used for resource in features)]
     if not kept or not features:
-        raise InputError("no task finished with a known use of any resource")
+        raise InputError("no task finished with measurements of any resource")
     table = np.array(
         [[task.used[resource] / _UNIT[resource.unit] for resource in features] for task in kept], dtype=float
     )
@@ -174,12 +174,12 @@ def discover(
 
 
 def by_density(records: Records) -> Records:
-    """Return jobs grouped by what they used: the label that each was found to have takes the place of its category."""
+    """Regroup jobs by what they used: each job's discovered label replaces its category."""
     used, finished = records.history.used, records.history.finished
     known = {resource: finished & (used[resource] >= 0) for resource in FEATURES}
     features = _features({resource: int(jobs.sum()) for resource, jobs in known.items()}, WEIGHTS)
     if not features:
-        raise InputError("no job finished with a known use of any resource")
+        raise InputError("no job finished with measurements of any resource")
     chosen = records.only(np.all([known[resource] for resource in features], axis=0))
     table = np.stack([chosen.history.used[resource] / _UNIT[resource.unit] for resource in features], axis=1)
     points = weighted(table, [WEIGHTS[resource] for resource in features])
@@ -189,11 +189,11 @@ def by_density(records: Records) -> Records:
 
 
 def _chosen(points: FloatArray, radii: Sequence[float] | None, structure: NDArray[np.int64] | None) -> Choice:
-    """Return the clusters that match a structure best, or where none matches, those that are best apart."""
+    """Return the clusters that best match a structure or, if none matches, those that are best separated."""
     usual = default_radii(points) if radii is None else radii
     if structure is None:
         return choose(points, usual, None)
-    # To match a structure, smaller distances are tried too, down to none.
+    # To match a structure, smaller distances are tried too, down to 0.
     smaller = (0.0, *(usual[0] / 4**step for step in range(_SMALLER, 0, -1))) if radii is None and usual[0] else ()
     choice = choose(points, (*smaller, *usual), structure)
     if choice.by == "structure" and (choice.score or 0.0) < _NO_MATCH:
@@ -206,19 +206,18 @@ def _known_features(tasks: Sequence[Task], weights: Mapping[Resource, float]) ->
 
 
 def _features(known: Mapping[Resource, int], weights: Mapping[Resource, float]) -> tuple[Resource, ...]:
-    """Return the features that count, and are known of half as many as any."""
+    """Return the features with a weight that are known for at least half as many tasks as the best-known one."""
     counting = {resource: known.get(resource, 0) for resource in FEATURES if weights.get(resource)}
     most = max(counting.values(), default=0)
     return tuple(resource for resource, count in counting.items() if count and 2 * count >= most)
 
 
 def _names(number: int) -> tuple[str, ...]:
-    """Return names for that many clusters."""
     return tuple(f"cluster-{place:0{len(str(number))}}" for place in range(1, number + 1))
 
 
 def _structure(tasks: Sequence[Task]) -> NDArray[np.int64] | None:
-    """Return which tasks the workflow treats alike, where it tells at least two kinds."""
+    """Return the number of each task's category, or else program; None if there are not at least two of them."""
     for kinds in ([task.category for task in tasks], [task.executable for task in tasks]):
         numbers = {kind: number for number, kind in enumerate(dict.fromkeys(kinds))}
         if len(numbers) > 1:
@@ -250,21 +249,22 @@ _OUTLIERS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A workflow with sizes, and where they come from."""
+    """A workflow with sizes, and how they were found."""
 
     workflow: Workflow
     found_by: Mapping[str, int]
-    """How many tasks found their cluster by identity, category, program or level, and how many found none."""
+    """How many tasks were assigned to a cluster by identity, category, program or level, and how many by nothing."""
     before: Mapping[Resource, float]
-    """What all tasks together asked for; a resource for which none did is left out."""
+    """The total requests of all tasks; a resource that none of them requested is left out."""
     after: Mapping[Resource, float]
 
 
 def apply(discovery: Discovery, workflow: Workflow, *, margin: float) -> Applied:
-    """Return a workflow whose tasks ask for what their cluster needs.
+    """Return a workflow whose tasks request what their cluster needs.
 
-    A task that has run before is known by its workflow and its name. Any other gets the cluster of its category, else
-    of its program, else of its level; where at least one in twenty of those is in another cluster, the most of both.
+    A task that has run before is recognised by its workflow and its name. Any other task gets the cluster of its
+    category, else of its program, else of its level; if at least one in twenty of those is in another cluster, it gets
+    the maximum of both.
     """
     known = _Known.of(discovery, workflow)
     found_by: Counter[str] = Counter()
@@ -290,7 +290,6 @@ def apply(discovery: Discovery, workflow: Workflow, *, margin: float) -> Applied
 
 
 def _asked(workflow: Workflow) -> dict[Resource, float]:
-    """Return what all tasks together ask for."""
     found: dict[Resource, float] = defaultdict(float)
     for task in workflow.tasks:
         for resource in SHARED:
@@ -312,7 +311,7 @@ class _Known:
     def of(cls, discovery: Discovery, workflow: Workflow) -> "_Known":
         names, categories, executables = (defaultdict[str, Counter[int]](Counter) for _ in range(3))
         for task, cluster in zip(discovery.tasks, discovery.cluster.tolist(), strict=True):
-            # A log that does not know workflows knows tasks by their names alone.
+            # A log without workflows identifies tasks by their names alone.
             if task.name is not None and task.checksum in (None, workflow.checksum):
                 names[task.name][cluster] += 1
             categories[task.category][cluster] += 1
@@ -322,7 +321,7 @@ class _Known:
         return cls(*({name: _usual(found) for name, found in one.items()} for one in (names, categories, executables)))
 
     def of_task(self, name: str, category: str, program: str) -> tuple[str, frozenset[int]]:
-        """Return how a task is known, and its clusters; none where it is not."""
+        """Return how a task was recognised, and its clusters; no clusters if it was not."""
         for by, table, key in (
             ("identity", self.names, name),
             ("category", self.categories, category),
@@ -334,12 +333,12 @@ class _Known:
 
 
 def _usual(clusters: Counter[int]) -> frozenset[int]:
-    """Return the clusters that tasks of a kind are usually in; a few that are elsewhere do not make all large."""
+    """Return the usual clusters of one kind of task: a few outliers do not make all of them large."""
     return frozenset(cluster for cluster, count in clusters.items() if count >= _OUTLIERS * clusters.total())
 
 
 def _most(clusters: Sequence[Cluster], chosen: frozenset[int], margin: float) -> Amounts:
-    """Return the most of each resource that one of some clusters needs."""
+    """Return the most of each resource that any of the chosen clusters needs."""
     amounts = [clusters[number].allocation(margin) for number in sorted(chosen)]
     columns = ([getattr(one, resource) for one in amounts] for resource in SHARED)
     cores, memory, disk = (max((value for value in column if value is not None), default=None) for column in columns)

@@ -1,7 +1,7 @@
-"""Plans: how jobs are to be sized, and the settings of a sizer that follow from that for one resource.
+"""Plans: how jobs are sized, and the resulting settings of the sizer for each resource.
 
-Code that sizes jobs, once for a whole history or task by task, gets the sizer of a resource here, makes its ladders
-practical, and has decisions explained.
+Code that sizes jobs, once for a whole history or task by task, uses this module to configure the sizer of a resource,
+to make its ladders practical, and to explain decisions.
 """
 
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ from tonnage.size.histograms import ABSURD, Histogram, check_half_life
 from tonnage.size.ladders import Ladder, cost, of_rungs
 from tonnage.size.rounding import LEAST_BYTES, coarse, few, rounded_up
 from tonnage.size.strategies import Objective
+from tonnage.wording import counted
 
 __all__ = [
     "Plan",
     "Settings",
-    "counted",
     "explained",
     "learns_rungs",
     "least",
@@ -32,51 +32,51 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a sizer is to keep to, in the resource's own unit."""
+    """The settings of a sizer, in the resource's own unit."""
 
     capacity: float
-    """All there is of the resource on the largest machine."""
+    """How much of the resource the largest machine has."""
     objective: Objective = "waste"
     largest: float | None = None
-    """What a job gets that exceeds its first allocation; by default the largest peak so far."""
+    """What a job gets after exceeding its first allocation; by default the largest peak so far."""
     declared: float | None = None
     """What the user says a job needs."""
     share: float = 0.95
-    """The part of the jobs that `percentile` covers."""
+    """The fraction of the jobs that `percentile` covers."""
     buckets: int = 2
     aligned: bool = False
-    """Whether each bucket is a rung, even one that ends like the next: where all resources climb together."""
+    """Whether each bucket is its own rung, even if it ends at the same peak as the next: resources climb together."""
     width: float = 0.0
-    """How wide a bucket of the histogram is; with 0 it holds one peak."""
+    """The width of a histogram bucket; with 0, each bucket holds one peak."""
     least: float = 0.0
-    """What `auto` and `regression` give at least: below it nothing is saved that is worth a retry."""
+    """The least that `auto` and `regression` give: below it, the savings are not worth a retry."""
     half_life: float | None = None
     """After how many jobs a job counts half as much."""
     growth: float = 2.0
-    """How many times more each attempt gets beyond the largest peak."""
+    """The factor between attempts beyond the largest peak."""
     steps: float = 3
-    """In how many such steps at most a job gets everything: where they are too many, each is larger."""
+    """The most such steps until a job gets everything; if more would be needed, each step is larger."""
     attempt_cost: float | None = None
-    """What an attempt is reckoned to cost beside its amount, as a part of the largest peak; None: as is usual."""
+    """The assumed cost of an attempt beside its amount, as a fraction of the largest peak; None for the default."""
     refit: float = 0.05
-    """By which part the jobs must have become more before a strategy looks at its histogram again."""
+    """The fraction by which the number of jobs must grow before a strategy is applied to its histogram again."""
     patience: float = 1 / 64
-    """By which part they must be more before even a new largest peak is looked at: where peaks rise and rise."""
+    """The fraction by which it must grow before even a new largest peak counts (peaks may keep rising)."""
     unit: float = 0.0
-    """What amounts are a multiple of; with 0 they are any."""
+    """Amounts are multiples of this; 0 allows any amount."""
     parts: int | None = None
-    """To one of how many sizes between powers of two amounts are rounded up; None: to none."""
+    """Amounts are rounded up to one of this many sizes between powers of two; None: they are not rounded."""
     few: bool = False
-    """Whether there are only a few rungs, well apart."""
+    """Whether to keep only a few rungs that are well apart."""
 
     def __post_init__(self) -> None:
         if not 0 < self.capacity < ABSURD:
-            raise InputError(f"a machine cannot have {self.capacity:g} of a resource")
+            raise InputError(f"the capacity of a machine cannot be {self.capacity:g}")
         check_half_life(self.half_life)
         if not self.growth > 1:
-            raise InputError(f"a retry must get more: the growth cannot be {self.growth:g}")
+            raise InputError(f"the growth of retries must be greater than 1, not {self.growth:g}")
         if not 0 <= self.width < ABSURD:
-            raise InputError(f"a bucket cannot be {self.width:g} wide")
+            raise InputError(f"the width of a bucket cannot be {self.width:g}")
 
 
 _BY_ITSELF = ("auto", "regression")
@@ -84,30 +84,30 @@ _BY_ITSELF = ("auto", "regression")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How jobs are to be sized."""
+    """How jobs are sized: the strategy, its options, and the largest machine."""
 
     strategy: str = "auto"
     objective: Objective = "waste"
     resources: tuple[Resource, ...] = GIVEN
     machine: Mapping[Resource, float] = field(default_factory=dict)
-    """How much the largest machine has, where that is known."""
+    """How much the largest machine has, as far as known."""
     declared: Mapping[Resource, float] = field(default_factory=dict)
     """What the user says a job needs."""
     share: float = 0.95
     buckets: int = 2
     unit: float = 0.0
-    """What memory and disk are a multiple of; with 0 they are any amount."""
+    """Memory and disk are multiples of this; 0 allows any amount."""
     parts: int | None = None
-    """To one of how many sizes between powers of two memory and disk are rounded up: who asks alike goes together."""
+    """Memory and disk are rounded up to one of this many sizes between powers of two, so that similar jobs match."""
     half_life: float | None = None
     attempt_cost: float | None = None
-    """What an attempt is reckoned to cost beside its amount, as a part of the largest peak."""
+    """The assumed cost of an attempt in addition to its amount, as a fraction of the largest peak."""
     fair_share: bool = True
-    """Whether a job gets more where less would not let one more job, of whatever category, fit on the machine."""
+    """Whether a job gets more if the rest of the machine would be too small for another job of any category."""
 
 
 def possible(resource: Resource, capacity: float) -> float:
-    """Return how much of what a machine has a job can get: of cores only whole ones."""
+    """Return how much of a machine's capacity a job can get: cores only come whole."""
     return max(1.0, float(floor(capacity))) if resource is Resource.CORES else capacity
 
 
@@ -117,13 +117,13 @@ def least(resource: Resource) -> float:
 
 
 def strategy_for(resource: Resource, plan: Plan) -> str:
-    """Return by which strategy a resource is sized."""
+    """Return the name of the strategy that sizes a resource."""
     # A job with too few cores is slow; it does not fail, so there is nothing to learn from retries.
     return "percentile" if plan.strategy in _BY_ITSELF and resource is Resource.CORES else plan.strategy
 
 
 def settings_for(resource: Resource, capacity: float, plan: Plan) -> Settings:
-    """Return what the sizers of a resource keep to: the same wherever jobs are sized."""
+    """Return the settings of a resource's sizers: the same wherever jobs are sized."""
     of_bytes = resource.unit == "bytes"
     return Settings(
         capacity=capacity,
@@ -141,12 +141,12 @@ def settings_for(resource: Resource, capacity: float, plan: Plan) -> Settings:
 
 
 def learns_rungs(strategy: str) -> bool:
-    """Whether a strategy finds its own rungs, rather than being a rule that was published."""
+    """Whether a strategy finds its own rungs instead of following a published rule."""
     return strategy in _BY_ITSELF
 
 
 def practical(ladder: Ladder, settings: Settings) -> Ladder:
-    """Return a sizer's ladder as a person would write it down."""
+    """Round and thin out a sizer's ladder to what a person would write."""
     if settings.unit:
         ladder = rounded_up(ladder, settings.unit, settings.capacity)
     if settings.parts is not None:
@@ -157,15 +157,15 @@ def practical(ladder: Ladder, settings: Settings) -> Ladder:
 def explained(
     resource: Resource, ladder: Ladder, strategy: str, samples: int, histogram: Histogram, about: str = ""
 ) -> Decision:
-    """Return a decision with its reason: how many jobs the first rung is enough for, and what that wastes.
+    """Return a decision with its reason: how many jobs fit within the first rung, and how much is wasted.
 
-    The histogram is of what jobs need as far as is known, none of it above the last rung; its largest amount is what
-    all would have been given else. `about` says which jobs these are, where that is not all.
+    The histogram holds the known needs of jobs, none of them above the last rung; its largest amount is what all jobs
+    would be given otherwise. `about` describes the jobs if they are not all jobs of the category.
     """
     shown = resource.shown
     expected, before = (cost(one, histogram) for one in (ladder, of_rungs(histogram.largest, ladder[-1])))
     reason = (
-        f"{strategy} of {counted(samples)}{about}: {percent(1 - expected.retried_fraction)} stay within "
+        f"{strategy} of {counted(samples, 'job')}{about}: {percent(1 - expected.retried_fraction)} stay within "
         f"{shown(ladder[0])}, the largest needed {shown(histogram.largest)}; "
         f"{percent(expected.waste_fraction)} wasted (max-seen: {percent(before.waste_fraction)})"
     )
@@ -180,13 +180,8 @@ def explained(
     )
 
 
-def counted(jobs: int) -> str:
-    """Print a number of jobs."""
-    return "1 job" if jobs == 1 else f"{jobs:,} jobs"
-
-
 def percent(fraction: float) -> str:
-    """Print a part; what is not nothing is not printed as nothing, nor what is not all as all."""
+    """Format a fraction as a percentage; only exact zeros and ones become 0% and 100%."""
     if 0 < fraction < 0.005 or 0.995 <= fraction < 1:
         return f"{min(max(fraction, 0.001), 0.999):.1%}"
     return f"{fraction:.0%}"

@@ -1,4 +1,4 @@
-"""Ladders: the amounts that a job is tried with, one after the other, and what it costs to climb them."""
+"""Ladders: the amounts to try for a job, one after the other, and what climbing them costs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,12 +7,11 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.errors import InputError
+from tonnage.errors import DoesNotFitError
 from tonnage.size.histograms import FloatArray, Histogram
 
 __all__ = [
     "Cost",
-    "DoesNotFitError",
     "Ladder",
     "climbing",
     "cost",
@@ -24,26 +23,18 @@ __all__ = [
 ]
 
 Ladder: TypeAlias = tuple[float, ...]
-"""Strictly increasing amounts; the last is the most that a job may get."""
+"""Strictly increasing amounts; the last is the most that a job can get."""
 
-_LEAST = 1.0  # byte, core or second: no job can be given nothing
+_LEAST = 1.0  # byte, core or second: a job cannot be given 0
 _TINY = 1e-9
-_SAME = 1e-9  # amounts that differ by such a part only differ by rounding
-
-
-class DoesNotFitError(InputError):
-    """A job needs more than there is anywhere."""
-
-    def __init__(self, most: float) -> None:
-        super().__init__(f"a job needs more than the {most:g} that it can get at most")
-        self.most = most
+_SAME = 1e-9  # a smaller relative difference between amounts is only rounding
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What some jobs would pay for on a ladder, in amounts times seconds.
+    """What jobs would pay for on a ladder, in amounts times seconds.
 
-    It counts jobs of known peaks before they run, not attempts that ended as `tonnage.waste` does.
+    It is computed from known peaks before jobs run, whereas `tonnage.waste` accounts for attempts that have run.
     """
 
     paid: float
@@ -56,17 +47,17 @@ class Cost:
 
     @property
     def waste(self) -> float:
-        """What was paid for and not used."""
+        """What was paid for but not used."""
         return self.paid - self.used
 
     @property
     def waste_fraction(self) -> float:
-        """The part of what was paid for that was not used."""
-        return max(0.0, self.waste / self.paid) if self.paid else 0.0  # sums of floats may miss 0 by a little
+        """The fraction of what was paid for that was not used."""
+        return max(0.0, self.waste / self.paid) if self.paid else 0.0  # rounding can make sums slightly negative
 
     @property
     def retried_fraction(self) -> float:
-        """The part of the jobs that needed more than one attempt."""
+        """The fraction of the jobs that needed more than one attempt."""
         return self.retried / self.jobs if self.jobs else 0.0
 
 
@@ -81,7 +72,7 @@ def climbing(ladder: Ladder, peaks: FloatArray) -> NDArray[np.intp]:
 def cost(ladder: Ladder, histogram: Histogram) -> Cost:
     """Return what it would have cost to run these jobs on a ladder.
 
-    Peaks are slow: an attempt that fails lasts as long as the job, and is paid for in full.
+    Peaks are assumed to come late: a failed attempt lasts as long as the job, and is paid for in full.
     """
     failed = climbing(ladder, histogram.peaks)
     paid = np.cumsum(ladder)[failed] * histogram.seconds
@@ -97,9 +88,9 @@ def cost(ladder: Ladder, histogram: Histogram) -> Cost:
 def grown(
     rungs: Sequence[int], ladders: Sequence[Ladder], exhausted: Sequence[bool], *, grow_all: bool = False
 ) -> list[int]:
-    """Return which rung of each resource comes next, when some were exhausted: only those grow, or with `grow_all` all.
+    """Return the next rung of each resource: only exhausted resources grow, or with `grow_all` all of them.
 
-    Raises DoesNotFitError where no more of the exhausted resource can be given.
+    Raises DoesNotFitError if an exhausted resource is at its last rung.
     """
     grown_rungs = []
     for rung, ladder, ran_out in zip(rungs, ladders, exhausted, strict=True):
@@ -111,18 +102,18 @@ def grown(
 
 
 def positive(amount: float) -> float:
-    """Return an amount that can be given: at least 1 byte, core or second."""
+    """Return an amount, with 1 byte, core or second in place of 0 or less."""
     return amount if amount > 0 else _LEAST
 
 
 def of_rungs(*rungs: float) -> Ladder:
-    """Return a ladder of some amounts in any order, the same only once, and none of nothing."""
+    """Build a ladder of amounts in any order; duplicates and amounts that are not positive are dropped."""
     positive = sorted({float(rung) for rung in rungs if rung > 0})
     return tuple(positive) or (_LEAST,)
 
 
 def escalated(rungs: Ladder, capacity: float, growth: float) -> Ladder:
-    """Return a ladder that goes on to `capacity`, each step beyond its last rung `growth` times the one before."""
+    """Extend a ladder to `capacity`, each step beyond its last rung `growth` times the previous one."""
     kept = [rung for rung in rungs if rung < capacity]
     step = rungs[-1] * growth
     while step < capacity * (1 - _SAME) and rungs[-1] < capacity:
@@ -132,5 +123,5 @@ def escalated(rungs: Ladder, capacity: float, growth: float) -> Ladder:
 
 
 def stretched(growth: float, largest: float, capacity: float, steps: float) -> float:
-    """Return a growth that leads from the largest peak to `capacity` in at most `steps` steps."""
+    """Return a growth factor that leads from the largest peak to `capacity` in at most `steps` steps."""
     return max(growth, float((capacity / max(largest, _TINY)) ** (1 / steps)))

@@ -1,8 +1,7 @@
-"""Decisions task by task, while tasks run: what each is tried with, learnt from every task that has ended.
+"""Decisions task by task during a run: the amounts to try for each, learned from every task that finished.
 
-The rules are those of `sizing`, which decides once for a whole history. What is new here is the beginning, when nothing
-is known of a category, and that one decision is asked for very often: it stays the same object until there is something
-new to say.
+The rules are those of `sizing`, which decides once for a whole history. Two things are different here: at first nothing
+is known about a category, and the same decision is needed very often, so it stays the same object until it changes.
 """
 
 from bisect import bisect_right
@@ -13,11 +12,12 @@ from math import inf, nan
 from types import MappingProxyType
 from typing import TypeVar
 
+from tonnage.errors import DoesNotFitError
 from tonnage.jobs import NOTHING_KNOWN, SHARED, Amounts, Decision, History, Resource
 from tonnage.size.auto import Mixture
 from tonnage.size.factory import Plan, explained, least, possible, practical, settings_for, strategy_for
 from tonnage.size.histograms import Histogram, Tally
-from tonnage.size.ladders import DoesNotFitError, Ladder, escalated, grown, of_rungs
+from tonnage.size.ladders import Ladder, escalated, grown, of_rungs
 from tonnage.size.records import Usage, peak_of
 from tonnage.size.rounding import coarse, few, rounded_input
 from tonnage.size.rules import declared
@@ -30,34 +30,34 @@ __all__ = ["Learner", "as_before", "climbed", "fits"]
 
 _GROWTH = 2.0
 _PARTS = 32
-"""What a task took before is rounded up to one of this many sizes between powers of two."""
-_MOST_KEPT = 1024  # decisions of one category, each for another input or request
+"""What a task used before is rounded up to one of this many sizes between powers of two."""
+_MOST_KEPT = 1024  # decisions of one category, each for a different input or request
 _A_LITTLE_MORE = 1.05
 _Key = TypeVar("_Key")
 
 
 class Learner:
-    """Decides what each task is tried with, and learns from every task that ends."""
+    """Decides which amounts to try for each task, and learns from every task that finishes."""
 
     def __init__(self, plan: Plan, histories: Mapping[str, History] = MappingProxyType({})) -> None:
-        """Prepare for tasks of any category; `histories` are what is known of some, oldest first."""
+        """Prepare for tasks of any category; `histories` hold past tasks of some of them, oldest first."""
         self._plan = plan
         self._machine = {
             resource: possible(resource, plan.machine[resource]) for resource in SHARED if resource in plan.machine
         }
         self._longest = plan.machine.get(Resource.WALL_TIME)
-        """The longest that a task may take; None where its time need not be limited."""
+        """The longest that a task may take; None if run times are not limited."""
         self._categories: dict[str, _Category] = {}
-        self._new("")  # a plan that cannot be kept to is an error before the first task
+        self._new("")  # raises an error for an impossible plan now, before the first task
         for name, history in histories.items():
             self.remember(name, history)
 
     def remember(self, category: str, history: History) -> None:
-        """Take in what past tasks of a category used, oldest first."""
+        """Learn from past tasks of a category, oldest first."""
         self._category(category).remember(history)
 
     def decide(self, category: str, request: Amounts = NOTHING_KNOWN, input_bytes: float = nan) -> tuple[Decision, ...]:
-        """Return what a task is tried with: of cores, memory and disk, and its time where that is limited."""
+        """Return the decisions for a task: cores, memory and disk, and its time if that is limited."""
         size = rounded_input(input_bytes)
         known = self._category(category)
         decisions = tuple([one.decide(getattr(request, one.resource), size) for one in known.resources])
@@ -67,18 +67,18 @@ class Learner:
         return decisions if limit is None else (*decisions, limit)
 
     def edition(self, category: str) -> int:
-        """Return how often decisions of a category were renewed: while this is the same, they are."""
+        """Return a counter that changes whenever the decisions of a category do."""
         known = self._categories.get(category) or self._category(category)
         times = 0 if known.times is None else known.times.edition
         return times + sum([one.edition() for one in known.resources])
 
     def mean_seconds(self, category: str) -> float | None:
-        """Return how long tasks of a category took on average; None where none has ended."""
+        """Return the mean run time of a category's tasks; None if none has finished."""
         known = self._categories.get(category)
         return None if known is None else known.mean_seconds()
 
     def observe(self, category: str, used: Amounts, input_bytes: float = nan) -> None:
-        """Take in a task that finished: its peaks, and its run time."""
+        """Learn from a finished task: its peaks and its run time."""
         self._category(category).observe(used, input_bytes)
 
     def _category(self, name: str) -> "_Category":
@@ -93,17 +93,17 @@ class Learner:
 
 
 class _Category:
-    """What is known of the tasks of one category."""
+    """What is known about the tasks of one category."""
 
     def __init__(self, resources: "Sequence[_Known]", times: Times | None) -> None:
         self.resources = resources
         self.times = times
-        """What is known of run times, where those are limited."""
+        """Run times, if they are limited."""
         self._seconds = 0.0
         self._timed = 0
 
     def remember(self, history: History) -> None:
-        """Take in past tasks."""
+        """Learn from past tasks."""
         seconds = history.used[Resource.WALL_TIME]
         timed = seconds[history.finished & (seconds >= 0) & (seconds < inf)]
         self._seconds += float(timed.sum())
@@ -118,7 +118,7 @@ class _Category:
                 one.observe(peak, time, size)
 
     def observe(self, used: Amounts, size: float) -> None:
-        """Take in a task that finished."""
+        """Learn from a finished task."""
         seconds = self._counted(used.wall_time)
         for one in self.resources:
             peak = peak_of(used, one.resource)
@@ -126,7 +126,7 @@ class _Category:
                 one.observe(peak, seconds, size)
 
     def _counted(self, seconds: float | None) -> float:
-        """Return a run time; a task whose own is unknown counts like the others."""
+        """Record a run time and return it; an unknown one is replaced by the mean."""
         if seconds is None or not 0 <= seconds < inf:
             return self.mean_seconds() or 1.0
         self._seconds += seconds
@@ -136,12 +136,12 @@ class _Category:
         return seconds
 
     def mean_seconds(self) -> float | None:
-        """Return how long tasks took on average; None where none has ended."""
+        """Return the mean run time of tasks; None if none has finished."""
         return self._seconds / self._timed if self._timed else None
 
 
 class _Known:
-    """What is known of a category's use of one resource, and what follows from it."""
+    """What is known about a category's use of one resource, and the resulting decisions."""
 
     def __init__(self, category: str, resource: Resource, machine: Mapping[Resource, float], plan: Plan) -> None:
         self.resource = resource
@@ -156,45 +156,45 @@ class _Known:
         self._tally = Tally(half_life=plan.half_life)
         self._histogram: Histogram | None = None
         self._general: Ladder = ()
-        self._tell_again_at = 0
+        self._explain_again_at = 0
         self._edition = 0
-        # Decisions by the size of the input, all by their ladder, and before anything is known by the request.
+        # Decisions by input size, by ladder, and by request while nothing else is known.
         self._decisions: dict[float, Decision] = {}
-        self._told: dict[Ladder, Decision] = {}
+        self._by_ladder: dict[Ladder, Decision] = {}
         self._at_first: dict[float | None, Decision] = {}
 
     def observe(self, peak: float, seconds: float, size: float) -> None:
-        """Take in a task that finished."""
+        """Learn from a finished task."""
         peak = min(peak, self._capacity)
         self._sizer.observe(peak, seconds, size)
         self._tally.observe(peak, seconds)
 
     def decide(self, request: float | None, size: float) -> Decision:
-        """Return what a task with such a request and such an input is tried with."""
+        """Return the decision for a task with this request and this input size."""
         if not self.edition():
             decision = self._at_first.get(request)
             return decision or _kept(self._at_first, request, self._first(request))
         return self._decisions.get(size) or _kept(self._decisions, size, self._learnt(size))
 
     def edition(self) -> int:
-        """Return how often decisions were renewed, after a look at whether they must be; 0 where nothing is learnt."""
+        """Renew decisions if necessary, and return how often this has happened; 0 if nothing has been learned."""
         if self._sizer.samples and self._strategy != "declared":
             general = self._sizer.ladder()
-            if general is not self._general or self._sizer.samples >= self._tell_again_at:
+            if general is not self._general or self._sizer.samples >= self._explain_again_at:
                 self._renew(general)
         return self._edition
 
     def _renew(self, general: Ladder) -> None:
-        """Decide anew; what was told of a ladder stays, until the tasks are twice as many."""
+        """Start new decisions; the explained ones are kept per ladder until the number of tasks has doubled."""
         self._edition += 1
         self._general, self._histogram, self._decisions = general, None, {}
-        if self._sizer.samples >= self._tell_again_at:
-            self._tell_again_at = 2 * self._sizer.samples
-            self._told = {}
+        if self._sizer.samples >= self._explain_again_at:
+            self._explain_again_at = 2 * self._sizer.samples
+            self._by_ladder = {}
 
     def _learnt(self, size: float) -> Decision:
         ladder = practical(self._sizer.ladder(size), self._settings)
-        return self._told.get(ladder) or _kept(self._told, ladder, self._explained(ladder, size))
+        return self._by_ladder.get(ladder) or _kept(self._by_ladder, ladder, self._explained(ladder, size))
 
     def _explained(self, ladder: Ladder, size: float) -> Decision:
         histogram = self._sizer.expected(size) if isinstance(self._sizer, Mixture) else None
@@ -204,14 +204,14 @@ class _Known:
         return explained(self.resource, ladder, self._strategy, self._sizer.samples, histogram, about)
 
     def _first(self, request: float | None) -> Decision:
-        """Return what a task is tried with when only its request is known, if that."""
+        """Return the decision when at most the request is known."""
         strategy, rungs, reason = self._guess(request)
-        # Shares of a machine and requests are a few sizes anyway, and rounded up fewer would fit beside each other.
+        # Shares of a machine and requests have few sizes anyway, and rounding up would let fewer tasks run at once.
         ladder = practical(rungs, replace(self._settings, parts=None))
         return Decision(self.resource, ladder, strategy, 0, reason)
 
     def _guess(self, request: float | None) -> tuple[str, Ladder, str]:
-        capacity, unknown = self._capacity, f"nothing is known of {self._category} yet"
+        capacity, unknown = self._capacity, f"nothing is known about {self._category} yet"
         if request is not None:
             request = min(request if request > 0 else max(least(self.resource), 1.0), capacity)
         if self._strategy == "declared":
@@ -230,7 +230,7 @@ class _Known:
 
 
 def fits(request: Amounts, machine: Mapping[Resource, float]) -> Resource | None:
-    """Return a resource that is requested beyond what the machine has; None where all fits."""
+    """Return a resource of which more is requested than the machine has; None if everything fits."""
     for resource in SHARED:
         amount: float | None = getattr(request, resource)
         if amount is not None and resource in machine and amount > possible(resource, machine[resource]):
@@ -241,10 +241,10 @@ def fits(request: Amounts, machine: Mapping[Resource, float]) -> Resource | None
 def climbed(
     decisions: Sequence[Decision], exhausted: Resource, *, seen: float | None = None, grow_all: bool = False
 ) -> tuple[Decision, ...] | None:
-    """Return what a task is tried with next that ran out of a resource; None where there is no more of it.
+    """Return the decisions for the retry of a task that ran out of a resource; None if it cannot get more of it.
 
-    Only what was exhausted grows, or with `grow_all` everything. It grows beyond what the attempt was `seen` to use:
-    with less it would run out again.
+    Only the exhausted resource grows, or with `grow_all` everything. It grows beyond what the attempt was `seen` to
+    use: with less it would run out again.
     """
     ran_out = [one.resource is exhausted for one in decisions]
     if not any(ran_out):
@@ -264,10 +264,10 @@ def climbed(
 
 
 def as_before(decisions: Sequence[Decision], memory: float, *, parts: int | None = None) -> tuple[Decision, ...]:
-    """Return what a task is tried with that took so much memory before: as much, and then what its kind is tried with.
+    """Return decisions for a task that used this much memory before: that amount first, then those of its category.
 
-    A little is added, as no two runs of a program take the same to a byte; and little is hard to measure. `parts` is as
-    in a Plan.
+    A little is added, because no two runs of a program use exactly the same, and small amounts are hard to measure.
+    `parts` is as in a Plan.
     """
     first = max(coarse(memory * _A_LITTLE_MORE, parts or _PARTS), least(Resource.MEMORY))
     return tuple(_from(one, first) if one.resource is Resource.MEMORY else one for one in decisions)
@@ -279,7 +279,7 @@ def _from(decision: Decision, first: float) -> Decision:
     if first >= last:
         return decision
     ladder = few(of_rungs(first, *(rung for rung in decision.ladder if rung > first)))
-    reason = f"earlier runs of this very task stayed within {decision.resource.shown(first)}"
+    reason = f"earlier runs of this task stayed within {decision.resource.shown(first)}"
     return Decision(decision.resource, ladder, "as-before", 1, reason)
 
 
@@ -290,7 +290,7 @@ def _time_limit(seconds: float, longest: float) -> Decision:
 
 
 def _kept(decisions: dict[_Key, Decision], key: _Key, decision: Decision) -> Decision:
-    """Return a decision, which is kept from now on; those before it are not, where they are too many."""
+    """Cache a decision and return it; if there are too many, the earlier ones are dropped."""
     if len(decisions) >= _MOST_KEPT:
         decisions.clear()
     decisions[key] = decision

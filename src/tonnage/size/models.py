@@ -1,8 +1,8 @@
 """Models of how a job's peak depends on the size of its input.
 
 A model expects a peak s(x) of a job with the input x. The job is tried with d * s(x), where the ladder of d comes from
-the past: of each past job it is known which d it would have needed, its *score*. So that a model does not look better
-than it is, past jobs are scored as if each had been left out of the fit.
+the past: the d that a past job would have needed is its *score*. To keep a model from looking better than it is, each
+past job is scored as if it had been left out of the fit.
 """
 
 from bisect import bisect
@@ -19,29 +19,29 @@ from tonnage.size.histograms import FloatArray
 
 __all__ = ["MODELS", "Fit", "Model", "constant", "linear", "neighbours", "power", "proportional"]
 
-_TINY = 1e-9  # an amount that is as good as nothing, and has a logarithm
-_NEARLY_ONE = 0.999  # the leverage of a job that alone decides the fit
+_TINY = 1e-9  # practically 0, but has a logarithm
+_NEARLY_ONE = 0.999  # the leverage of a job that determines the fit alone
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """A model that was fitted to past jobs."""
+    """A model fitted to past jobs."""
 
     expected: FloatArray
-    """The peak of each past job, as if it had been left out; up to a factor that is the same for all."""
+    """The expected peak of each past job, as if it had been left out; up to a common factor."""
     at: Callable[[float], float]
-    """The peak of a job with another input."""
+    """The expected peak of a job with a given input."""
 
 
-def constant(inputs: FloatArray, peaks: FloatArray, seconds: FloatArray) -> Fit:  # noqa: ARG001 (models are fitted alike)
-    """The input says nothing."""
+def constant(inputs: FloatArray, peaks: FloatArray, seconds: FloatArray) -> Fit:  # noqa: ARG001 (as all models)
+    """Ignore the input."""
     return Fit(np.ones(len(peaks)), lambda _: 1.0)
 
 
 def linear(inputs: FloatArray, peaks: FloatArray, seconds: FloatArray) -> Fit:
-    """So much, and so much more for each byte of input: least squares, long jobs weigh more.
+    """Fit a constant amount plus an amount per byte of input: least squares, long jobs weigh more.
 
-    What a job needs beyond the line is taken to grow with the line: so it was with most jobs that we looked at.
+    What a job needs beyond the line is taken to grow with the line, as it did for most jobs that we examined.
     """
     least = max(float(peaks.min()) / 2, _TINY)
     intercept, slope, left_out = _line(inputs, peaks, seconds)
@@ -49,13 +49,13 @@ def linear(inputs: FloatArray, peaks: FloatArray, seconds: FloatArray) -> Fit:
 
 
 def proportional(inputs: FloatArray, peaks: FloatArray, seconds: FloatArray) -> Fit:  # noqa: ARG001
-    """So much for each byte of input."""
+    """Fit an amount per byte of input."""
     mean = float(inputs.mean())
     return Fit(inputs / mean, lambda x: x / mean)
 
 
 def power(inputs: FloatArray, peaks: FloatArray, seconds: FloatArray) -> Fit:
-    """A power of the input: a line through the logarithms."""
+    """Fit a power of the input: a line through the logarithms."""
     low, high = log(max(float(peaks.min()), _TINY) / 2), log(4 * float(peaks.max()))
     intercept, slope, left_out = _line(np.log(inputs), np.log(np.maximum(peaks, _TINY)), seconds)
     return Fit(
@@ -65,20 +65,20 @@ def power(inputs: FloatArray, peaks: FloatArray, seconds: FloatArray) -> Fit:
 
 
 def neighbours(inputs: FloatArray, peaks: FloatArray, seconds: FloatArray) -> Fit:  # noqa: ARG001
-    """The median peak of the past jobs whose inputs were most alike."""
+    """Take the median peak of the past jobs with the most similar inputs."""
     order = np.argsort(inputs, kind="stable")
     places, values = np.log(inputs[order]), np.maximum(peaks[order], _TINY)
     count = min(max(3, int(sqrt(len(peaks)))), len(peaks) - 1)
     expected = np.empty(len(peaks))
     expected[order] = np.median(values[_nearest_others(places, count)], axis=1)
 
-    where, what = places.tolist(), values.tolist()  # a few of them are found fastest in plain lists
+    where, what = places.tolist(), values.tolist()  # plain lists are fastest for finding a few of them
 
     def at(x: float) -> float:
         place = log(x)
         near = bisect(where, place)
         low, high = max(0, near - count), min(near, len(where) - count)
-        while low < high:  # those that are nearest stand side by side: where do they begin?
+        while low < high:  # the nearest ones are adjacent: find where they begin
             middle = (low + high) // 2
             if place - where[middle] > where[middle + count] - place:
                 low = middle + 1
@@ -90,20 +90,20 @@ def neighbours(inputs: FloatArray, peaks: FloatArray, seconds: FloatArray) -> Fi
 
 
 Model: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray], Fit]
-"""Fits to the inputs, peaks and run times of past jobs."""
+"""Fits a model to the inputs, peaks and run times of past jobs."""
 
 MODELS = (constant, linear, proportional, power, neighbours)
-"""What `auto` chooses among."""
+"""The models that `auto` combines."""
 
 
 def _line(x: FloatArray, y: FloatArray, weights: FloatArray) -> tuple[float, float, FloatArray]:
-    """Fit a line; return its height at 0, its slope, and its value for each point as if that had been left out."""
+    """Fit a line; return its intercept, its slope, and its value at each point as if that point had been left out."""
     weights = weights + 1e-9 * weights.mean() if weights.any() else np.ones(len(x))
     total = weights.sum()
     mean_x, mean_y = float(weights @ x / total), float(weights @ y / total)
     apart = x - mean_x
     spread = float(weights @ apart**2)
-    if spread <= 1e-12 * total * (abs(mean_x) + 1e-300) ** 2:  # all inputs are alike
+    if spread <= 1e-12 * total * (abs(mean_x) + 1e-300) ** 2:  # all inputs are the same
         leverage = weights / total
         slope = 0.0
     else:
@@ -115,9 +115,9 @@ def _line(x: FloatArray, y: FloatArray, weights: FloatArray) -> tuple[float, flo
 
 
 def _nearest_others(places: FloatArray, count: int) -> NDArray[np.intp]:
-    """Return for each of some sorted places the `count` others that are nearest.
+    """Return the `count` nearest others of each of the sorted places.
 
-    They stand around it without a gap: so the window of `count` + 1 places that reaches least far.
+    They surround it without a gap: they are the window of `count` + 1 places with the smallest reach.
     """
     size = len(places)
     starts = np.arange(size)[:, None] - np.arange(count, -1, -1)[None, :]

@@ -1,9 +1,10 @@
-"""The optimal ladder: as many rungs as pay, found exactly.
+"""The optimal ladder: as many rungs as pay off, found exactly.
 
-With rungs a_1 < a_2 < ..., every job whose peak is above a rung pays for the next one too. So a history costs the sum
-of a_j * W(a_(j-1)), where W(x) is the run time of all jobs with a peak above x. The best ladder that ends at peak j
-continues the best that ends at some earlier peak i: f(j) = min over i of f(i) + a_j * W(i). For each i this is a line
-in a_j; W falls with i and a_j rises with j, so the lower hull of the lines can be walked once from left to right.
+With rungs a_1 < a_2 < ..., every job whose peak is above a rung pays for the next one too. A history therefore costs
+the sum of a_j * W(a_(j-1)), where W(x) is the run time of all jobs with a peak above x. The best ladder that ends at
+peak j extends the best one that ends at some earlier peak i: f(j) = min over i of f(i) + a_j * W(i). For each i this
+is a line in a_j; W falls with i and a_j rises with j, so the lower hull of the lines can be walked once from left to
+right.
 """
 
 from typing import Any, TypeAlias
@@ -17,22 +18,23 @@ from tonnage.size.rules import max_throughput
 
 __all__ = ["best_rungs", "ladder"]
 
-_Numbers: TypeAlias = Any  # a list where it is small, an array where it is compiled
+_Numbers: TypeAlias = Any  # a list if small, an array if compiled
 _Places: TypeAlias = Any
 
 
 def ladder(histogram: Histogram, *, attempt_cost: float = 0.0, objective: str = "waste") -> Ladder:
     """Waste as little as possible with any number of retries.
 
-    `attempt_cost` is what an attempt costs beside its amount, as a part of the largest amount. With the objective
-    "throughput", the first rung finishes as many jobs as possible (Equation 3), and only the others waste little.
+    `attempt_cost` is what an attempt costs in addition to its amount, as a fraction of the largest amount. With the
+    objective "throughput", the first rung finishes as many jobs as possible (Equation 3), and only the others minimise
+    waste.
     """
     if objective == "throughput":
         first = max_throughput(histogram)[0]
         late = histogram.beyond(first)
         return of_rungs(first, *(ladder(late, attempt_cost=attempt_cost) if len(late) else ()), histogram.largest)
     seconds = histogram.timed().seconds
-    positive = histogram.peaks > 0  # no job can be given nothing
+    positive = histogram.peaks > 0  # a job cannot be given 0
     amounts = histogram.peaks[positive]
     if not len(amounts):
         return of_rungs(histogram.largest)
@@ -44,10 +46,10 @@ def ladder(histogram: Histogram, *, attempt_cost: float = 0.0, objective: str = 
 
 
 def best_rungs(amounts: FloatArray, slopes: FloatArray, offsets: FloatArray) -> tuple[list[int], float]:
-    """Return which amounts make the best ladder that ends at the last of them, and what it costs.
+    """Return the indices of the amounts in the best ladder that ends at the last of them, and its cost.
 
-    An attempt with the amount `a`, after the rung i failed (0: none was tried), costs ``offsets[i] + a * slopes[i]``.
-    Amounts rise strictly, slopes never rise.
+    An attempt with the amount `a`, after rung i failed (0: no earlier attempt), costs ``offsets[i] + a * slopes[i]``.
+    Amounts are strictly increasing, slopes never increase.
     """
     size = len(amounts)
     walk = compiled(_walk, size)
@@ -76,9 +78,9 @@ def _walk(
     hull_heights: _Numbers,
     hull_places: _Places,
 ) -> float:
-    """Fill in which rung comes before each (numbered from 1; 0 is none), and return the cost of the best ladder.
+    """Fill in the rung before each (numbered from 1; 0 is none), and return the cost of the best ladder.
 
-    The hull's lines are kept in the room that the caller gives.
+    The lines of the hull are stored in the arrays that the caller passes.
     """
     first, last = 0, 0
     hull_slopes[0], hull_heights[0], hull_places[0] = slopes[0], offsets[0], 0
@@ -95,7 +97,7 @@ def _walk(
         before[place] = hull_places[first]
         slope, height = slopes[place + 1], best + offsets[place + 1]
         if slope == hull_slopes[last] or place + 1 == len(amounts):
-            continue  # no job needs more than an earlier rung gave: nothing starts from here
+            continue  # no job lies between an earlier rung and this one: nothing starts from here
         # A line that is nowhere the lowest between its neighbours leaves the hull.
         while last > first and (
             (height - hull_heights[last - 1]) * (hull_slopes[last - 1] - hull_slopes[last])

@@ -1,4 +1,4 @@
-"""Which queue pays: run times as a guarantee to the scheduler, not as a limit to enforce (Tovar et al., 3.4.4)."""
+"""Which queue is best: run times as a guarantee to the scheduler, not as a limit to enforce (Tovar et al., 3.4.4)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,22 +12,22 @@ __all__ = ["QueueChoice", "compare_queues"]
 
 @dataclass(frozen=True, slots=True)
 class QueueChoice:
-    """What becomes of a category's jobs that are first submitted to one queue."""
+    """The result of first submitting a category's jobs to one queue."""
 
     queue: str
     seconds: float
-    """The longest that the queue lets a job run."""
+    """The time limit of the queue."""
     fits: float
-    """The part of the jobs that end in time; the others are submitted to the longest queue."""
+    """The fraction of the jobs that finish in time; the others are resubmitted to the longest queue."""
     throughput: float
-    """Jobs that finish in a time, as a multiple of what the longest queue alone would give."""
+    """Jobs finished per unit of time, relative to using the longest queue alone."""
 
 
 def compare_queues(seconds: FloatArray, queues: Mapping[str, float]) -> list[QueueChoice]:
-    """Return what each queue gives, the best first.
+    """Return the throughput of each queue, the best first.
 
-    As for any resource, jobs in a queue of a tenth of the length take turns ten times as often; a job that does not end
-    in time has cost the queue's whole length, and then takes its turn in the longest.
+    As for any resource, a queue of a tenth of the length gives jobs ten times as many turns; a job that does not finish
+    in time costs the queue's full length, and is then run in the longest one.
     """
     longest = max(queues.values())
     alone = _rate(seconds, longest, longest)
@@ -41,7 +41,7 @@ def compare_queues(seconds: FloatArray, queues: Mapping[str, float]) -> list[Que
 
 
 def _rate(seconds: FloatArray, limit: float, longest: float) -> float:
-    """Return how many jobs finish a second, all tried in a queue of this length and then in the longest."""
+    """Return how many jobs finish per second if all are tried in a queue of this length and then in the longest."""
     in_time = seconds <= limit
     late = seconds[~in_time]
     finished = longest / limit * in_time.sum() + (late <= longest).sum()

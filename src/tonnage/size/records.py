@@ -1,4 +1,4 @@
-"""Past jobs as arrays: what strategies are told, what they are judged on, and what of a resource each job needed."""
+"""Past jobs as arrays: what strategies learn from, what they are judged on, and how much each job needed."""
 
 from array import array
 from collections import Counter, defaultdict
@@ -21,21 +21,21 @@ _NONE = ("", "none")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Records:
-    """Jobs, oldest first, each of a group; arrays with one number a job, NaN is unknown."""
+    """Jobs, oldest first, each in a group; arrays with one number per job, NaN if unknown."""
 
     names: tuple[str, ...]
     """The groups, in the order of their first job."""
     group: NDArray[np.int64]
-    """Which of them each job belongs to."""
+    """The index of each job's group."""
     history: History
     memory_methods: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """How memory was measured in each group, and of how many jobs, where that is known."""
+    """How many jobs of each group had their memory measured by which method, as far as known."""
 
     def __len__(self) -> int:
         return len(self.group)
 
     def only(self, chosen: NDArray[np.bool_] | NDArray[np.intp]) -> "Records":
-        """Return some of the jobs: those that are marked, or numbered."""
+        """Return the jobs that a mask or a list of indices selects."""
         history = self.history
         return Records(
             self.names,
@@ -52,6 +52,8 @@ class Records:
 
     def histories(self) -> Mapping[str, History]:
         """Return the history of each group."""
+        if not self.names:
+            return {}
         order = np.argsort(self.group, kind="stable")
         parts = np.split(order, np.searchsorted(self.group[order], np.arange(1, len(self.names))))
         return {
@@ -61,7 +63,7 @@ class Records:
 
 
 def group_of(attempt: Attempt, by: str) -> str:
-    """Return the group of an attempt: by its category or another text, or by a field that the user gave it."""
+    """Return the group of an attempt: its category or another text attribute, or a field that the user gave it."""
     if by in _NONE:
         return "all"
     if by in _TEXTS:
@@ -71,13 +73,13 @@ def group_of(attempt: Attempt, by: str) -> str:
 
 
 def collect(attempts: Iterable[Attempt], by: str = "category") -> Records:
-    """Return attempts as arrays, grouped by a text or a field of theirs; by "none", all are one group."""
+    """Collect attempts into arrays, grouped by a text attribute or a field; "none" puts all into one group."""
     resources = tuple(Resource)
     used, requested = ({resource: array("d") for resource in resources} for _ in range(2))
     inputs, when, group, finished, ran_out = array("d"), array("d"), array("q"), bytearray(), array("b")
     numbers: dict[str, int] = {}
     methods: dict[str, Counter[str]] = defaultdict(Counter)
-    done, again = set(), []  # tasks that finished, and attempts of tasks that may do so later
+    done, again = set(), []  # tasks that finished, and failed attempts of tasks that may finish later
     nan = float("nan")
     for number, attempt in enumerate(attempts):
         name = group_of(attempt, by)
@@ -101,7 +103,7 @@ def collect(attempts: Iterable[Attempt], by: str = "category") -> Records:
             methods[name][attempt.memory_method] += 1
     if by not in (*_NONE, *_TEXTS) and set(numbers) <= {""}:
         raise InputError(
-            f'no job has a field "{by}"', hint=f"one of {', '.join(_TEXTS)}, none, or a field that jobs were given"
+            f'no job has a field "{by}"', hint=f"use {', '.join(_TEXTS)}, none, or a field that you gave to jobs"
         )
     for number, task in again:
         if task in done:
@@ -118,7 +120,7 @@ def collect(attempts: Iterable[Attempt], by: str = "category") -> Records:
 
 
 def _moment(attempt: Attempt) -> float:
-    """Return when an attempt ended, as far as is known; attempts without any time come first."""
+    """Return when an attempt ended, or else started or was submitted; attempts without any time come first."""
     for moment in (attempt.ended, attempt.started, attempt.submitted):
         if moment is not None:
             return moment
@@ -131,31 +133,31 @@ def _numbers(values: "array[float]") -> FloatArray:
 
 _MORE = 2.0
 """A job that ran out of a resource is taken to need this many times what it had: its true need is unknown."""
-_NO_CORE = 1e-9  # an excess over whole cores that is only a rounding error
+_NO_CORE = 1e-9  # a smaller excess over whole cores is only a rounding error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Usage:
-    """The jobs of a category whose need of one resource is known; one number a job."""
+    """The jobs of a category whose need of one resource is known; one number per job."""
 
     peaks: FloatArray
     seconds: FloatArray
     inputs: FloatArray
     requested: FloatArray
-    """NaN is unknown."""
+    """What each job requested; NaN if unknown."""
     ran_out: int
     """How many of them ran out of the resource, so that their need is a guess."""
     left_out: int
-    """How many jobs say nothing: they did not finish, or were not measured."""
+    """How many jobs cannot be used: they did not finish, or were not measured."""
     averaged: bool
-    """Whether cores are an average, CPU time by run time, because the peak was not measured."""
+    """Whether cores are an average, CPU time divided by run time, because the peak was not measured."""
 
     def __len__(self) -> int:
         return len(self.peaks)
 
     @classmethod
     def of(cls, history: History, resource: Resource) -> "Usage":
-        """Return what a history knows about a resource."""
+        """Extract the use of one resource from a history."""
         peaks, averaged = _peaks(history, resource)
         known = history.finished & (peaks >= 0) & (peaks < inf)
         requested = history.requested.get(resource, np.full(len(history), np.nan))
@@ -175,7 +177,7 @@ class Usage:
 
 
 def _peaks(history: History, resource: Resource) -> tuple[FloatArray, bool]:
-    """Return what jobs used at most; of cores only whole ones can be given."""
+    """Return the peaks of jobs, cores as whole numbers, and whether they are averages."""
     peaks = history.used[resource]
     if resource is not Resource.CORES:
         return peaks, False
@@ -187,7 +189,7 @@ def _peaks(history: History, resource: Resource) -> tuple[FloatArray, bool]:
 
 
 def peak_of(used: Amounts, resource: Resource) -> float | None:
-    """Return what one job used at most, by the same rules; None is unknown."""
+    """Return the peak of one job by the same rules; None if unknown."""
     peak: float | None = getattr(used, resource)
     if resource is Resource.CORES:
         if peak is None and used.cpu_time is not None and used.wall_time:
@@ -202,7 +204,7 @@ def _ran_out(history: History, resource: Resource) -> NDArray[np.bool_]:
 
 
 def _seconds(seconds: FloatArray) -> FloatArray:
-    """Return run times without unknown ones: those become the mean, and where all are 0, every job counts the same."""
+    """Return run times with the mean in place of unknown ones; if all are 0, every job counts the same."""
     timed = (seconds >= 0) & (seconds < inf)
     filled = np.where(timed, seconds, seconds[timed].mean() if timed.any() else 1.0)
     return filled if filled.any() else np.ones(len(seconds))

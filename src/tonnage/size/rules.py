@@ -1,9 +1,9 @@
-"""Strategies that are one rule each; strategies.py lists them by name.
+"""Strategies that consist of a single rule; strategies.py lists them by name.
 
-- The plain ones: the whole machine, doubling, what the user declared, the largest peak, a percentile.
-- The first allocations of Tovar et al.: one amount to try first, and the largest for what exceeds it. Each equation is
-  one vector over the peaks that were seen: what the whole history costs when that peak is tried first. "min. waste" in
-  the paper's figures is Equation 2; Equation 1 knows how long jobs of each peak run, and is true waste.
+- The simple ones: the whole machine, doubling, what the user declared, the largest peak, a percentile.
+- The first allocations of Tovar et al.: one amount to try first, and the largest for jobs that exceed it. Each equation
+  is one vector over the observed peaks: what the whole history costs if that peak is tried first. "min. waste" in the
+  paper's figures is Equation 2; Equation 1 takes into account how long jobs of each peak run, and is true waste.
 - The bucketing strategies of Phung et al.: one rung for each of n buckets of past jobs.
 """
 
@@ -39,7 +39,7 @@ _SHARES = (8, 4, 2, 1)
 
 
 def whole_machine(capacity: float) -> Ladder:
-    """Give everything."""
+    """Give every job the whole machine."""
     return (capacity,)
 
 
@@ -49,21 +49,21 @@ def doubling(capacity: float) -> Ladder:
 
 
 def declared(amount: float, capacity: float) -> Ladder:
-    """Give what the user said, then everything."""
+    """Give what the user declared, then everything."""
     return of_rungs(min(amount, capacity), capacity)
 
 
 def max_seen(histogram: Histogram, *, margin: float = 0.0) -> Ladder:
-    """Give the largest peak that was seen, and a margin."""
+    """Give the largest observed peak plus a margin."""
     return of_rungs(histogram.peaks[-1] * (1 + margin), max(histogram.largest, histogram.peaks[-1] * (1 + margin)))
 
 
 def percentile(histogram: Histogram, *, share: float = 0.95) -> Ladder:
-    """Give as much as a share of the jobs needed, then the largest peak that was seen."""
+    """Give what is enough for a share of the jobs, then the largest observed peak."""
     if not 0 < share <= 1:
-        raise InputError(f"a share of the jobs is above 0 and at most 1, not {share:g}")
+        raise InputError(f"a share of the jobs must be above 0 and at most 1, not {share:g}")
     reached = np.cumsum(histogram.jobs)
-    # A sum of weights may miss the share by a rounding error: then the next bucket would be one too many.
+    # A sum of weights can miss the share by a rounding error: the next bucket would then be one too many.
     place = int(np.searchsorted(reached, share * reached[-1] * (1 - 1e-12)))
     return of_rungs(histogram.peaks[place], histogram.largest)
 
@@ -75,45 +75,45 @@ def min_waste(histogram: Histogram) -> Ladder:
 
 
 def min_waste_independent(histogram: Histogram) -> Ladder:
-    """Waste as little as possible if peaks and run times have nothing to do with each other (Equation 2)."""
+    """Waste as little as possible if peaks and run times are independent (Equation 2)."""
     tries = _Tries.of_peaks(histogram)
     return _least(tries, _waste_independent(tries))
 
 
 def min_waste_slots(histogram: Histogram) -> Ladder:
-    """Waste as little as possible where only whole jobs fit beside each other: shares of the largest amount."""
+    """Waste as little as possible if the largest amount is divided into equal slots, one per job."""
     tries = _Tries.of_shares(histogram)
     return _least(tries, _waste(tries))
 
 
 def max_throughput(histogram: Histogram) -> Ladder:
-    """Finish as many jobs as possible for the resources that are used (Equation 3)."""
+    """Finish as many jobs as possible with the given resources (Equation 3)."""
     tries = _Tries.of_peaks(histogram)
     return _least(tries, _seconds_a_job(tries, histogram.largest / tries.amounts))
 
 
 def max_throughput_slots(histogram: Histogram) -> Ladder:
-    """Finish as many jobs as possible where only whole jobs fit beside each other (section 3.4.4)."""
+    """Finish as many jobs as possible if only a whole number of jobs runs at once (section 3.4.4)."""
     tries = _Tries.of_peaks(histogram)
     return _least(tries, _seconds_a_job(tries, _slots(histogram.largest, tries.amounts)))
 
 
 def brute_force_waste(histogram: Histogram) -> Ladder:
-    """Try every peak as the first allocation, and take what wastes least."""
+    """Try every peak as the first allocation, and choose the one that wastes least."""
     histogram = histogram.timed()
     tried = [of_rungs(peak, histogram.largest) for peak in histogram.peaks]
     return min(tried, key=lambda ladder: cost(ladder, histogram).paid)
 
 
 def brute_force_throughput(histogram: Histogram) -> Ladder:
-    """Try every peak as the first allocation, and take what finishes most jobs."""
+    """Try every peak as the first allocation, and choose the one that finishes most jobs."""
     histogram = histogram.timed()
     tried = [of_rungs(peak, histogram.largest) for peak in histogram.peaks]
     return max(tried, key=lambda ladder: throughput(ladder[0], histogram))
 
 
 def throughput(first: float, histogram: Histogram) -> float:
-    """Return the jobs that finish in a second on the largest amount, if all are tried with `first` before it."""
+    """Return the jobs that finish per second on the largest amount, if all are tried with `first` before it."""
     fits = histogram.peaks <= first
     finished = histogram.largest / first * histogram.jobs[fits].sum() + histogram.jobs[~fits].sum()
     seconds = histogram.seconds[fits].sum() + 2 * histogram.seconds[~fits].sum()
@@ -122,7 +122,7 @@ def throughput(first: float, histogram: Histogram) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Tries:
-    """First allocations to choose from, and what is beyond each of them."""
+    """First allocations to choose from, and the jobs that exceed each of them."""
 
     histogram: Histogram
     amounts: FloatArray
@@ -135,16 +135,16 @@ class _Tries:
     def of_peaks(cls, histogram: Histogram) -> "_Tries":
         histogram = histogram.timed()
         jobs, seconds = (total - np.cumsum(part) for part, total in _totals(histogram))
-        positive = histogram.peaks > 0  # no job can be given nothing
+        positive = histogram.peaks > 0  # a job cannot be given 0
         if positive.all():
             return cls(histogram, histogram.peaks, jobs, seconds)
         return cls(histogram, histogram.peaks[positive], jobs[positive], seconds[positive])
 
     @classmethod
     def of_shares(cls, histogram: Histogram) -> "_Tries":
-        """Try what each peak really takes where the largest amount is divided into equal parts.
+        """Try the share that each peak occupies if the largest amount is divided into equal parts.
 
-        So nothing between a half and the whole is ever tried, and all that is tried divides the whole.
+        Nothing between a half and the whole is ever tried, and every amount tried divides the whole.
         """
         histogram = histogram.timed()
         peaks = histogram.peaks[histogram.peaks > 0]
@@ -160,11 +160,11 @@ def _totals(histogram: Histogram) -> tuple[tuple[FloatArray, float], tuple[Float
 
 
 def _least(tries: _Tries, objective: FloatArray) -> Ladder:
-    """Return the first allocation with the least objective, and the largest amount behind it."""
+    """Return the first allocation with the lowest objective, followed by the largest amount."""
     largest = tries.histogram.largest
     if not len(tries.amounts):
         return of_rungs(largest)
-    # Of equally good ones the largest: fewer jobs are retried.
+    # Among equally good ones take the largest: fewer jobs are retried.
     best = np.flatnonzero(objective <= objective.min() * (1 + 1e-12))[-1]
     return of_rungs(tries.amounts[best], largest)
 
@@ -180,14 +180,14 @@ def _waste_independent(tries: _Tries) -> FloatArray:
 
 
 def _seconds_a_job(tries: _Tries, beside: FloatArray) -> FloatArray:
-    """Return the time that a job takes where `beside` jobs run at once, unless they need the largest amount."""
+    """Return the time per job if `beside` jobs run at once, except those that need the largest amount."""
     busy = tries.histogram.seconds.sum() + tries.late_seconds
     spent: FloatArray = busy / (beside * (tries.histogram.jobs.sum() - tries.late_jobs) + tries.late_jobs)
     return spent
 
 
 def _slots(largest: float, amounts: FloatArray) -> FloatArray:
-    """Return how many jobs of each amount fit into the largest; 3 times 0.1 fit into 0.3."""
+    """Return how many jobs of each amount fit into the largest, tolerating rounding: 0.1 fits into 0.3 three times."""
     return np.maximum(np.floor(largest / amounts * (1 + 1e-12)), 1.0)
 
 
@@ -197,7 +197,8 @@ _MOST_BUCKETS = 1000
 def quantized(histogram: Histogram, *, buckets: int, aligned: bool = False) -> Ladder:
     """Divide the past jobs evenly into buckets; a rung is the largest peak of a bucket.
 
-    With `aligned`, buckets that end alike are still a rung each, as is right where all resources climb together.
+    With `aligned`, buckets that end at the same peak are still one rung each, as needed if all resources climb
+    together.
     """
     counts = np.cumsum(histogram.jobs)
     last = counts[-1] - 1
@@ -209,9 +210,9 @@ def quantized(histogram: Histogram, *, buckets: int, aligned: bool = False) -> L
 class KMeans:
     """Divides the past jobs into buckets around their means; a rung is the largest peak of a bucket.
 
-    The buckets start out even. With each job, every past one goes through the buckets from the first on, as long as the
-    next one's mean is nearer; with `patience` only when the jobs are more by that part. An empty bucket
-    counts as if its only job had the largest peak of the one before.
+    The buckets start out even. With each new job, every past job is moved from the first bucket onwards for as long as
+    the mean of the next one is nearer; with `patience`, only once the number of jobs has grown by that fraction. An
+    empty bucket counts as if its only job had the largest peak of the previous one.
     """
 
     def __init__(
@@ -238,13 +239,13 @@ class KMeans:
         self.samples = 0
 
     def observe(self, peak: float, seconds: float, input_bytes: float = nan) -> None:  # noqa: ARG002
-        """Take in a job that finished."""
+        """Learn from a finished job."""
         self._peaks.append(checked(peak, seconds)[0])
         self._largest = max(self._largest, peak)
         self.samples += 1
 
     def ladder(self, input_bytes: float = nan) -> Ladder:  # noqa: ARG002
-        """Return what the next job is to be tried with."""
+        """Return the amounts to try for the next job."""
         if self.samples > self._swept * (1 + self._patience):
             self._sweep()
             rungs = tuple(positive(float(bucket.max())) for bucket in self._buckets)
@@ -267,7 +268,7 @@ class KMeans:
 
 
 def _filled(buckets: list[FloatArray], smallest: float) -> list[FloatArray]:
-    """Return the buckets, with the empty ones filled."""
+    """Fill empty buckets with the largest peak of the previous one."""
     filled: list[FloatArray] = []
     for bucket in buckets:
         below = filled[-1].max() if filled else smallest
@@ -276,7 +277,7 @@ def _filled(buckets: list[FloatArray], smallest: float) -> list[FloatArray]:
 
 
 def _possible(buckets: int) -> int:
-    """Return a number of buckets that is possible; raises InputError."""
+    """Return a number of buckets, or raise InputError if it is out of range."""
     if not 1 <= buckets <= _MOST_BUCKETS:
-        raise InputError(f"there cannot be {buckets} buckets", hint=f"1 to {_MOST_BUCKETS:,}")
+        raise InputError(f"{buckets} is not a possible number of buckets", hint=f"use 1 to {_MOST_BUCKETS:,}")
     return buckets

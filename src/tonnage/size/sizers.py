@@ -1,7 +1,7 @@
-"""Sizers: what turns the past jobs of one category into ladders for the next, resource by resource.
+"""Sizers turn the past jobs of one category into ladders for the next ones, resource by resource.
 
-Every strategy answers the same two calls, however it works inside: `observe` a job that finished, and give the
-`ladder` of the next one. Most strategies are plain functions of a histogram, wrapped here.
+Every strategy has the same two methods, however it works inside: `observe` a finished job, and return the `ladder` of
+the next one. Most strategies are plain functions of a histogram, wrapped here.
 """
 
 from collections.abc import Callable
@@ -14,20 +14,20 @@ from tonnage.size.ladders import Ladder, escalated, stretched
 __all__ = ["FromHistogram", "Same", "Sizer", "Strategy", "WholeMachineFirst"]
 
 Strategy: TypeAlias = Callable[[Histogram], Ladder]
-"""What to try, given a past that is not empty; the last rung is at least the largest peak."""
+"""Returns the ladder for a histogram that is not empty; the last rung is at least the largest peak."""
 
 
 class Sizer(Protocol):
-    """Says how much of one resource a job of one category is to be tried with."""
+    """Decides how much of one resource to try for jobs of one category."""
 
     samples: int
     """How many jobs it has seen."""
 
     def observe(self, peak: float, seconds: float, input_bytes: float = nan) -> None:
-        """Take in a job that finished; an input of unknown size is NaN."""
+        """Learn from a finished job; an input of unknown size is NaN."""
 
     def ladder(self, input_bytes: float = nan) -> Ladder:
-        """Return what the next job is to be tried with; the last rung is all there is."""
+        """Return the amounts to try for the next job; the last rung is the whole capacity."""
 
 
 class Same:
@@ -38,16 +38,16 @@ class Same:
         self.samples = 0
 
     def observe(self, peak: float, seconds: float, input_bytes: float = nan) -> None:  # noqa: ARG002
-        """Take in a job that finished."""
+        """Learn from a finished job."""
         self.samples += 1
 
     def ladder(self, input_bytes: float = nan) -> Ladder:  # noqa: ARG002
-        """Return what every job is tried with."""
+        """Return the amounts to try for every job."""
         return self._ladder
 
 
 class FromHistogram:
-    """Asks a strategy about the histogram of all jobs so far; beyond the largest peak, steps grow to the machine."""
+    """Applies a strategy to the histogram of all jobs so far; beyond the largest peak, rungs grow up to the machine."""
 
     def __init__(
         self,
@@ -62,11 +62,11 @@ class FromHistogram:
         patience: float = 0.0,
         largest: float | None = None,
     ) -> None:
-        """Prepare for the first job, which is given everything.
+        """Start without history: the first job is given everything.
 
-        The strategy is asked again when the jobs are more by the part `refit`; when a peak is the largest, already when
-        they are more by the part `patience`. `largest` is what a job gets that exceeds all that was seen, where that is
-        not simply the largest peak.
+        The strategy is applied again when the number of jobs has grown by the fraction `refit`, or after a new largest
+        peak already by the fraction `patience`. `largest` is what a job gets after exceeding everything observed, if
+        that is not simply the largest peak.
         """
         self._strategy = strategy
         self._capacity = capacity
@@ -82,14 +82,14 @@ class FromHistogram:
         self.samples = 0
 
     def observe(self, peak: float, seconds: float, input_bytes: float = nan) -> None:  # noqa: ARG002
-        """Take in a job that finished."""
+        """Learn from a finished job."""
         if peak > self._tally.largest:
             self._ask_at = min(self._ask_at, self._asked + int(self._asked * self._patience))
         self._tally.observe(peak, seconds)
         self.samples += 1
 
     def ladder(self, input_bytes: float = nan) -> Ladder:  # noqa: ARG002
-        """Return what the next job is to be tried with."""
+        """Return the amounts to try for the next job."""
         if self.samples and self.samples >= self._ask_at:
             self._asked = self.samples
             self._ask_at = self.samples + max(1, int(self.samples * self._refit))
@@ -102,9 +102,9 @@ class FromHistogram:
 
 
 class WholeMachineFirst:
-    """The online loop of Tovar et al., section 4.3, around any sizer: everything, until enough is known.
+    """The online loop of Tovar et al., section 4.3, around any sizer: give everything until enough is known.
 
-    With `again`, a job that exceeds the largest peak so far means that too little was known: everything once more.
+    With `again`, a job that exceeds the largest peak so far means that too little was known: give everything again.
     """
 
     def __init__(self, sizer: Sizer, capacity: float, *, jobs: int, again: bool = True) -> None:
@@ -117,7 +117,7 @@ class WholeMachineFirst:
         self.samples = 0
 
     def observe(self, peak: float, seconds: float, input_bytes: float = nan) -> None:
-        """Take in a job that finished."""
+        """Learn from a finished job."""
         self._sizer.observe(peak, seconds, input_bytes)
         if peak > self._largest:
             self._largest = peak
@@ -126,7 +126,7 @@ class WholeMachineFirst:
         self.samples += 1
 
     def ladder(self, input_bytes: float = nan) -> Ladder:
-        """Return what the next job is to be tried with."""
+        """Return the amounts to try for the next job."""
         if self.samples < self._known_from:
             return (self._capacity,)
         return self._sizer.ladder(input_bytes)

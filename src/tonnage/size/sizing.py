@@ -1,4 +1,4 @@
-"""What to ask for: a decision for each category and each resource, with its reason and what it saves."""
+"""What to request: a decision for each category and each resource, with its reason and its savings."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ import numpy as np
 from tonnage.errors import InputError
 from tonnage.jobs import HOURS, Decision, History, Resource
 from tonnage.size.auto import Mixture
-from tonnage.size.factory import Plan, counted, explained, least, possible, practical, settings_for, strategy_for
+from tonnage.size.factory import Plan, explained, least, possible, practical, settings_for, strategy_for
 from tonnage.size.histograms import FloatArray, Histogram, fading
 from tonnage.size.ladders import Ladder, cost, escalated, of_rungs
 from tonnage.size.records import Usage
@@ -18,6 +18,7 @@ from tonnage.size.rounding import fair_share
 from tonnage.size.sizers import Sizer
 from tonnage.size.strategies import sizer
 from tonnage.size.time_limits import time_ladder
+from tonnage.wording import counted
 
 __all__ = ["Sized", "follows_request", "size"]
 
@@ -25,33 +26,33 @@ _OPTIMISED = ("auto", "ladder", "min-waste", "max-throughput", "brute-force", "r
 _NEEDS_MACHINE = ("whole-machine", "doubling")
 _FEW = 10
 _BEYOND = 2.0
-"""Where the size of machines is unknown, the last attempt gets this many times the largest peak."""
+"""If the size of machines is unknown, the last attempt gets this many times the largest peak."""
 _HALF = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Sized:
-    """What the jobs of a category should be given of one resource, and what that would have cost."""
+    """How much of one resource the jobs of a category should be given, and what that would have saved."""
 
     category: str
     decision: Decision
     largest: float
-    """The most that a job is known to need."""
+    """The most that any job is known to need."""
     requested: float | None
-    """What jobs usually requested."""
+    """The median request of jobs."""
     left_out: int
-    """Jobs that say nothing: they did not finish, or were not measured."""
+    """How many jobs cannot be used: they did not finish, or were not measured."""
     saved: float
     """How much less would have been paid for, in amounts times seconds."""
     compared_with: Literal["requested", "max-seen"]
-    """Less than what: than was requested, or than if all jobs had been given the largest peak."""
+    """What savings are compared with: the requests, or giving all jobs the largest peak."""
     warnings: tuple[str, ...]
-    """What everybody should know before they follow the decision."""
+    """What every user should know before following the decision."""
     notes: tuple[str, ...]
-    """What else is known about it."""
+    """Further information about the decision."""
 
     def facts(self) -> dict[str, object]:
-        """Return all of it as plain values."""
+        """Return everything as plain values for JSON."""
         decision = self.decision
         unit = HOURS.get(decision.resource.unit)
         return {
@@ -75,7 +76,7 @@ class Sized:
 
 
 def size(histories: Mapping[str, History], plan: Plan) -> list[Sized]:
-    """Return a decision for each category and each resource that is known of it, the largest savings first."""
+    """Return a decision for each category and each of its measured resources, the largest savings first."""
     drafts = [
         draft
         for category, history in histories.items()
@@ -89,14 +90,14 @@ def size(histories: Mapping[str, History], plan: Plan) -> list[Sized]:
 
 
 def _resources(plan: Plan) -> tuple[Resource, ...]:
-    """Return what can be sized: where a strategy gives what the user says, only what was said."""
+    """Return the resources that can be sized: some strategies need a declared amount or the machine's."""
     known = {"declared": plan.declared, "whole-machine": plan.machine, "doubling": plan.machine}.get(plan.strategy)
     return tuple(resource for resource in plan.resources if resource in known) if known else plan.resources
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Draft:
-    """What a category is to be tried with, before it is known what others are."""
+    """The ladder of a category, before it is compared with those of other categories."""
 
     category: str
     resource: Resource
@@ -112,20 +113,20 @@ def _draft(category: str, resource: Resource, history: History, plan: Plan) -> _
     if not len(usage):
         return None
     capacity = _capacity(category, resource, usage, plan)
-    strategy, ladder, told = _ladder(resource, usage, capacity, plan)
-    notes = (*told, *_doubts(usage))
+    strategy, ladder, input_notes = _ladder(resource, usage, capacity, plan)
+    notes = (*input_notes, *_doubts(usage))
     warnings = tuple(_warnings(resource, usage, strategy, history))
     return _Draft(category, resource, usage, strategy, ladder, warnings, notes)
 
 
 def _capacity(category: str, resource: Resource, usage: Usage, plan: Plan) -> float:
-    """Return how much a job can get at most; raises InputError where a job has needed more."""
+    """Return the most that a job can get; raises InputError if a job has needed more."""
     largest = float(usage.peaks.max())
     capacity = plan.machine.get(resource)
     if capacity is None:
         if plan.strategy in _NEEDS_MACHINE:
             raise InputError(
-                f"{plan.strategy} must know how much {resource} a machine has", hint=f"--machine {resource}=..."
+                f"{plan.strategy} needs to know how much {resource} a machine has", hint=f"use --machine {resource}=..."
             )
         declared = plan.declared.get(resource, 0.0) if plan.strategy == "declared" else 0.0
         return max(_BEYOND * max(largest, least(resource)), declared, 1.0)
@@ -135,14 +136,14 @@ def _capacity(category: str, resource: Resource, usage: Usage, plan: Plan) -> fl
     if largest > capacity:
         raise InputError(
             f'a job of the category "{category}" used {resource.shown(largest)} of {resource}, '
-            f"and the largest machine has {resource.shown(capacity)}: it fits nowhere",
-            hint="name a larger --machine, or leave such jobs out with --where",
+            f"but the largest machine has only {resource.shown(capacity)}: it fits nowhere",
+            hint="use a larger --machine, or leave such jobs out with --where",
         )
     return capacity
 
 
 def _ladder(resource: Resource, usage: Usage, capacity: float, plan: Plan) -> tuple[str, Ladder, list[str]]:
-    """Return by which strategy jobs are sized, what they are tried with, and what their inputs tell."""
+    """Return the strategy used, its ladder, and notes about the jobs' inputs."""
     peaks = np.minimum(usage.peaks, capacity)
     optimised = plan.strategy.startswith(_OPTIMISED)
     if resource is Resource.WALL_TIME and optimised:
@@ -156,11 +157,11 @@ def _ladder(resource: Resource, usage: Usage, capacity: float, plan: Plan) -> tu
     for peak, seconds, inputs in zip(peaks.tolist(), usage.seconds.tolist(), usage.inputs.tolist(), strict=True):
         made.observe(peak, seconds, inputs)
     ladder = practical(made.ladder(), settings)
-    return strategy, ladder, _what_inputs_tell(made) if strategy == "auto" else []
+    return strategy, ladder, _notes_on_inputs(made) if strategy == "auto" else []
 
 
 def _with_fair_shares(drafts: Sequence[_Draft], plan: Plan) -> list[_Draft]:
-    """Return drafts whose first rungs are raised where the rest of the machine would be too small for any job."""
+    """Adjust the first rungs of drafts if the rest of the machine would be too small for any job."""
     smallest: dict[Resource, float] = {}
     for draft in drafts:
         smallest[draft.resource] = min(draft.ladder[0], smallest.get(draft.resource, inf))
@@ -175,8 +176,8 @@ def _with_fair_share(draft: _Draft, smallest: float, plan: Plan) -> _Draft:
     share = fair_share(first, capacity, smallest, whole=draft.resource is Resource.CORES)
     if share == first:
         return draft
-    beside = f"{capacity / share:.0f} jobs fit on the machine, and nothing else would"
-    note = f"changed from {draft.resource.shown(first)} to a fair share: {beside}"
+    fit = f"{capacity / share:.0f} jobs fit on the machine, with no room for any other"
+    note = f"changed from {draft.resource.shown(first)} to a fair share: {fit}"
     ladder = of_rungs(share, *(rung for rung in draft.ladder[1:] if rung > share), draft.ladder[-1])
     return replace(draft, ladder=ladder, notes=(note, *draft.notes))
 
@@ -201,7 +202,7 @@ def _sized(draft: _Draft, plan: Plan) -> Sized:
 
 
 def _saved(ladder: Ladder, usage: Usage) -> tuple[float, Literal["requested", "max-seen"]]:
-    """Return what all jobs would have saved, against what they requested where that is known of most."""
+    """Return what all jobs would have saved, compared with their requests if most of those are known."""
     known = usage.requested >= 0
     against: Literal["requested", "max-seen"] = "requested" if known.mean() >= _HALF else "max-seen"
     if against == "max-seen":
@@ -213,11 +214,11 @@ def _saved(ladder: Ladder, usage: Usage) -> tuple[float, Literal["requested", "m
 
 def _warnings(resource: Resource, usage: Usage, strategy: str, history: History) -> Iterator[str]:
     if strategy == "requested":
-        yield "use follows the request: these jobs take what they are given, so nothing tells what they need"
+        yield "use follows the request: these jobs take whatever they are given, so their real need is unknown"
     if usage.ran_out:
-        yield f"{counted(usage.ran_out)} ran out of {resource}: taken to need twice what they had"
+        yield f"{counted(usage.ran_out, 'job')} ran out of {resource}: assumed to need twice what they had"
     if usage.left_out > len(usage):
-        yield f"only {counted(len(usage))} of {len(usage) + usage.left_out:,} finished and were measured"
+        yield f"only {counted(len(usage), 'job')} of {len(usage) + usage.left_out:,} finished and were measured"
     if resource is Resource.MEMORY and len(history.memory_methods) > 1:
         ways = ", ".join(f"{name} ({count:,})" for name, count in sorted(history.memory_methods.items()))
         yield f"memory was measured in different ways: {ways}"
@@ -225,37 +226,37 @@ def _warnings(resource: Resource, usage: Usage, strategy: str, history: History)
 
 def _doubts(usage: Usage) -> Iterator[str]:
     if usage.averaged:
-        yield "cores are CPU time by run time: an average, because nobody measured the peak"
+        yield "cores are CPU time divided by run time: an average, because the peak was not measured"
     if len(usage) < _FEW:
         yield f"few jobs to learn from: {len(usage)}"
     if usage.left_out:
         yield f"left out, not finished or not measured: {usage.left_out:,}"
 
 
-def _what_inputs_tell(made: Sizer) -> list[str]:
-    """Return that a job's input tells more about it than its category, where it does."""
+def _notes_on_inputs(made: Sizer) -> list[str]:
+    """Return a note if a job's input predicts its peak better than its category does."""
     weights = made.weights() if isinstance(made, Mixture) else {}
     if not weights or max(weights, key=lambda name: weights[name]) == "constant":
         return []
     models = ", ".join(f"{name} {weight:.0%}" for name, weight in sorted(weights.items(), key=lambda one: -one[1]))
-    return [f"input sizes tell more than this one number, where they are known before the run: {models}"]
+    return [f"if input sizes are known before the run, they predict more than this one number: {models}"]
 
 
 _ENOUGH_REQUESTS = 6
 _SAME_REQUEST = 0.05
-"""A part: requests that differ by less are the same."""
+"""Requests that differ by less than this fraction are the same."""
 _APART = 1.2
-"""Requests must differ by this factor, so that it shows whether use differs with them."""
+"""Requests must differ by this factor to show whether use changes with them."""
 _STEADY = 0.1
-"""The part by which use as a part of the request may vary around its median."""
+"""The fraction by which use relative to the request may vary around its median."""
 _MOST_STEADY = 0.9
 
 
 def follows_request(peaks: FloatArray, requested: FloatArray) -> tuple[float, ...] | None:
-    """Return the requests to go on with, where jobs use the same part of whatever they request; else None.
+    """Return the median and the largest request if jobs use a constant fraction of whatever they request, else None.
 
-    That is so where jobs with clearly different requests used, nearly all of them, the same part of it. The usual
-    request and the largest are returned. Where all requests are alike, this cannot be told.
+    They do if nearly all jobs, with clearly different requests, used the same fraction of them. If all requests are
+    similar, this cannot be known.
     """
     known = (requested > 0) & (peaks > 0)
     if known.sum() < _ENOUGH_REQUESTS:

@@ -1,4 +1,4 @@
-"""Every strategy by the name that it has on the command line."""
+"""All strategies by their names on the command line."""
 
 from collections.abc import Callable
 from functools import partial
@@ -18,7 +18,7 @@ __all__ = ["FROM_PEAKS", "OFFLINE", "STRATEGIES", "WITH_OBJECTIVE", "Objective",
 
 _MARGIN = 0.05
 _ATTEMPT = 0.1
-"""What an attempt of `auto` costs beside its amount, as a part of the largest peak: a retry makes users wait."""
+"""What an attempt of `auto` costs beside its amount, as a fraction of the largest peak: a retry makes users wait."""
 Objective: TypeAlias = Literal["waste", "throughput"]
 
 
@@ -73,7 +73,7 @@ def _k_means(settings: "Settings") -> "Sizer":
     from tonnage.size.rules import KMeans
 
     if settings.half_life is not None:
-        raise InputError("k-means cannot forget: a half-life has no meaning with it")
+        raise InputError("k-means does not support a half-life")
     return KMeans(
         settings.capacity,
         buckets=settings.buckets,
@@ -85,7 +85,7 @@ def _k_means(settings: "Settings") -> "Sizer":
 
 
 def _same(strategy: str, settings: "Settings", *amounts: float) -> "Sizer":
-    """Return a sizer that gives every job the ladder of a strategy that looks at no job."""
+    """Return a sizer that gives every job the ladder of a strategy without history."""
     from tonnage.size.sizers import Same
 
     return Same(Deferred(f"tonnage.size.rules:{strategy}")(*amounts, settings.capacity))
@@ -94,7 +94,7 @@ def _same(strategy: str, settings: "Settings", *amounts: float) -> "Sizer":
 def _declared(settings: "Settings") -> "Sizer":
     if settings.declared is None:
         raise InputError(
-            "what jobs need is not declared", hint="the strategy declared needs amounts: --declare memory=4GB"
+            "the strategy declared needs declared amounts", hint="use --declare, for example --declare memory=4GB"
         )
     return _same("declared", settings, settings.declared)
 
@@ -128,18 +128,18 @@ STRATEGIES: "dict[str, Callable[[Settings], Sizer]]" = {
     "doubling": lambda settings: _same("doubling", settings),
     "whole-machine": lambda settings: _same("whole_machine", settings),
 }
-"""How to make a sizer of each strategy."""
+"""Builds the sizer of each strategy."""
 
 WITH_OBJECTIVE = ("auto", "ladder")
-"""The strategies that can serve either objective; all others have their own, or none."""
+"""The strategies that support either objective; all others have their own, or none."""
 OFFLINE = ("brute-force-waste", "brute-force-throughput", "density")
-"""Those that cannot be asked anew after every job: too slow, or they must know all jobs."""
+"""The strategies that cannot be updated after every job: they are too slow, or need all jobs at once."""
 FROM_PEAKS = tuple(name for name in STRATEGIES if name not in ("declared", "density"))
-"""Those that need only what jobs used: not what they declare, nor which of them are alike."""
+"""The strategies that need only what jobs used: neither declared amounts nor clusters."""
 
 
 def sizer(strategy: str, settings: "Settings") -> "Sizer":
-    """Return a new sizer of a strategy that is known by its name."""
+    """Build the sizer of a strategy, given by its name."""
     try:
         make = STRATEGIES[strategy]
     except KeyError:

@@ -1,4 +1,4 @@
-"""Watching a command from Python."""
+"""`watch`: run and measure a command from Python."""
 
 import math
 import os
@@ -16,12 +16,12 @@ from tonnage.watch.main import find_program
 from tonnage.watch.options import parse
 from tonnage.watch.summary import Summary
 
-__all__ = ["watch"]
+__all__ = ["measure"]
 
 _Stream = int | IO[bytes] | IO[str] | None
 
 
-def watch(
+def measure(
     command: Sequence[str | os.PathLike[str]],
     *,
     limits: Mapping[str, str | float] | None = None,
@@ -40,14 +40,14 @@ def watch(
 ) -> Summary:
     """Run a command and return what it used.
 
-    A monitor process of its own watches the command, as ``tonnage watch`` does. Limits are texts such as ``"300MB"``
-    or numbers in bytes, seconds, cores or processes. A command that fails, or is stopped at a limit, is no error here:
-    the summary tells. One that cannot be started raises an error.
+    A separate monitor process watches the command, as with ``tonnage watch``. Limits are strings such as ``"300MB"``
+    or numbers in bytes, seconds, cores or processes. A command that fails or is stopped at a limit raises no error:
+    see the summary. A command that cannot be started does.
     """
     if isinstance(command, str):
-        raise InputError(f'the command is one text; expected its words, such as ["sleep", "5"], not {command!r}')
+        raise InputError(f'the command is a single string; expected a list such as ["sleep", "5"], not {command!r}')
     if subprocess.PIPE in (stdin, stdout, stderr):
-        raise InputError("a pipe has no reader here; give an open file")
+        raise InputError("subprocess.PIPE is not supported, because nothing would read it; pass an open file")
     words = [os.fspath(word) for word in command]
     arguments = [
         *(f"--limit={resource}={_text(resource, amount)}" for resource, amount in (limits or {}).items()),
@@ -60,7 +60,7 @@ def watch(
         "--",
         *words,
     ]
-    parse(arguments)  # what is wrong with them is said here, where it can be caught
+    parse(arguments)  # raises errors here, where the caller can catch them
     find_program(words[0])
     with tempfile.TemporaryDirectory(prefix="tonnage-") as place:
         path = Path(place, "summary.json")
@@ -73,7 +73,7 @@ def watch(
 
 
 def _wait(process: subprocess.Popen[bytes]) -> int:
-    """Wait for the monitor; an interrupt is passed on, and the command may take its time to end by it."""
+    """Wait for the monitor; pass an interrupt on, and then wait for as long as the command takes to end."""
     try:
         return process.wait()
     except KeyboardInterrupt:
@@ -87,7 +87,7 @@ def _options(**values: str | Path | None) -> list[str]:
 
 
 def _text(resource: str, amount: str | float) -> str:
-    """Return an amount as the command line has it; a bare number is in the resource's base unit."""
+    """Return an amount as written on the command line; a bare number is in the resource's base unit."""
     if isinstance(amount, str):
         return amount
     if not isinstance(amount, int | float) or not math.isfinite(amount):

@@ -1,9 +1,10 @@
-"""A control group of our own, where this user may make one: the kernel itself then enforces the memory limit.
+"""A memory control group for the command, where the user may create one: the kernel then enforces the limit too.
 
-It counts more than we do (the kernel's own memory, files in memory), so its limit is a little above ours. Ours is what
-stops a command; the kernel's is for growth between two looks. Seldom may a user make one: as root, in some containers,
-or under ``systemd-run --user --scope``. It is always made inside of the group that we are in, never beside it, so that
-the limits which others have set stay in force. Where there is none, commands are measured and limited all the same.
+The kernel counts more than the monitor does (its own memory, files in memory), so its limit is set slightly higher.
+Usually the monitor stops the command; the kernel's limit catches growth between two samples. Users can rarely create
+a group: as root, in some containers, or under ``systemd-run --user --scope``. It is always created inside the
+monitor's own group, never beside it, so that limits set by others stay in force. Without one, commands are measured
+and limited all the same.
 """
 
 import os
@@ -25,7 +26,7 @@ class Cgroup:
     """A memory control group for one command."""
 
     def __init__(self, version: int, home: str, limit: int) -> None:
-        """Make a group inside of `home`, the one that this process is in; raises OSError where it may not."""
+        """Create a group inside `home`, this process's own group; raises OSError where that is not permitted."""
         self.version = version
         mark = f"{os.getpid()}-{os.urandom(4).hex()}"
         self._home = home
@@ -33,7 +34,7 @@ class Cgroup:
         self._most = limit + max(_SLACK, limit // _SLACK_PART)
         self._path = os.path.join(home, f"tonnage-{mark}")
         try:
-            _check_writable(os.path.join(home, "cgroup.procs"))  # else this process could enter, but never leave
+            _check_writable(os.path.join(home, "cgroup.procs"))  # otherwise this process could enter but never leave
             if version == 2:
                 self._make_room(os.path.join(home, f"tonnage-monitor-{mark}"))
             os.mkdir(self._path)
@@ -44,7 +45,7 @@ class Cgroup:
 
     @classmethod
     def make(cls, limit: float) -> "Cgroup | None":
-        """Make a group; None where that is not allowed."""
+        """Create a group; return None where that is not permitted."""
         for version, home in _homes():
             try:
                 return cls(version, home, int(limit))
@@ -53,47 +54,47 @@ class Cgroup:
         return None
 
     def enter(self) -> bool:
-        """Enter the group, so that what is started now belongs to it; whether that worked."""
+        """Enter the group, so that processes started now belong to it; return whether that worked."""
         return _try(_write, os.path.join(self._path, "cgroup.procs"), os.getpid())
 
     def leave(self) -> None:
-        """Go back; what was started stays.
+        """Return to the previous group; processes that were started stay.
 
-        Where that fails the limit is lifted: the kernel must not take this process for a part of the command.
+        If that fails, the limit is lifted: the kernel must not treat this process as part of the command.
         """
         if not _try(_write, os.path.join(self._rest, "cgroup.procs"), os.getpid()):
             self._lift()
 
     @property
     def killed(self) -> bool:
-        """Whether the kernel killed a process at this group's own limit, and not at one further up."""
+        """Whether the kernel killed a process at this group's own limit, not at one of a parent group."""
         if self.version == 1:
             return self._count("memory.oom_control", b"oom_kill") > 0 and (self.peak or 0) >= self._most - _NEAR
         return self._count("memory.events", b"oom_kill") > 0 and self._count("memory.events", b"oom") > 0
 
     @property
     def peak(self) -> "int | None":
-        """The most bytes that the kernel counted."""
+        """The kernel's peak figure, in bytes."""
         return self._number("memory.max_usage_in_bytes" if self.version == 1 else "memory.peak") or None
 
     def remove(self) -> None:
-        """Remove the group, after its last process, and all that was made with it."""
-        _try(os.rmdir, self._path)  # it may be gone already, or hold what could not be killed
+        """Remove the group, after its last process has ended, and everything created with it."""
+        _try(os.rmdir, self._path)  # it may be gone already, or hold processes that could not be killed
         if self._rest == self._home:
             return
         _try(_write, os.path.join(self._home, "cgroup.subtree_control"), "-memory")
         _try(_write, os.path.join(self._home, "cgroup.procs"), os.getpid())
-        _try(os.rmdir, self._rest)  # another process of ours may still be in it
+        _try(os.rmdir, self._rest)  # another of our processes may still be in it
 
     def _make_room(self, place: str) -> None:
-        """Let the group of version 2 have groups inside, for which it must hold no processes itself.
+        """Allow the version 2 group to have child groups, for which it must hold no processes itself.
 
-        That is done only where there are none but this one: nobody else's are moved.
+        Only done where this process is the only one: no other process is ever moved.
         """
         if b"memory" in (read(os.path.join(self._home, "cgroup.subtree_control")) or b"").split():
-            return  # the root of all groups is exempt
+            return  # the root group is exempt
         if (read(os.path.join(self._home, "cgroup.procs")) or b"").split() != [str(os.getpid()).encode()]:
-            raise OSError("the group is not ours alone")
+            raise OSError("the group has other processes")
         os.mkdir(place)
         self._rest = place
         _write(os.path.join(place, "cgroup.procs"), os.getpid())
@@ -113,7 +114,7 @@ class Cgroup:
         if self.version == 2:
             _try(_write, os.path.join(self._path, "memory.max"), "max")
             return
-        for name in ("memory.memsw.limit_in_bytes", "memory.limit_in_bytes"):  # memory with swap is never the lesser
+        for name in ("memory.memsw.limit_in_bytes", "memory.limit_in_bytes"):  # memory plus swap must not be the lower
             _try(_write, os.path.join(self._path, name), -1)
 
     def _count(self, name: str, event: bytes) -> int:
@@ -125,7 +126,7 @@ class Cgroup:
 
 
 def _try(action: "Callable[..., None]", *arguments: "int | str") -> bool:
-    """Do something that the kernel may not let us do; whether it did."""
+    """Try something that the kernel may refuse; return whether it worked."""
     try:
         action(*arguments)
     except OSError:
@@ -146,7 +147,7 @@ def _write(path: str, value: "int | str") -> None:
 
 
 def _homes() -> "list[tuple[int, str]]":
-    """Return the folders of the memory groups that this process is in, with their version."""
+    """Return the version and folder of each memory group that this process is in."""
     groups = {}
     for line in (read("/proc/self/cgroup") or b"").decode("utf-8", "surrogateescape").splitlines():
         _, controllers, group = line.split(":", 2)

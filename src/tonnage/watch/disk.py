@@ -1,6 +1,6 @@
-"""How much disk a command takes: what it adds below a folder, and files that are deleted but still open.
+"""Disk use of a command: what it adds below a folder, plus files that are deleted but still open.
 
-A folder may hold a million files, so it is gone through in pieces, between other looks, and again only when the file
+A folder may hold a million files, so it is scanned in pieces between samples, and scanned again only when the file
 system's free space has changed or some time has passed.
 """
 
@@ -21,22 +21,22 @@ __all__ = ["Disk", "NoDisk"]
 _BLOCK = 512  # st_blocks counts these, whatever the file system's own blocks are
 _BEFORE_START = 0.010  # seconds of scanning that may delay the command
 _FOR_EVER = float("inf")
-_PIECE = 0.005  # seconds of scanning between other looks
-_AT_THE_END = 0.1  # the last scan is left out where it would take longer than this,
-_PART_AT_THE_END = 0.02  # or than this part of the whole time
-_STEP = 256  # entries of a folder between two chances to pause
+_PIECE = 0.005  # seconds of scanning between two samples
+_AT_THE_END = 0.1  # the final scan is skipped if it would take longer than this,
+_PART_AT_THE_END = 0.02  # or than this fraction of the wall time
+_STEP = 256  # folder entries between two chances to pause
 _LITTLE = 2**20
-_PRICE = 200  # without a sign of change, a scan costs at most this part of the time
-_NOT_ON_DISK = ("/memfd:", "/dev/shm/", "/SYSV", "/dev/zero")  # noqa: S108 (names of memory, not of temporary files)
+_PRICE = 200  # without a sign of change, scans take at most 1/200 of the time
+_NOT_ON_DISK = ("/memfd:", "/dev/shm/", "/SYSV", "/dev/zero")  # noqa: S108 (names of shared memory, not of temporary files)
 
 
 class NoDisk:
-    """Knows nothing about disk use, and costs nothing; what is not known is None."""
+    """Measures no disk use, at no cost: every figure is None, for unknown."""
 
     now: "int | None" = None
     peak: "int | None" = None
     peak_at: "float | None" = None
-    files: "int | None" = None  # the most files and folders below the folder
+    files: "int | None" = None  # peak number of files and folders below the folder
     files_at: "float | None" = None
     open_files: "int | None" = None
     open_files_at: "float | None" = None
@@ -45,23 +45,23 @@ class NoDisk:
 
     @property
     def scanning(self) -> bool:
-        """Whether a scan has begun and not ended."""
+        """Whether a scan is in progress."""
         return False
 
     def see(self, at: float, processes: "list[Process]") -> None:
-        """Look again where there may be something new."""
+        """Scan again if something may have changed."""
 
     def see_the_end(self, at: float) -> None:
-        """Look once more, after the last process."""
+        """Scan once more, after the last process has ended."""
 
 
 class Disk(NoDisk):
-    """Follows the disk use of one command."""
+    """Tracks the disk use of one command."""
 
     def __init__(self, folder: str, *, at_once: bool = True) -> None:
-        """Note what is in the folder before the command starts; `at_once` keeps it waiting for a moment only.
+        """Record what is in the folder before the command starts; `at_once` delays the start only briefly.
 
-        Where there is no time to see all of it, what has changed since the start counts as added: `exact` is false.
+        If that is too short to see everything, files changed since the start count as added, and `exact` is false.
         """
         self._folder = folder
         self._start = time()
@@ -78,11 +78,11 @@ class Disk(NoDisk):
 
     @property
     def scanning(self) -> bool:
-        """Whether a scan has begun and not ended."""
+        """Whether a scan is in progress."""
         return self._scan is not None
 
     def see(self, at: float, processes: "list[Process]") -> None:
-        """Look again where there may be something new, for a few milliseconds at most."""
+        """Scan again if something may have changed, for a few milliseconds at most."""
         if self._scan is None:
             if not self._worth_a_look(at):
                 return
@@ -90,7 +90,7 @@ class Disk(NoDisk):
         self._work(at, _PIECE)
 
     def see_the_end(self, at: float) -> None:
-        """Look once more, after the last process."""
+        """Scan once more, after the last process has ended."""
         self._deleted = 0
         if self._scan is None:
             if self._cost > _AT_THE_END:
@@ -101,7 +101,7 @@ class Disk(NoDisk):
     def _worth_a_look(self, at: float) -> bool:
         if at >= self._next:
             return True
-        # Less free space, or more: while we write, others may delete.
+        # Less free space or more: other programs may delete files while the command writes.
         return abs(_free_space(self._folder) - self._free) >= _LITTLE and self._credit.available()
 
     def _begin(self, at: float, processes: "list[Process]") -> None:
@@ -128,7 +128,7 @@ class Disk(NoDisk):
             return
         self._next = at + max(1.0, _PRICE * self._cost)
         if self.at_start is None:
-            # There was no time to look before the start: what has not changed since was there.
+            # There was no time for a scan before the start: files unchanged since then were there before.
             self.at_start = scan.size_before
         self.now = max(0, scan.size - self.at_start) + self._deleted
         if self.peak is None or self.now > self.peak:
@@ -138,11 +138,11 @@ class Disk(NoDisk):
 
 
 class _Scan:
-    """One way through a folder and all below it, on the same file system, in as many pieces as needed."""
+    """One pass over a folder and everything below it on the same file system, in as many pieces as needed."""
 
     def __init__(self, folder: str, start: float) -> None:
         self.size = 0
-        self.size_before = 0  # of what has not changed since `start`
+        self.size_before = 0  # of files unchanged since `start`
         self.entries = 0
         self.readable = True
         self._start = start
@@ -151,20 +151,20 @@ class _Scan:
         self._steps = self._walk([folder])
 
     def work(self, seconds: float) -> bool:
-        """Go on for a while; whether the end is reached."""
+        """Continue for a while; return whether the scan is complete."""
         deadline = monotonic() + seconds
         return all(monotonic() < deadline for _ in self._steps)
 
     def _walk(self, folders: "list[str]") -> "Iterator[None]":
-        """Go through the folders, with a chance to pause after each and within large ones."""
-        for folder in folders:  # grows while it is gone through
+        """Scan the folders, with a chance to pause after each and within large ones."""
+        for folder in folders:  # grows during the loop
             try:
                 with os.scandir(folder) as entries:
                     for entry in entries:
                         self._count(entry, folders)
                         if self.entries % _STEP == 0:
                             yield
-            except OSError:  # gone, or closed to us
+            except OSError:  # gone, or not readable
                 self.readable = self.readable and folder != folders[0]
             yield
 
@@ -189,7 +189,7 @@ class _Scan:
 
 
 def _open_files(processes: "list[Process]") -> "tuple[int, int]":
-    """Return how many files are open, and how much disk those take that were deleted."""
+    """Return the number of open files, and the disk use of those that were deleted."""
     opened = 0
     deleted: dict[tuple[int, int], int] = {}
     for process in processes:

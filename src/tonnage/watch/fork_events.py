@@ -1,9 +1,9 @@
-"""Every process that is born and dies, from the kernel's own records.
+"""Every fork and exit of the command's processes, from the kernel's own records.
 
-Looking at /proc from time to time misses the processes that live between two looks. The kernel's performance events
-have a record for each fork and each exit; a user may ask for those of the own descendants. The records gather in memory
-that is shared with the kernel, where it costs next to nothing to look for new ones: so the monitor soon knows that
-something happens. (To be told of each record at once would make every fork slower by a tenth.)
+Sampling /proc misses processes that live between two samples. The kernel's performance events have a record for each
+fork and each exit, and users may read those of their own descendants. The records gather in memory shared with the
+kernel, where checking for new ones costs next to nothing, so the monitor soon notices that something is happening.
+(A notification for each record would make every fork slower by a tenth.)
 """
 
 import fcntl
@@ -18,7 +18,7 @@ __all__ = ["ForkEvents"]
 _EXIT, _FORK, _LOST = 4, 7, 2
 _POSITIONS = Struct("=QQ")  # how far the kernel wrote and how far we read, in the ring's first page
 _POSITIONS_AT = 1024
-_READ = Struct("=Q")  # the second of them: only that is ours to write
+_READ = Struct("=Q")  # the second of them: the only one that we may write
 _READ_AT = 1032
 _SETTLING = 1_000_000  # nanoseconds
 _FOR_EVER = 2**63
@@ -34,7 +34,7 @@ class ForkEvents:
     """
 
     def __init__(self) -> None:
-        """Begin to record; raises OSError where that is not allowed."""
+        """Start recording; raises OSError where that is not permitted."""
         self._rings: list[tuple[int, mmap]] = []
         try:
             for cpu in sorted(_cpus()):
@@ -45,7 +45,7 @@ class ForkEvents:
         self.restart()
 
     def restart(self) -> None:
-        """Forget what was counted: the next command begins."""
+        """Reset all counts for the next command."""
         self._records()
         self._unordered: list[tuple[int, int]] = []
         self.complete = True
@@ -54,19 +54,19 @@ class ForkEvents:
         self._living = 0
 
     def count(self, *, last: bool = False) -> bool:
-        """Take in the records that have arrived; whether there were any. With `last`, none will follow."""
+        """Read the records that have arrived; return whether there were any. With `last`, no more will follow."""
         new = self._records()
         self.total += sum(kind == _FORK for _, kind in new)
         self._follow(new, last=last)
         if last and self._living != 0:
-            self.complete = False  # records are missing: lost at the end, or of a program with more rights than ours
+            self.complete = False  # records are missing: lost at the end, or of a more privileged program
         return bool(new)
 
     def _follow(self, new: "list[tuple[int, int]]", *, last: bool) -> None:
-        """Follow how many live.
+        """Track how many processes are alive.
 
-        A process may be born on one CPU and end on another, so the newest records wait until those that belong between
-        them have been read from the other rings.
+        A process may start on one CPU and end on another, so the newest records are held back until those that belong
+        between them have been read from the other rings.
         """
         records = sorted(self._unordered + new)
         until = records[-1][0] - _SETTLING if new and not last else _FOR_EVER
@@ -75,7 +75,7 @@ class ForkEvents:
             if time > until:
                 break
             self._living += 1 if kind == _FORK else -1
-            if self._living > self.most_living and self.complete:  # else exits are missing among the records
+            if self._living > self.most_living and self.complete:  # otherwise exits are missing among the records
                 self.most_living = self._living
 
     def close(self) -> None:
@@ -94,7 +94,7 @@ class ForkEvents:
         fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | os.O_ASYNC | os.O_NONBLOCK)
 
     def _records(self) -> "list[tuple[int, int]]":
-        """Return time and kind of the processes' forks and exits, and free their place in the rings."""
+        """Return the time and kind of each fork and exit of a process, and free their space in the rings."""
         found = []
         for _, ring in self._rings:
             head, tail = _POSITIONS.unpack_from(ring, _POSITIONS_AT)
@@ -102,7 +102,7 @@ class ForkEvents:
                 continue
             records = _unpacked(_between(ring, tail, head))
             _READ.pack_into(ring, _READ_AT, head)
-            # A thread's birth names its own process as the parent; its exit, another thread than the first.
+            # Skip threads: their fork names their own process as the parent, their exit a thread that is not the first.
             found += [
                 (time, kind)
                 for kind, _, _, process, parent, thread, _, time in records
@@ -121,7 +121,7 @@ def _between(ring: mmap, tail: int, head: int) -> bytes:
 
 
 def _unpacked(data: bytes) -> "list[tuple[int, ...]]":
-    """Return the records in some bytes; forks and exits have one size, others may stand between them."""
+    """Parse records from bytes; forks and exits have the same size, and other kinds may be in between."""
     if len(data) % _RECORD.size == 0:
         records = list(_RECORD.iter_unpack(data))
         if all(record[2] == _RECORD.size for record in records):
@@ -134,7 +134,7 @@ def _unpacked(data: bytes) -> "list[tuple[int, ...]]":
 
 
 def _map_ring(descriptor: int) -> mmap:
-    """Map a ring of as many pages as we may: the memory that all rings of one user may take is small."""
+    """Map as large a ring as permitted: the memory for all rings of one user is small."""
     for pages in _PAGES:
         try:
             return mmap(descriptor, (1 + pages) * PAGESIZE)
@@ -147,9 +147,9 @@ def _map_ring(descriptor: int) -> mmap:
 def _cpus() -> "set[int]":
     """Return the CPUs on which our descendants may run.
 
-    Each process inherits a record on each of them, which makes its start slower: by a third with hundreds of CPUs. One
-    inherited record that writes into the ring of another can be opened, too; but CPUs that write into one ring at the
-    same time overwrite each other's records (tried: half of them were lost).
+    Each process inherits an event on each of them, which slows its start: by a third with hundreds of CPUs. An
+    inherited event can also be opened to write into the ring of another, but CPUs that write into one ring at the same
+    time overwrite each other's records (we tried: half of them were lost).
     """
     cpus = os.sched_getaffinity(0)
     if len(cpus) > _MOST_CPUS:

@@ -1,9 +1,9 @@
-"""Warm minders for an engine that runs many short commands: started once, they take one order after another.
+"""The fork server: forks minders that stay warm and run one order after another, for engines with many short commands.
 
-Three kinds of processes look after each other. The *engine* holds one socket to each minder and one to the keeper. The
-*keeper* is a small process of its own session that forks minders; when one is killed, it inherits the minder's command
-and stops it, and nothing else. A *minder* whose engine or keeper is gone stops its command, and leaves what it would
-have answered as its result in a file. So no command lives on unwatched, whichever of the three is killed.
+Three kinds of processes watch each other. The *engine* holds one socket to each minder and one to the fork server. The
+*fork server* is a small process in its own session that forks minders; when a minder is killed, the fork server
+inherits its command and stops it, and does nothing else. A *minder* whose engine or fork server is gone stops its
+command and leaves its answer in a result file. No command keeps running unwatched, whichever of the three is killed.
 """
 
 import fcntl
@@ -25,9 +25,9 @@ from _socket import (
 from struct import Struct
 from time import monotonic, time
 
-from tonnage.errors import TonnageError
+from tonnage.errors import CannotStartError, TonnageError
 from tonnage.watch.measure import Measurement
-from tonnage.watch.minder import CannotStartError, Minder, Observer, Outcome
+from tonnage.watch.minder import Minder, Observer, Outcome
 from tonnage.watch.order import (
     CANCELLED,
     ENGINE_GONE,
@@ -42,7 +42,7 @@ from tonnage.watch.order import (
     leave_result,
 )
 from tonnage.watch.proc import children
-from tonnage.watch.signals import KEEPER_DIED, SIGNALS
+from tonnage.watch.signals import PARENT_DIED, SIGNALS
 from tonnage.watch.system import (
     adopt_orphans,
     be_readable,
@@ -59,58 +59,58 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-_LOOK = 0.5  # seconds between two looks of the keeper at its parent
-_LOOK_ANYWAY = Struct("@ll").pack(1, 0)  # and of an idle minder: seconds and microseconds
+_LOOK = 0.5  # seconds between the fork server's checks of its parent
+_LOOK_ANYWAY = Struct("@ll").pack(1, 0)  # the same for an idle minder: seconds and microseconds
 _SEEN_PAUSE = 0.5
-_PATIENCE = 1.0  # of the keeper with a process that cannot be killed: others wait for it
+_PATIENCE = 1.0  # seconds for a process that cannot be killed: all others wait meanwhile
 _PIECE = 1 << 16
 
 
 def main(arguments: "list[str]") -> None:
-    """Be the keeper: CONTROL is a socket, FOLDER the engine's, and each HELD a descriptor to keep open."""
+    """Run the fork server: CONTROL is a socket, FOLDER the engine's, and each HELD a descriptor to keep open."""
     control, folder, *held = arguments
     fill_standard_streams()
     forget_coerced_locale()
     for descriptor in (control, *held):
         os.set_inheritable(int(descriptor), False)
-    os.chdir("/")  # not to stay in a folder that a user wants to remove
-    os.setsid()  # Ctrl-C is for the engine, which knows what to do about its tasks
-    _Keeper(socket(fileno=int(control)), folder).keep()
+    os.chdir("/")  # do not occupy a folder that the user may want to remove
+    os.setsid()  # Ctrl-C is for the engine, which knows what to do with its tasks
+    _ForkServer(socket(fileno=int(control)), folder).serve()
 
 
-class _Keeper:
-    """Forks a minder for every socket that the engine sends, and says when one has ended and nothing is left of it."""
+class _ForkServer:
+    """Forks a minder for every socket that the engine sends, and reports when one is gone with all its processes."""
 
     def __init__(self, control: socket, folder: str) -> None:
         self._mask = pthread_sigmask(SIG_BLOCK, SIGNALS)
-        set_handler(SIGCHLD, SIG_DFL)  # where it is ignored, the kernel does not tell of a child's end
+        set_handler(SIGCHLD, SIG_DFL)  # if it is ignored, the kernel does not report a child's end
         adopt_orphans()
         be_readable()
-        name_process("keeper")
+        name_process("fork-server")
         self._control = control
         self._engine = os.getppid()
         self._folder = folder
-        self._minders: dict[int, int] = {}  # the numbers of the processes, and those that the engine knows
+        self._minders: dict[int, int] = {}  # process id to the engine's number
         self._unkilled: set[int] = set()
-        fcntl.fcntl(control, fcntl.F_SETOWN, os.getpid())  # so that one queue of signals tells of everything
+        fcntl.fcntl(control, fcntl.F_SETOWN, os.getpid())  # so that all events arrive in one signal queue
         fcntl.fcntl(control, fcntl.F_SETFL, fcntl.fcntl(control, fcntl.F_GETFL) | os.O_ASYNC)
         gc.collect()
-        gc.freeze()  # what minders share with us stays shared
+        gc.freeze()  # memory shared with minders stays shared
 
-    def keep(self) -> None:
-        """Go on until the engine has closed its socket and the last minder has ended."""
+    def serve(self) -> None:
+        """Run until the engine has closed its socket and the last minder has ended."""
         listening = True
         while listening or self._minders:
             orphaned = os.getppid() != self._engine
             listening = listening and self._take_orders()
             if listening and orphaned:
                 return  # a fork of the engine still holds its sockets, but each minder sees that we are gone
-            self._bury()
+            self._reap_minders()
             if listening or self._minders:
                 sigtimedwait(SIGNALS, _LOOK)
 
     def _take_orders(self) -> bool:
-        """Fork the minders that are asked for; whether there may be more."""
+        """Fork the requested minders; return whether more requests can follow."""
         while True:
             try:
                 data, rights, _, _ = self._control.recvmsg(NUMBER.size, CMSG_SPACE(4), MSG_DONTWAIT | MSG_CMSG_CLOEXEC)
@@ -126,33 +126,33 @@ class _Keeper:
 
     def _fork(self, number: int, descriptor: int) -> None:
         orders = socket(fileno=descriptor)
-        keeper = os.getpid()
+        fork_server = os.getpid()
         try:
             pid = os.fork()
         except OSError:
-            self._say(number)  # to the engine, this looks like a minder that was killed
+            self._report(number)  # to the engine, this looks like a minder that was killed
             return
         finally:
-            if os.getpid() == keeper:
+            if os.getpid() == fork_server:
                 orders.close()
         if pid == 0:
-            self._be_minder(number, orders, keeper)
+            self._run_minder(number, orders, fork_server)
         self._minders[pid] = number
 
-    def _be_minder(self, number: int, orders: socket, keeper: int) -> None:
-        """Mind what is ordered, and never return: two processes must not go on from here."""
+    def _run_minder(self, number: int, orders: socket, fork_server: int) -> None:
+        """Run the minder and never return: two processes must not continue from here."""
         try:
-            die_with_parent(KEEPER_DIED)
+            die_with_parent(PARENT_DIED)
             name_process("minder")
             self._control.close()
-            _PoolMinder(self._mask, keeper, orders, self._folder, number).serve()
+            _PoolMinder(self._mask, fork_server, orders, self._folder, number).serve()
         except BaseException:
             sys.excepthook(*sys.exc_info())
         finally:
             os._exit(0)
 
-    def _bury(self) -> None:
-        """Wait for minders that ended, stop what they left behind, and then tell the engine."""
+    def _reap_minders(self) -> None:
+        """Reap minders that ended, kill the processes they left behind, and only then report to the engine."""
         ended: list[int] = []
         while True:
             try:
@@ -164,26 +164,26 @@ class _Keeper:
             if pid not in self._minders:
                 continue
             if os.WIFSTOPPED(status):
-                os.kill(pid, SIGCONT)  # it was stopped, and limits would not be kept
+                os.kill(pid, SIGCONT)  # while stopped, it would not enforce limits
             else:
                 ended.append(self._minders.pop(pid))
         if self._strays():
             kill_tree(self._reap_strays, spare=self._minders.keys() | self._unkilled, patience=_PATIENCE)
-            self._unkilled = set(self._strays(given_up=True))
+            self._unkilled = set(self._strays(include_unkilled=True))
         for number in ended:
-            self._say(number)
+            self._report(number)
 
-    def _strays(self, *, given_up: bool = False) -> "list[int]":
-        """Return our children that are no minders: what minders that were killed have left behind."""
+    def _strays(self, *, include_unkilled: bool = False) -> "list[int]":
+        """Return our children that are not minders: processes left behind by minders that were killed."""
         strays = [pid for pid in children(os.getpid()) if pid not in self._minders]
-        return strays if given_up else [pid for pid in strays if pid not in self._unkilled]
+        return strays if include_unkilled else [pid for pid in strays if pid not in self._unkilled]
 
     def _reap_strays(self) -> bool:
         for pid in self._strays():
             os.waitpid(pid, os.WNOHANG)
         return bool(self._strays())
 
-    def _say(self, number: int) -> None:
+    def _report(self, number: int) -> None:
         try:
             self._control.send(NUMBER.pack(number))
         except OSError:
@@ -191,19 +191,19 @@ class _Keeper:
 
 
 class _PoolMinder(Minder, Observer):
-    """A minder that gets its orders from a socket."""
+    """A minder that receives orders through a socket."""
 
     asks_when = False
 
-    def __init__(self, mask: "set[int]", keeper: int, orders: socket, folder: str, number: int) -> None:
-        Minder.__init__(self, mask)  # no signals come through the keeper, and it must not stop when a command stops
-        self._parent = keeper
+    def __init__(self, mask: "set[int]", fork_server: int, orders: socket, folder: str, number: int) -> None:
+        Minder.__init__(self, mask)  # the fork server passes on no signals, and must not stop when a command stops
+        self._parent = fork_server
         self._orders = orders
         orders.setsockopt(SOL_SOCKET, SO_RCVTIMEO, _LOOK_ANYWAY)
         self._inbox = Inbox()
         self._messages: list[Any] = []
         self._folder = folder
-        self._unconfirmed: dict[str, Any] | None = None  # the last answer, until the next order shows that it was heard
+        self._unconfirmed: dict[str, Any] | None = None  # the last answer, until the next order confirms its receipt
         self._attempt = 0
         self._next_seen = 0.0
         self._environment = dict(os.environ)
@@ -211,27 +211,27 @@ class _PoolMinder(Minder, Observer):
         self._outputs = Outputs(f"{slot}.out", f"{slot}.err")
 
     def serve(self) -> None:
-        """Carry out orders until there can be no more."""
+        """Execute orders until no more can come."""
         while (order := self._next_order()) is not None:
-            answer = self._unconfirmed = self._carry_out(order)
+            answer = self._unconfirmed = self._execute(order)
             if not self._send(answer) or answer["unkilled"]:
-                break  # with a child that cannot be killed, the end of the next command would not be noticed
+                break  # with an unkillable child, the end of the next command would go unnoticed
         if self._unconfirmed is not None:
             try:
                 leave_result(self._folder, self._unconfirmed)
             except (TonnageError, OSError):
-                pass  # the folder is gone, or full: nothing is left to be told
+                pass  # the folder is gone or full: the answer cannot be left anywhere
         self._outputs.remove()
 
     def _next_order(self) -> "dict[str, Any] | None":
-        """Wait for the next order; None where no more will come."""
+        """Wait for the next order; return None when no more will come."""
         while True:
             for _ in range(len(self._messages)):
                 message = self._messages.pop(0)
                 if message is None:
                     self._unconfirmed = None
                     return None
-                if isinstance(message, dict):  # else it asks to stop what has ended already
+                if isinstance(message, dict):  # otherwise a request to stop an attempt that has already ended
                     return message
             try:
                 if not self._receive():
@@ -241,7 +241,7 @@ class _PoolMinder(Minder, Observer):
                     return None
 
     def _receive(self, flags: int = 0) -> bool:
-        """Take in what the engine has sent; whether it is still there."""
+        """Read what the engine has sent; return whether the engine still exists."""
         try:
             piece = self._orders.recv(_PIECE, flags)
         except ConnectionError:
@@ -250,26 +250,26 @@ class _PoolMinder(Minder, Observer):
         return bool(piece)
 
     def _send(self, message: "dict[str, Any]", flags: int = 0) -> bool:
-        """Send a message; whether the engine is there to hear it."""
+        """Send a message; return whether the engine still exists."""
         try:
             self._orders.sendall(frame(message), flags)
         except OSError:
             return False
         return True
 
-    def _carry_out(self, order: "dict[str, Any]") -> "dict[str, Any]":
-        """Run what is ordered to its end and return the answer."""
+    def _execute(self, order: "dict[str, Any]") -> "dict[str, Any]":
+        """Run the ordered command to its end and return the answer."""
         self._attempt = order["attempt"]
         self._next_seen = monotonic() + _SEEN_PAUSE
         begin, error = time(), None
         try:
             outcome = self.mind(job_of(order, self._environment, self._outputs), self)
-        except (CannotStartError, ValueError) as problem:  # a value: a zero byte in a word, or "=" in a variable's name
+        except (CannotStartError, ValueError) as problem:  # ValueError: a zero byte in a word, "=" in a variable's name
             outcome, error = Outcome(begin), str(problem)
         return answered(order, outcome, error, self._outputs, self._folder)
 
     def why_stop(self) -> "str | None":
-        """Return why the command must not go on: the keeper or the engine is gone, or the engine wants it."""
+        """Return why to stop the command: the fork server or the engine is gone, or the engine cancelled it."""
         if os.getppid() != self._parent:
             return MONITOR_KILLED
         try:
@@ -286,14 +286,14 @@ class _PoolMinder(Minder, Observer):
         return None
 
     def looked(self, measurement: Measurement) -> None:
-        """Send what is seen of a longer command, now and then."""
+        """Report the current use of a longer command from time to time."""
         now = monotonic()
         if now < self._next_seen:
             return
         self._next_seen = now + _SEEN_PAUSE
         row = measurement.row()
         names = {"memory": "memory", "cores": "cores", "disk": "disk", "seconds": "time"}
-        # Small enough to be sent as a whole or, where the engine does not listen for a while, not at all.
+        # Small enough to be sent completely or, if the engine is not reading at the moment, not at all.
         self._send({"attempt": self._attempt, **{name: row.get(key) for name, key in names.items()}}, MSG_DONTWAIT)
 
 

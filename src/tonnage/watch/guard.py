@@ -1,8 +1,8 @@
 """The guard: the process that the user sees, around the minder that does the work.
 
-Two processes watch over each other, because either may be killed with a signal that cannot be caught. When the minder
-is killed, the kernel hands the command's processes to the guard, which stops them; when the guard is killed, the minder
-stops them. So a job never lives on unwatched.
+Two processes watch each other, because either can be killed by a signal that cannot be caught. When the minder is
+killed, the kernel makes the guard the parent of the command's processes, and the guard stops them; when the guard is
+killed, the minder stops them. A command never keeps running unwatched.
 """
 
 import os
@@ -22,7 +22,7 @@ from _signal import (
 from _signal import signal as set_handler
 from time import monotonic, sleep
 
-from tonnage.watch.signals import KEEPER_DIED, SIGNALS
+from tonnage.watch.signals import PARENT_DIED, SIGNALS
 from tonnage.watch.system import adopt_orphans, be_readable, die_with_parent, name_process
 from tonnage.watch.tree import kill_tree
 
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 __all__ = ["FAILED", "KILLED", "Verdict", "end_as", "guard", "let_go_of_streams"]
 
 KILLED, FAILED = "was killed", "failed"
-_TO_THE_GROUP = 0.02  # seconds in which a signal to a process group has reached all of it, however busy the machine
+_TO_THE_GROUP = 0.02  # seconds until a signal has reached a whole process group, even on a busy machine
 _STALE = 0.1
-_FROM_KERNEL = 128  # si_code: a stop from the terminal goes to all of the group, and to pass it on late would do harm
+_FROM_KERNEL = 128  # si_code: a terminal stop goes to the whole group; passing it on late would do harm
 _STOPS = {SIGTSTP, SIGTTIN, SIGTTOU}
 
 
 class Verdict:
-    """What the minder says at its end: the exit status, or the signal that the command died of."""
+    """The minder's final result: the command's exit status, or the signal that killed it."""
 
     __slots__ = ("is_signal", "number")
 
@@ -50,39 +50,39 @@ class Verdict:
 
 
 def guard(work: "Callable[[set[int], int], Verdict]") -> "Verdict | str":
-    """Run `work(mask, keeper)` in a child process and return its verdict, or what became of it: KILLED or FAILED.
+    """Run `work(mask, guard_pid)` in a child process and return its verdict, or KILLED or FAILED if there is none.
 
-    `mask` are the signals that were blocked before; `keeper` is this process. Afterwards all processes that the work
-    had started are gone.
+    `mask` is the set of signals that were blocked before; `guard_pid` is this process. When this returns, all processes
+    that `work` started are gone.
     """
     mask = pthread_sigmask(SIG_BLOCK, SIGNALS)
-    set_handler(SIGCHLD, SIG_DFL)  # where it is ignored, the kernel does not tell of a child's end
+    set_handler(SIGCHLD, SIG_DFL)  # if it is ignored, the kernel does not report a child's end
     adopt_orphans()
     be_readable()
-    keeper = os.getpid()
+    guard_pid = os.getpid()
     reader, writer = os.pipe()
     minder = os.fork()
     if minder == 0:
-        die_with_parent(KEEPER_DIED)
-        name_process("minder")  # not to be found by "pkill tonnage", which means the guard
+        die_with_parent(PARENT_DIED)
+        name_process("minder")  # "pkill tonnage" must only find the guard
         os.close(reader)
-        _be_minder(work, mask, keeper, writer)
+        _run_minder(work, mask, guard_pid, writer)
     os.close(writer)
     let_go_of_streams()
     status = _wait_for(minder)
-    said = os.read(reader, 64).split()
+    fields = os.read(reader, 64).split()
     os.close(reader)
     if _reap():
         kill_tree(_reap)
-    if len(said) == 2:
-        return Verdict(int(said[0]), is_signal=said[1] == b"1")
+    if len(fields) == 2:
+        return Verdict(int(fields[0]), is_signal=fields[1] == b"1")
     return KILLED if os.WIFSIGNALED(status) else FAILED
 
 
-def _be_minder(work: "Callable[[set[int], int], Verdict]", mask: "set[int]", keeper: int, writer: int) -> None:
-    """Work, say how it ended, and never return: two processes must not go on from here."""
+def _run_minder(work: "Callable[[set[int], int], Verdict]", mask: "set[int]", guard_pid: int, writer: int) -> None:
+    """Do the work, send the verdict, and never return: two processes must not continue from here."""
     try:
-        verdict = work(mask, keeper)
+        verdict = work(mask, guard_pid)
         os.write(writer, f"{verdict.number} {verdict.is_signal:d}".encode())
     except BrokenPipeError:
         pass  # the guard was killed
@@ -95,9 +95,9 @@ def _be_minder(work: "Callable[[set[int], int], Verdict]", mask: "set[int]", kee
 
 
 def _wait_for(minder: int) -> int:
-    """Wait until the minder ends, and pass signals on to it: it knows which of them the command has got already.
+    """Wait until the minder ends and return its status, as os.wait does.
 
-    Return its status, as os.wait gives it.
+    Signals are passed on to the minder, which knows which of them have already reached the command.
     """
     while True:
         signal = sigwaitinfo(SIGNALS)
@@ -106,13 +106,13 @@ def _wait_for(minder: int) -> int:
             if pid == minder and not os.WIFSTOPPED(status):
                 return status
             if pid == minder:
-                os.kill(minder, SIGCONT)  # it was stopped, and limits would not be kept
+                os.kill(minder, SIGCONT)  # while stopped, it would not enforce limits
         elif signal.si_pid != minder and not (signal.si_signo in _STOPS and signal.si_code == _FROM_KERNEL):
             begin = monotonic()
-            sleep(_TO_THE_GROUP)  # the minder's own copy, if it gets one, must arrive before ours
+            sleep(_TO_THE_GROUP)  # the minder's own copy, if any, must arrive before ours
             if signal.si_signo in _STOPS and monotonic() - begin > _STALE:
-                continue  # we have just been stopped by it, with the command, and are continued now
-            os.kill(minder, signal.si_signo)  # not yet waited for, so the number is still its own
+                continue  # it has just stopped us, with the command, and we were continued
+            os.kill(minder, signal.si_signo)  # not reaped yet, so the process id is still valid
 
 
 def let_go_of_streams() -> None:
@@ -134,14 +134,14 @@ def _reap() -> bool:
 
 
 def end_as(verdict: Verdict) -> int:
-    """Return the exit status of a verdict; a command that died of a signal lets this process die of it too."""
+    """Return the exit status of a verdict; if a signal killed the command, die of the same signal."""
     if not verdict.is_signal:
         return verdict.number
     from resource import RLIMIT_CORE, setrlimit
 
-    setrlimit(RLIMIT_CORE, (0, 0))  # the command has left its core dump; ours would be of no use
+    setrlimit(RLIMIT_CORE, (0, 0))  # the command has left its core dump; ours would be useless
     if verdict.number != SIGKILL:
         set_handler(verdict.number, SIG_DFL)
     pthread_sigmask(SIG_UNBLOCK, SIGNALS)
     os.kill(os.getpid(), verdict.number)
-    return 128 + verdict.number  # a signal that does not kill
+    return 128 + verdict.number  # the signal does not kill

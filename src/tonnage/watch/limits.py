@@ -1,4 +1,4 @@
-"""Limits: how much of each resource a command may take; and `Job`, a command with its limits."""
+"""Limits on what a command may use of each resource, and `Job`, a command with its limits."""
 
 from tonnage.errors import InputError
 from tonnage.units import format_bytes, format_cores, format_seconds, parse_bytes, parse_cores, parse_seconds
@@ -26,18 +26,18 @@ RESOURCES = ("cores", "memory", "disk", "wall_time", "cpu_time", "processes")
 IN_BYTES = ("memory", "disk")
 IN_SECONDS = ("wall_time", "cpu_time")
 
-# In limits files and summaries units mean what they mean to cctools: powers of 1024.
+# In limits files and summaries, units have the same meaning as in cctools: powers of 1024.
 BYTE_UNITS = {
     prefix + ending: 1024**power for power, prefix in enumerate(("", "k", "m", "g", "t", "p")) for ending in ("b", "ib")
 }
 TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-CCTOOLS_NAMES = {"processes": "max_concurrent_processes"}  # where cctools has another name for a resource
+CCTOOLS_NAMES = {"processes": "max_concurrent_processes"}  # resources that cctools calls by another name
 _OUR_NAMES = {theirs: ours for ours, theirs in CCTOOLS_NAMES.items()}
 _LARGEST_FILE = 2**20
 
 
 class Exceeded:
-    """A resource that a command took more of than its limit."""
+    """A limit that a command exceeded, and the amount that was seen."""
 
     __slots__ = ("limit", "resource", "value")
 
@@ -48,13 +48,13 @@ class Exceeded:
 
     def __str__(self) -> str:
         value, limit = _format_amount(self.resource, self.value), _format_amount(self.resource, self.limit)
-        if value == limit:  # so little above that three digits do not tell
-            value = f"a little more than {value}"
-        return f"{self.resource}: {value} of at most {limit}"
+        if value == limit:  # equal when rounded to three digits
+            value = f"slightly more than {value}"
+        return f"{self.resource}: {value} used, limit {limit}"
 
 
 def parse_limit(text: str) -> "tuple[str, float]":
-    """Return the resource and the amount that a text such as ``memory=300MB`` names."""
+    """Parse a limit such as ``memory=300MB`` into its resource and amount."""
     name, equals, amount = text.partition("=")
     if not equals:
         raise InputError(f'"{text}" is not a limit', hint="expected RESOURCE=AMOUNT, such as memory=300MB")
@@ -63,7 +63,7 @@ def parse_limit(text: str) -> "tuple[str, float]":
 
 
 def _parse_amount(resource: str, text: str) -> float:
-    """Return an amount of a resource in its base unit: bytes, seconds, cores or processes."""
+    """Parse an amount of a resource into its base unit: bytes, seconds, cores or processes."""
     if resource in IN_BYTES:
         return parse_bytes(text)
     if resource in IN_SECONDS:
@@ -76,7 +76,7 @@ def _parse_amount(resource: str, text: str) -> float:
 
 
 def _format_amount(resource: str, amount: float) -> str:
-    """Print an amount of a resource for people."""
+    """Format an amount of a resource for display."""
     if resource in IN_BYTES:
         return format_bytes(amount)
     if resource in IN_SECONDS:
@@ -149,7 +149,7 @@ def _known(name: str) -> str:
 
 
 def _positive(name: str, amount: float, text: str) -> float:
-    if not 0 < amount < 2.0**63:  # also false for what is not a number
+    if not 0 < amount < 2.0**63:  # also false for NaN
         raise InputError(f"{name}: a limit must be above 0, not {text}")
     return amount
 
@@ -192,14 +192,14 @@ class Job:
     ) -> None:
         self.command = command
         self.executable = executable or command[0]
-        self.folder = folder  # whose disk use is measured; None: disk is not looked at
+        self.folder = folder  # whose disk use is measured; None: disk use is not measured
         self.limits = limits or {}
         self.measure_only = measure_only
         self.grace = grace
         self.interval = interval
         self.cores_window = cores_window
-        self.cgroup = cgroup  # where the kernel enforces the memory limit as well; entering it takes 10 ms
+        self.cgroup = cgroup  # in which the kernel enforces the memory limit too; entering it takes 10 ms
         self.start_in = start_in  # the working folder; None: ours
         self.environment = environment  # None: ours
-        self.streams = streams  # descriptors for standard input, output and error; ours where there are none
-        self.own_group = own_group  # whether it leads a process group of its own
+        self.streams = streams  # descriptors for standard input, output and error; empty: ours
+        self.own_group = own_group  # whether the command leads its own process group

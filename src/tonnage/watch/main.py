@@ -1,26 +1,26 @@
-"""``tonnage watch``: what happens between the call and its exit status."""
+"""The ``tonnage watch`` command, from its arguments to its exit status."""
 
 import os
 import sys
 from errno import ENOENT, ENOTDIR
 from time import time
 
-from tonnage.errors import TonnageError
+from tonnage.errors import CannotStartError, TonnageError
 from tonnage.watch.cgroup import Cgroup
 from tonnage.watch.guard import Verdict, end_as, guard
 from tonnage.watch.limits import Job
-from tonnage.watch.minder import CannotStartError, Minder, Outcome
+from tonnage.watch.minder import Minder, Outcome
 from tonnage.watch.options import Request, parse
 from tonnage.watch.reporting import Reporting, say
 from tonnage.watch.system import fill_standard_streams, forget_coerced_locale
 
 __all__ = ["find_program", "main"]
 
-_LIMIT_EXCEEDED, _OWN_FAILURE, _CANNOT_RUN, _NOT_FOUND = 124, 125, 126, 127  # as GNU timeout has them
+_LIMIT_EXCEEDED, _OWN_FAILURE, _CANNOT_RUN, _NOT_FOUND = 124, 125, 126, 127  # the same as GNU timeout's
 
 
 def main(arguments: "list[str]") -> "int | None":
-    """Run ``tonnage watch`` with these arguments and return its exit status; None where they ask for help."""
+    """Run ``tonnage watch`` with these arguments and return its exit status, or None if they ask for help."""
     problem = _unfit_system()
     if problem is not None:
         say(problem)
@@ -40,12 +40,12 @@ def main(arguments: "list[str]") -> "int | None":
 
 
 def _run(request: Request, reporting: Reporting) -> int:
-    """Mind the command in a second process, and stay to guard it."""
+    """Watch the command from a second process, and guard that process from this one."""
     start = time()
     request.job.cgroup = _cgroup(request.job)
     try:
-        verdict = guard(lambda mask, keeper: _mind(request, reporting, mask, keeper))
-    except OSError as error:  # not even a second process
+        verdict = guard(lambda mask, guard_pid: _mind(request, reporting, mask, guard_pid))
+    except OSError as error:  # not even a second process could be started
         reporting.discard()
         say(f"the monitor cannot be started: {error.strerror or error}")
         return _OWN_FAILURE
@@ -59,10 +59,10 @@ def _run(request: Request, reporting: Reporting) -> int:
     return _OWN_FAILURE
 
 
-def _mind(request: Request, reporting: Reporting, mask: "set[int]", keeper: int) -> Verdict:
-    """Mind the command, in a process of its own."""
+def _mind(request: Request, reporting: Reporting, mask: "set[int]", guard_pid: int) -> Verdict:
+    """Watch the command; runs in the minder process."""
     try:
-        outcome = Minder(mask, keeper).mind(request.job, reporting)
+        outcome = Minder(mask, guard_pid).mind(request.job, reporting)
     except CannotStartError as error:
         reporting.discard()
         say(error.report())
@@ -82,14 +82,14 @@ def _verdict(outcome: Outcome) -> Verdict:
 
 
 def _cgroup(job: Job) -> "Cgroup | None":
-    """Let the kernel enforce the memory limit too, where it lets us and where no grace is asked of it."""
+    """Have the kernel enforce the memory limit too, where it permits that and there is no grace period."""
     if "memory" not in job.limits or job.measure_only or job.grace:
         return None
     return Cgroup.make(job.limits["memory"])
 
 
 def _unfit_system() -> "str | None":
-    """Return why commands cannot be watched here."""
+    """Return why commands cannot be watched on this machine; None if they can."""
     if sys.platform != "linux":
         return "watch works on Linux only: it reads /proc"
     try:
@@ -97,14 +97,14 @@ def _unfit_system() -> "str | None":
     except OSError:
         own = ""
     if own != str(os.getpid()):
-        return "/proc does not show this process: it is not mounted, or for another PID namespace"
+        return "/proc does not show this process: it is not mounted, or it belongs to another PID namespace"
     if not os.path.exists(f"/proc/self/task/{own}/children"):
-        return "this kernel does not tell the children of a process (CONFIG_PROC_CHILDREN)"
+        return "this kernel does not list the children of a process (CONFIG_PROC_CHILDREN is off)"
     return None
 
 
 class _CannotRunError(TonnageError):
-    """The command is not there, or is no program."""
+    """The command does not exist or is not executable."""
 
     def __init__(self, message: str, exit_status: int) -> None:
         super().__init__(message)
@@ -122,9 +122,9 @@ def find_program(name: str) -> str:
             os.stat(path)
             problem = "is a folder" if os.path.isdir(path) else "is not executable"
         except OSError as error:
-            # A folder of the path that is closed to us is like one that is not there.
+            # An unreadable folder on the PATH is treated like a missing one.
             if path == name and error.errno not in {ENOENT, ENOTDIR}:
                 problem = error.strerror
     if problem is not None:
         raise _CannotRunError(f"{name}: {problem}", _CANNOT_RUN)
-    raise _CannotRunError(f"{name or '(an empty word)'}: command not found", _NOT_FOUND)
+    raise _CannotRunError(f"{name or '(empty name)'}: command not found", _NOT_FOUND)

@@ -1,4 +1,4 @@
-"""What one command uses: all measures together, checked against its limits."""
+"""All measurements of one command together, checked against its limits."""
 
 import os
 from time import monotonic, process_time
@@ -15,20 +15,20 @@ __all__ = ["Measurement"]
 
 _CHANGE = 2**20
 _FEW = 2**22  # bytes that make no difference to the size of a job
-_SMALL = 2**24  # a tree below this needs no frequent looks: shells that start one short program after another
-_CORES_TOLERANCE = 1.02  # a busy loop on every core measures a little above their number
+_SMALL = 2**24  # a tree below this needs no frequent samples: shells that start one short program after another
+_CORES_TOLERANCE = 1.02  # a busy loop on every core measures slightly above their number
 _SWAP_PAUSE = 1.0
 _NO_LIMIT = float("inf")
 _CLOSEST = 0.001
-_SCANNING = 0.15  # seconds between two pieces of a long scan of the disk
-_UNSEEN = Memory(None)  # of all commands that end before the first look
-_SPIKE = 0.1  # seconds: several processes' peak that was not seen for longer may have been higher between samples
+_SCANNING = 0.15  # seconds between two pieces of a long disk scan
+_UNSEEN = Memory(None)  # for all commands that end before the first sample
+_SPIKE = 0.1  # seconds: a joint peak of several processes seen for less may have been higher between samples
 
 
 class Measurement:
-    """Follows one command from before its start until after its end.
+    """Measures one command from before its start until after its end.
 
-    Create it before the command starts, call `started`, then `look` again and again, and `finish` at the end.
+    Create it before the command starts, call `started`, then `look` repeatedly, and `finish` at the end.
     """
 
     def __init__(self, job: Job, fork_events: "ForkEvents | None", own: SelfProc) -> None:
@@ -38,7 +38,7 @@ class Measurement:
         self.memory = _UNSEEN
         self.disk = NoDisk() if job.folder is None else Disk(job.folder, at_once="disk" not in job.limits)
         self.cores = _Cores(job.cores_window)
-        self.moved: dict[str, float] = {}  # bytes read and written until now, where samples are taken closely
+        self.moved: dict[str, float] = {}  # bytes read and written so far, if samples look closely
         self.largest_reaped = 0
         self._job = job
         self._fork_events = fork_events
@@ -48,17 +48,17 @@ class Measurement:
         self._rate = 0.0
         self._peaks: dict[str, tuple[float, float | None]] = {}
         self._swap_next = 0.0 if own.swap_exists else None
-        self._io = own.moved  # no child was waited for since the last command
+        self._io = own.moved  # no child was reaped since the last command
         if fork_events is not None:
             fork_events.restart()
 
     def started(self) -> None:
-        """Note the start: the command is about to be started."""
+        """Record the start time; call this just before the command is started."""
         self.start = self._looked = monotonic()
         self.tree = Tree(self._fork_events, self.start)
 
     def look(self, *, closely: bool = False) -> float:
-        """Look at everything once; return when to look again."""
+        """Take one sample of everything; return when to take the next."""
         self._looked = monotonic()
         begin = process_time()
         before, sample = self.sample, self.tree.look()
@@ -66,17 +66,18 @@ class Measurement:
         if before is None:
             self.memory = Memory(self._job.limits.get("memory"))
         if not closely:
-            self._count_cost(begin)  # close looks and scans of the disk have accounts of their own
+            self._count_cost(begin)  # close looks and disk scans have their own budgets
         self.memory.see(sample, closely=closely)
         disk = self.disk.now
         self.disk.see(sample.at, sample.processes)
         self.cores.see(sample.at, sample.cpu)
-        self._peak("virtual_memory", sample.virtual, sample.at)
         self._peak("max_concurrent_processes", self._at_once(sample), sample.at)
-        self._see_swap(sample)
+        if sample.processes:  # nothing is known of a command that is just ending
+            self._peak("virtual_memory", sample.virtual, sample.at)
+            self._see_swap(sample)
         self._check(sample)
         if closely:
-            # One that is just ending cannot be read any more, and was not waited for yet: nothing becomes less.
+            # A process that is just ending is no longer readable and not yet reaped, so never let the sums decrease.
             moved = self._moved_bytes(sample.processes)
             self.moved = {name: max(value, self.moved.get(name, 0)) for name, value in moved.items()}
             self._count_cost(begin)
@@ -84,14 +85,14 @@ class Measurement:
             self._pace.stirred()
         else:
             self._pace.calm()
-        # A close look takes its time, and much can happen in it: the next look is not postponed by it.
+        # A close look takes long enough for much to happen: it must not postpone the next sample.
         return max(self._looked + self._pause(before, sample), monotonic() + _CLOSEST)
 
     def _count_cost(self, begin: float) -> None:
         self._cost = usual_cost(self._cost, process_time() - begin)
 
     def row(self) -> "dict[str, float | None]":
-        """Return the latest sample: one row of a time series; None is not known."""
+        """Return the latest sample as one row of a time series; None means unknown."""
         sample = self.sample
         if sample is None:
             return {}
@@ -107,7 +108,7 @@ class Measurement:
         }
 
     def _moved_bytes(self, processes: "list[Process]") -> "dict[str, float]":
-        """Return the bytes read and written until now, by those that live and those that were waited for."""
+        """Return the bytes read and written so far, by living processes and by those already reaped."""
         ended = self._own.moved_by_descendants()
         if ended is None or self._io is None:
             return {}
@@ -118,7 +119,7 @@ class Measurement:
         }
 
     def soon(self) -> float:
-        """A process was born: return when to look. Whether to look often from then on, its memory must tell."""
+        """Return when to sample after a fork; whether to sample often from then on depends on the memory seen."""
         if self._fork_events is not None and self._fork_events.most_living > self._job.limits.get(
             "processes", _NO_LIMIT
         ):
@@ -126,7 +127,7 @@ class Measurement:
         return self._looked + self._pace.after_birth(self._cost)
 
     def finish(self) -> "dict[str, float]":
-        """Return what was used, after the last process has ended, in bytes, seconds, cores and numbers."""
+        """Return what was used, once the last process has ended, in bytes, seconds, cores and counts."""
         wall = monotonic() - self.start
         cpu, switches = self.tree.in_all()
         self.disk.see_the_end(wall)
@@ -149,19 +150,19 @@ class Measurement:
             ("disk", used.get("disk") if self.disk.exact else None),
             ("cpu_time", cpu),
         ):
-            self._exceed(resource, value)  # seen only now: that is noted, though nothing is left to be stopped
+            self._exceed(resource, value)  # seen only now: recorded, although nothing is left to stop
         if self._job.cgroup is not None and self._job.cgroup.peak is not None:
             used["cgroup_memory"] = self._job.cgroup.peak
         return used
 
     def _exceed(self, resource: str, value: "float | None") -> None:
-        """Note a limit that is exceeded, the first time that it is."""
+        """Record an exceeded limit, the first time only."""
         limit = self._job.limits.get(resource, _NO_LIMIT)
         if value is not None and value > limit and resource not in self.exceeded:
             self.exceeded[resource] = Exceeded(resource, limit, value)
 
     def _check_cgroup(self) -> None:
-        """Note where the kernel killed a process at the memory limit."""
+        """Record whether the kernel killed a process at the memory limit."""
         cgroup = self._job.cgroup
         if cgroup is not None and cgroup.killed:
             self.stopped_by_kernel = True
@@ -173,16 +174,16 @@ class Measurement:
         times = {name: at for name, (_, at) in self._peaks.items()}
         times |= {name: at for name, _, at in self._disk_facts()}
         times["cores"] = self.cores.peak_at
-        if self.memory_method() != "max_rss":  # the kernel does not say when that was
+        if self.memory_method() != "max_rss":  # the kernel does not record when that was
             times["memory"] = self.memory.peak_at
         return {name: at for name, at in times.items() if at is not None}
 
     def memory_method(self) -> str:
-        """Return how the memory figure was found: ``rss``, ``pss`` or ``max_rss``."""
+        """Return how memory was measured: ``rss``, ``pss`` or ``max_rss``."""
         return "max_rss" if self._memory() > self.memory.peak else self.memory.method
 
     def _memory(self) -> int:
-        """Return the peak; the kernel's own record of one process's peak counts where no sample came near it."""
+        """Return the peak; if no sample came near the kernel's own record for one process, that record counts."""
         if self.largest_reaped <= 1.01 * self.memory.largest:
             return self.memory.peak
         return max(self.memory.peak, self.largest_reaped)
@@ -203,7 +204,7 @@ class Measurement:
         return ["disk"] if self.disk.peak and not self.disk.exact else []
 
     def _memory_may_be_more(self) -> bool:
-        """Whether several processes together may have had more than was seen: short spikes."""
+        """Whether several processes together may have had a short spike that was not seen."""
         if self.memory.overlooked > 1.03 * self._memory():
             return True
         if self.memory_method() != "max_rss":
@@ -220,7 +221,7 @@ class Measurement:
         ]
 
     def _counts(self, switches: int) -> "dict[str, float]":
-        """Return what is counted exactly once every process was waited for."""
+        """Return the figures that are exact once every process has been reaped."""
         counts: dict[str, float] = {"context_switches": switches}
         counts |= self._moved_bytes([])
         total, at_once = max(1, self.tree.seen), max(1, self.tree.most)
@@ -244,7 +245,7 @@ class Measurement:
             self._peak("swap_memory", sum(swapped(process.folder) for process in sample.processes), sample.at)
 
     def _check(self, sample: Sample) -> None:
-        """Note every limit that is exceeded."""
+        """Record every exceeded limit."""
         seen = {
             "memory": self.memory.now,
             "disk": self.disk.now if self.disk.exact else None,
@@ -258,7 +259,7 @@ class Measurement:
         self._check_cgroup()
 
     def _pause(self, before: "Sample | None", sample: Sample) -> float:
-        """Return the seconds until the next look: shorter the nearer a limit is."""
+        """Return the seconds until the next sample: the nearer a limit, the shorter."""
         limits = {name: limit for name, limit in self._job.limits.items() if name not in self.exceeded}
         guarded = any(resource in limits for resource in ("memory", "disk", "processes", "cpu_time"))
         pause = self._pace.pause(self._cost, guarded)
@@ -278,7 +279,7 @@ class Measurement:
 
 
 class _Cores:
-    """The most cores in use, averaged over a sliding window."""
+    """The peak number of cores in use, averaged over a sliding window."""
 
     def __init__(self, window: float) -> None:
         self.now: float | None = None
@@ -295,7 +296,7 @@ class _Cores:
         return (cpu - spent) / (at - then) if at > then else None
 
     def see(self, at: float, cpu: float) -> None:
-        """Take in the CPU seconds spent until now."""
+        """Add a sample: the CPU seconds spent so far."""
         self._points.append((at, cpu))
         begin = at - self._window
         if begin < 0:
@@ -309,7 +310,7 @@ class _Cores:
             self.peak, self.peak_at = self.now, at
 
     def finish(self, wall: float, cpu: float) -> None:
-        """Take in the end; a command shorter than the window is its own window."""
+        """Add the final values; for a command shorter than the window, its wall time is the window."""
         if wall >= self._window:
             self.see(wall, cpu)
         elif wall > 0:

@@ -1,10 +1,10 @@
-"""How much memory a tree of processes takes, whatever else runs on the machine.
+"""Memory use of a process tree, independent of what else runs on the machine.
 
-The sum of what each process has resident counts shared pages several times; the kernel's proportional share divides
-the pages of a file by all processes that map it, so that a job would look smaller the more copies of it run. Here
-anonymous pages are shared out among the processes that have them (parent and forked children), and the pages of a
-file or of shared memory count once for the tree. That takes a close look, which is costly, so it is taken only when
-the cheap sum shows that the peak, or the limit, may have been passed.
+The sum of resident memory over processes counts shared pages several times; the kernel's proportional share divides
+the pages of a file by all processes that map it, so that a job would look smaller the more copies of it run. Here,
+anonymous pages are divided among the processes that have them (a parent and its forked children), and pages of files
+or shared memory count once for the tree. That takes a close look, which is expensive, so it is only taken when the
+cheap sum shows that the peak or the limit may have been passed.
 """
 
 import os
@@ -18,7 +18,7 @@ __all__ = ["Memory"]
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _LITTLE = 2**21
-# The kernel counts resident pages on each CPU by itself and adds up only now and then; so far the sum may be off.
+# The kernel counts resident pages per CPU and adds them up only occasionally; sums can be off by this much.
 _CPUS = os.cpu_count() or 1
 _COUNTING_ERROR = _CPUS * max(32, 2 * _CPUS) * _PAGE
 _NOWHERE = Mapping(b"", 2**63, 2**63, 0, 0)
@@ -28,12 +28,14 @@ _GROWING = 1.02
 
 
 class _Look:
-    """What a close look found, and the cheap sums at that time."""
+    """The result of a close look, with the cheap sums at that time."""
 
-    __slots__ = ("faults", "figure", "resident", "shared", "who")
+    __slots__ = ("faults", "figure", "processes", "resident", "shared")
 
-    def __init__(self, who: "frozenset[tuple[int, int]]", figure: int, resident: int, shared: int, faults: int) -> None:
-        self.who = who
+    def __init__(
+        self, processes: "frozenset[tuple[int, int]]", figure: int, resident: int, shared: int, faults: int
+    ) -> None:
+        self.processes = processes
         self.figure = figure
         self.resident = resident
         self.shared = shared
@@ -41,30 +43,30 @@ class _Look:
 
 
 class Memory:
-    """Follows the memory of one tree."""
+    """Tracks the memory of one process tree."""
 
     def __init__(self, limit: "float | None") -> None:
         self.peak = 0
         self.peak_at: float | None = None
         self.method = "rss"
         self.now: int | None = None  # None: not looked at closely, and not above the peak
-        self.most = 0  # what the tree takes now, at most
-        self.beside = 0  # the most that was resident beside the largest process
-        self.largest = 0  # the most that one process had resident
+        self.most = 0  # upper bound of what the tree uses now
+        self.beside = 0  # peak resident memory of all but the largest process
+        self.largest = 0  # peak resident memory of one process
         self._limit = float("inf") if limit is None else limit
         self._credit = Credit(0.1, 0.03)
-        self.latest: int | None = None  # the last figure that was found
-        self.overlooked = 0  # what the tree had at most when there was no time to look closely
+        self.latest: int | None = None  # the last figure found
+        self.overlooked = 0  # upper bound of the tree's memory when there was no time for a close look
         self._last = _Look(frozenset(), 0, 0, 0, 0)
-        self._lowest = 0  # the least sum of resident memory since the last close look
-        self._faults = 0  # the page faults until then
+        self._lowest = 0  # the lowest sum of resident memory since the last close look
+        self._faults = 0  # page faults until then
         self._before = 0  # the sum of the last sample
         self._resident_at_peak = 0
         self._near_since = self._near_until = 0.0
         self._files: dict[tuple[int, int], tuple[int, list[Mapping]]] = {}
 
     def see(self, sample: Sample, *, closely: bool = False) -> None:
-        """Take in a sample; look closer where it may show a new peak or, in any case, if `closely`."""
+        """Add a sample; look closely if it may show a new peak, or in any case with `closely`."""
         beside = sample.resident - sample.largest
         self.beside = max(self.beside, beside)
         self.largest = max(self.largest, sample.largest)
@@ -85,7 +87,7 @@ class Memory:
         self._before = sample.resident
 
     def _see_more(self, sample: Sample) -> None:
-        """Take in a sample that may show a new peak: while memory grows, there is no time for a close look."""
+        """Add a sample that may show a new peak: while memory grows, there is no time for a close look."""
         growing = sample.resident > self._before * _GROWING
         inferred = self._inferred(sample) if growing or not self._credit.available() else None
         if inferred is not None:
@@ -105,27 +107,27 @@ class Memory:
         if sample.resident > self._limit >= sample.resident - _COUNTING_ERROR:
             return False
         other, resident = not_anonymous(max(sample.processes, key=lambda process: process.resident).pid)
-        return resident > 0 and other <= max(2 * _LITTLE, resident // 20)  # 0: it has just ended
+        return resident > 0 and other <= max(2 * _LITTLE, resident // 20)  # 0: just ended
 
     @property
     def lasted(self) -> float:
-        """For how many seconds samples in a row were about as high as the peak."""
+        """For how many seconds successive samples stayed close to the peak."""
         return self._near_until - self._near_since
 
     def _at_most(self, sample: Sample) -> int:
-        """Return what the tree can have at most: since the last close look, only new and copied pages were added."""
+        """Return an upper bound: since the last close look, only new and copied pages can have been added."""
         copied = max(0, sample.faults - self._faults) * _PAGE
         return min(sample.resident, self._last.figure + sample.resident - self._lowest + copied)
 
     def _inferred(self, sample: Sample) -> "int | None":
-        """Return what the tree has, from the last close look and what was added since; None where that is not sure.
+        """Return the tree's memory inferred from the last close look and what was added since; None if uncertain.
 
-        It is sure while the processes are the same, and what was added is anonymous and new, so it is not shared.
+        It is certain while the processes are the same and what was added is new anonymous memory, hence not shared.
         """
         last = self._last
         added = sample.resident - last.resident
         copied = (sample.faults - last.faults) * _PAGE - added
-        if not 0 <= added <= last.resident or copied > max(_FEW, added // 2) or _who(sample) != last.who:
+        if not 0 <= added <= last.resident or copied > max(_FEW, added // 2) or _identities(sample) != last.processes:
             return None
         if abs(_shared(sample) - last.shared) > _LITTLE:
             return None
@@ -140,21 +142,21 @@ class Memory:
             self._resident_at_peak = sample.resident
 
     def _look(self, sample: Sample) -> int:
-        """Return the tree's memory, looked at closely: anonymous pages shared out, others once."""
+        """Return the tree's memory from a close look: anonymous pages divided among their owners, others once."""
         begin = process_time()
         figure = self._figure(sample.processes)
-        shared = _shared(sample)  # before the sums: what is mapped between the two then counts as a change
+        shared = _shared(sample)  # before the sums: pages mapped in between then count as a change
         after = {process: now for process in sample.processes if (now := Process.of(process.pid))}
-        # One that has ended, or become another program, while we looked: what it had shared is others' now, and may
-        # have been counted with both.
+        # If a process ended or executed another program meanwhile, what it shared now belongs to others and may have
+        # been counted with both.
         staying = [process for process, now in after.items() if now.resident >= 0.9 * process.resident]
         if len(staying) < len(sample.processes):
             figure = min(figure, self._figure(staying))
-        # The sums after the look go with it: what was added meanwhile is in the figure.
+        # Use the sums after the look: pages added meanwhile are in the figure.
         resident = sum(now.resident for now in after.values())
         faults = sample.faults + sum(now.faults - process.faults for process, now in after.items())
-        self._last = _Look(_who(sample), figure, resident, shared, faults)
-        # What was added while we looked may not be in the figure, so that the bound starts before the look.
+        self._last = _Look(_identities(sample), figure, resident, shared, faults)
+        # Pages added during the look may be missing from the figure, so the bound starts before the look.
         self._lowest, self._faults = sample.resident, sample.faults
         self._credit.spend(process_time() - begin)
         return figure
@@ -166,7 +168,7 @@ class Memory:
         return once + sum(found.anonymous for found in shares.values())
 
     def _once(self, shares: "dict[Process, Share]") -> int:
-        """Return the bytes of files and of shared memory that the tree has resident, each counted once."""
+        """Return the resident bytes of files and shared memory in the tree, each page counted once."""
         mappings, old, growing = self._mappings(shares)
         doubtful = {
             process
@@ -176,7 +178,7 @@ class Memory:
             for process, _ in group
         }
         if doubtful:
-            # Processes use different pages of a file, and parts that were read at different times do not fit together.
+            # Processes use different pages of a file, and values read at different times do not add up.
             for process in doubtful:
                 del self._files[process.pid, process.started]
             mappings, old, growing = self._mappings(shares)
@@ -188,9 +190,9 @@ class Memory:
     def _mappings(
         self, shares: "dict[Process, Share]"
     ) -> "tuple[dict[bytes, list[tuple[Process, Mapping]]], set[Process], bool]":
-        """Return who has mapped what of each file, whose mappings are known from an earlier look, and whether any grow.
+        """Return the mappings of each file, the processes whose mappings were read earlier, and whether any grow.
 
-        Only of those whose sum has changed since the last look they are read again.
+        Mappings are read again only for processes whose sum has changed since the last look.
         """
         known, self._files = self._files, {}
         alike: dict[object, list[Mapping]] = {}
@@ -211,7 +213,7 @@ class Memory:
 
 
 def _mapped(process: Process, found: Share, alike: "dict[object, list[Mapping]]") -> "list[Mapping]":
-    """Return what a process has mapped; of many that run the same program, and have nothing of their own, one tells."""
+    """Return a process's mappings; one is read for all that run the same program with no pages of their own."""
     if found.own > _LITTLE // 8:
         return mapped_files(process.folder)
     kind = (program(process.pid), found.other // (_LITTLE // 8))
@@ -223,10 +225,10 @@ def _mapped(process: Process, found: Share, alike: "dict[object, list[Mapping]]"
 def _resident(mappings: "list[tuple[Process, Mapping]]", steady: bool) -> int:
     """Return how much of one file is resident, given which process has mapped what.
 
-    Parts that overlap are the same pages. Of such a range both the largest process's resident part and the sum of the
-    proportional parts are below the truth: the first where processes use different pages, the second where processes
-    of others use them too. The sum is right only while nothing changes (`steady`): parts of different moments do not
-    fit together. A process may have mapped it several times, so it is no more than its length.
+    Parts that overlap are the same pages. For such a range, both the largest process's resident part and the sum of the
+    proportional parts are lower bounds: the first where processes use different pages, the second where processes
+    outside the tree use them too. The sum is valid only while nothing changes (`steady`): values of different moments
+    do not add up. A process may have mapped a range several times, so the result is capped by the range's length.
     """
     total, end = 0, -1
     start, largest, part = 0, dict[Process | None, int](), 0
@@ -241,7 +243,7 @@ def _resident(mappings: "list[tuple[Process, Mapping]]", steady: bool) -> int:
 
 
 def _share(process: Process) -> "Share | None":
-    """Look closely at one process; the resident memory of one that is closed to us counts in full."""
+    """Look closely at one process; if it is not readable, its resident memory counts in full."""
     found = share(process.folder)
     if found is not None:
         return found
@@ -249,10 +251,10 @@ def _share(process: Process) -> "Share | None":
     return Share(still.resident, 0, 0) if still else None
 
 
-def _who(sample: Sample) -> "frozenset[tuple[int, int]]":
+def _identities(sample: Sample) -> "frozenset[tuple[int, int]]":
     return frozenset((process.pid, process.started) for process in sample.processes)
 
 
 def _shared(sample: Sample) -> int:
-    """Return how much of the resident memory is of files or shared, counted for each process."""
+    """Return the sum over processes of resident memory that belongs to files or is shared."""
     return sum(not_anonymous(process.pid)[0] for process in sample.processes)

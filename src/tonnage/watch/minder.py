@@ -1,7 +1,7 @@
-"""The minder: starts a command, watches over it until its last process has ended, then may take the next.
+"""The minder: starts a command and watches it until its last process has ended; it can then run the next one.
 
-It is one process with one thread. All signals are blocked and taken one at a time from a queue, so that nothing ever
-happens in between: a child that ended, a birth, a request to pass on, or time for the next look.
+It is one process with one thread. All signals are blocked and taken one at a time from a queue, so events never
+interrupt each other: an ended child, a fork, a signal to pass on, or the time for the next sample.
 """
 
 import os
@@ -9,7 +9,7 @@ from _signal import SIG_BLOCK, SIGCONT, SIGKILL, SIGPIPE, SIGSTOP, SIGXFSZ, pthr
 from errno import ENOEXEC
 from time import monotonic, time
 
-from tonnage.errors import TonnageError
+from tonnage.errors import CannotStartError
 from tonnage.watch.fork_events import ForkEvents
 from tonnage.watch.limits import Exceeded, Job
 from tonnage.watch.measure import Measurement
@@ -22,20 +22,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["CannotStartError", "Minder", "Observer", "Outcome"]
+__all__ = ["Minder", "Observer", "Outcome"]
 
-_FIRST_LOOK = 0.010  # short commands cost nothing
-_LISTEN = 0.025  # so often news of births is looked for
-_LISTEN_CLOSELY = 0.002  # and so often where their number is limited
+_FIRST_LOOK = 0.010  # short commands are not sampled at all
+_LISTEN = 0.025  # seconds between checks for forks,
+_LISTEN_CLOSELY = 0.002  # and where the number of processes is limited
 _LITTLE = 2**19
 
 
-class CannotStartError(TonnageError):
-    """The command could not be started."""
-
-
 class Outcome:
-    """How a command ended and what it used; amounts in bytes, seconds, cores and numbers."""
+    """How a command ended and what it used; amounts in bytes, seconds, cores and counts."""
 
     __slots__ = (
         "cgroup",
@@ -56,7 +52,7 @@ class Outcome:
     def __init__(self, start: float) -> None:
         self.start = start
         self.end = start
-        self.status: int | None = None  # of the command, as os.wait gives it
+        self.status: int | None = None  # of the command, as returned by os.wait
         self.stopped_because: str | None = None
         self.exceeded: dict[str, Exceeded] = {}
         self.used: dict[str, float] = {}
@@ -65,46 +61,46 @@ class Outcome:
         self.processes_method: str | None = None
         self.lower_bounds: list[str] = []
         self.upper_bounds: list[str] = []
-        self.cgroup: int | None = None  # the version of the control group that was used
+        self.cgroup: int | None = None  # version of the control group used
         self.unkilled = 0
 
     @classmethod
     def of_killed_monitor(cls, start: float, end: float) -> "Outcome":
-        """Return what is known of a command that was stopped because its minder was killed."""
+        """Return what is known about a command that was stopped because its minder was killed."""
         outcome = cls(start)
         outcome.end = end
-        outcome.status = SIGKILL  # that is how it was stopped
+        outcome.status = SIGKILL  # this is how it was stopped
         outcome.stopped_because = "monitor killed"
         outcome.used["wall_time"] = end - start
         return outcome
 
 
 class Observer:
-    """Is told what happens to a command; made to be overridden."""
+    """Callbacks for the events of a command, to be overridden."""
 
-    closely = False  # whether every sample should look closely at memory
-    asks_when = True  # whether it matters when each peak was
+    closely = False  # whether every sample looks closely at memory
+    asks_when = True  # whether the times of peaks are needed
 
     def started(self) -> None:
-        """The command was started."""
+        """Called after the command was started."""
 
     def looked(self, measurement: Measurement) -> None:
-        """The command was looked at."""
+        """Called after each sample."""
 
 
 class Minder:
-    """Minds one command after another."""
+    """Runs and watches commands, one after another."""
 
-    def __init__(self, mask: "set[int]", keeper: "int | None" = None) -> None:
-        """Prepare this process, for good.
+    def __init__(self, mask: "set[int]", guard: "int | None" = None) -> None:
+        """Prepare this process, permanently.
 
-        `mask` are the signals that commands start with blocked. `keeper` is the parent process: it passes signals on,
-        and when it is killed, the command is stopped.
+        `mask` is the set of signals that are blocked when commands start. `guard` is the parent process: it passes
+        signals on, and when it is killed, the command is stopped.
         """
         pthread_sigmask(SIG_BLOCK, SIGNALS)
         adopt_orphans()
         be_readable()
-        self.keeper = keeper
+        self.guard = guard
         self._mask = mask
         self.own = SelfProc()
         self.fork_events: ForkEvents | None
@@ -116,25 +112,25 @@ class Minder:
         try:
             self._clear_refs = os.open("/proc/self/clear_refs", os.O_WRONLY | os.O_CLOEXEC)
         except OSError:
-            self._clear_refs = None  # a kernel without it
+            self._clear_refs = None  # not supported by this kernel
         self._home: int | None = None
 
     def mind(self, job: Job, observer: "Observer | None" = None) -> Outcome:
-        """Run a command to the end of its last process; raises CannotStartError where it cannot be started."""
+        """Run a command until its last process has ended; raises CannotStartError if it cannot be started."""
         while (signal := sigtimedwait(SIGNALS, 0)) is not None:
-            self.is_for_us(signal.si_signo)  # what came while nothing ran was not meant for this command
+            self.is_for_us(signal.si_signo)  # signals that came while nothing ran were not meant for this command
         minding = _Minding(self, job, observer or Observer())
         minding.run()
         return minding.outcome
 
     def spawn(self, job: Job) -> int:
-        """Start the command of a job."""
+        """Start the command of a job and return its process id."""
         if job.start_in is None:
             return self._start(job)
         if self._home is None:
             self._home = os.open(".", os.O_PATH | os.O_CLOEXEC)
         try:
-            os.chdir(job.start_in)  # ours for a moment: a fork, to change it in the child only, takes far longer
+            os.chdir(job.start_in)  # briefly ours: forking to change it in the child only takes far longer
             return self._start(job)
         except OSError as error:
             raise CannotStartError(f"{job.start_in}: {error.strerror}") from None
@@ -149,7 +145,7 @@ class Minder:
                 raise CannotStartError(f"{job.command[0]}: {error.strerror}") from None
         if self.fork_events is not None:
             self.fork_events.restart()
-        # A script without "#!": shells run it, so we do.
+        # A script without "#!": shells run it, and so do we.
         return self._spawn(job, "/bin/sh", ["sh", job.executable, *job.command[1:]])
 
     def _spawn(self, job: Job, program: str, command: "list[str]") -> int:
@@ -160,32 +156,32 @@ class Minder:
             os.environ if job.environment is None else job.environment,
             file_actions=[(os.POSIX_SPAWN_DUP2, stream, number) for number, stream in enumerate(job.streams)],
             setsigmask=self._mask,
-            setsigdef=(SIGPIPE, SIGXFSZ),  # ignored by Python, and so by us
+            setsigdef=(SIGPIPE, SIGXFSZ),  # Python ignores these, and hence we do
             **own_group,
         )
 
     def resident_floor(self) -> int:
-        """Return the bytes up to which a child's highest resident memory may be this process's, inherited."""
+        """Return the bytes up to which a child's peak resident memory may be inherited from this process."""
         if self._clear_refs is not None:
             os.write(self._clear_refs, b"5")
         return self.own.resident() + _LITTLE
 
     def why_stop(self) -> "str | None":
-        """Return why the command must not go on, asked again and again while it runs."""
-        return "monitor killed" if self.keeper is not None and os.getppid() != self.keeper else None
+        """Return why the command must be stopped, or None; called repeatedly while it runs."""
+        return "monitor killed" if self.guard is not None and os.getppid() != self.guard else None
 
     def is_for_us(self, number: int) -> bool:  # noqa: ARG002 (made to be overridden)
-        """Whether a signal that came tells us something, and the command is not to get it from us."""
+        """Whether a signal is meant for this process and must not be passed on to the command."""
         return False
 
-    def tell_keeper(self, number: int) -> None:
-        """Let the keeper stop or go on, as the command did."""
-        if self.keeper is not None and os.getppid() == self.keeper:
-            os.kill(self.keeper, number)
+    def signal_guard(self, number: int) -> None:
+        """Stop or continue the guard, as the command did."""
+        if self.guard is not None and os.getppid() == self.guard:
+            os.kill(self.guard, number)
 
 
 class _Minding:
-    """One command, from its start to the end of its last process."""
+    """One command, from its start until its last process has ended."""
 
     def __init__(self, minder: Minder, job: Job, observer: Observer) -> None:
         self.outcome = Outcome(time())
@@ -195,16 +191,16 @@ class _Minding:
         self._measurement = Measurement(job, minder.fork_events, minder.own)
         self._command: int | None = None
         self._next_look = 0.0
-        self._deadline: float | None = None  # when grace ends
+        self._deadline: float | None = None  # end of the grace period
         self._listen = _LISTEN_CLOSELY if "processes" in job.limits else _LISTEN
         self._stopped = False
         self._killing = False
-        self._heard = Heard(minder.keeper)
+        self._heard = Heard(minder.guard)
         self._floor = 0
         self._at_the_floor = 0
 
     def run(self) -> None:
-        """Start the command and stay until its last process has ended."""
+        """Start the command and wait until its last process has ended."""
         self._floor = self._minder.resident_floor()
         self.outcome.start = time()
         self._measurement.started()
@@ -214,14 +210,14 @@ class _Minding:
             self._observer.started()
             self._watch()
         except BaseException:
-            kill_tree(self._reap)  # whatever goes wrong here, nothing lives on unwatched
+            kill_tree(self._reap)  # whatever goes wrong here, nothing keeps running unwatched
             raise
         self._close()
 
     def _spawn(self) -> None:
         cgroup = self._job.cgroup
         if cgroup is None or not cgroup.enter():
-            self._job.cgroup = None  # who made it removes it
+            self._job.cgroup = None  # the caller created it and removes it
             self._command = self._minder.spawn(self._job)
             return
         try:
@@ -248,7 +244,7 @@ class _Minding:
                 self._kill("limit")
 
     def _take_signal(self) -> None:
-        """Wait for a signal, for the time of the next look, or for news of births."""
+        """Wait for a signal, until the next sample is due, or until the next check for forks."""
         until = min(self._next_look, self._deadline or self._next_look, self._heard.next)
         signal = sigtimedwait(SIGNALS, max(0.0, min(until - monotonic(), self._listen)))
         if signal is None or signal.si_signo in OWN_SIGNALS or self._minder.is_for_us(signal.si_signo):
@@ -258,23 +254,23 @@ class _Minding:
             self._deliver(number)
 
     def _apart(self) -> bool:
-        """Whether the command does not get what is sent to our process group: it has another, or has ended."""
+        """Whether signals to our process group do not reach the command: it has another group, or has ended."""
         try:
             return self._command is None or os.getpgid(self._command) != os.getpgrp()
         except OSError:
             return True
 
     def _deliver(self, number: int) -> None:
-        if self._command is None:  # only what the command left behind is here to listen
+        if self._command is None:  # only processes that the command left behind remain
             signal_tree(number)
             return
         try:
-            os.kill(self._command, number)  # not yet waited for, so the number is still its own
+            os.kill(self._command, number)  # not reaped yet, so the process id is still valid
         except OSError:
-            pass  # it has become another user's
+            pass  # it now runs as another user
 
     def _reap(self) -> bool:
-        """Wait for children that have ended; whether any are left."""
+        """Reap children that have ended; return whether any remain."""
         while True:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG | os.WUNTRACED | os.WCONTINUED)
@@ -290,24 +286,24 @@ class _Minding:
             if pid == self._command:
                 self._mirror(stopped=False)
                 self.outcome.status = status
-                self._take_what_came_before_the_end()
+                self._drain_signals_at_the_end()
 
-    def _take_what_came_before_the_end(self) -> None:
-        """Let signals that wait for us when the command has ended not reach what it left behind, if it got them too."""
-        meant_for_us = []
+    def _drain_signals_at_the_end(self) -> None:
+        """Keep pending signals that had also reached the command from being sent to the processes it left behind."""
+        undelivered = []
         while (signal := sigtimedwait(SIGNALS, 0)) is not None:
             number = self._heard.take(signal, apart=False)
             if number is not None and not self._minder.is_for_us(number):
-                meant_for_us.append(number)
+                undelivered.append(number)
         self._command = None
-        for number in meant_for_us:
+        for number in undelivered:
             self._deliver(number)
 
     def _mirror(self, *, stopped: bool) -> None:
-        """Let the keeper stop and go on with the command, so that a shell sees what it would see without us."""
+        """Stop and continue the guard with the command, so that a shell sees the same as without the monitor."""
         if stopped != self._stopped and not (stopped and self._killing):
             self._stopped = stopped
-            self._minder.tell_keeper(SIGSTOP if stopped else SIGCONT)
+            self._minder.signal_guard(SIGSTOP if stopped else SIGCONT)
 
     def _note_resident(self, peak: int) -> None:
         if peak > self._floor:
@@ -348,7 +344,7 @@ class _Minding:
         if "memory" in outcome.used:
             outcome.memory_method = measurement.memory_method()
         elif self._at_the_floor:
-            # Too small and too short to be seen; it had less than we have.
+            # Too small and too short to be sampled; it used less memory than this process.
             outcome.used["memory"] = self._at_the_floor
             outcome.memory_method = "max_rss"
             outcome.upper_bounds.append("memory")

@@ -1,6 +1,6 @@
-"""The options of ``tonnage watch``: read by hand, because a parser's import would take longer than many commands.
+"""The options of ``tonnage watch``, parsed by hand because importing a parser would take longer than many commands.
 
-The help text is made from the same table (see ``cli/watch.py``).
+The help text is generated from the same table (see ``cli/watch.py``).
 """
 
 import os
@@ -12,27 +12,27 @@ from tonnage.watch.record import FIELD
 
 __all__ = ["OPTIONS", "Request", "parse"]
 
-# The name of an option, a placeholder for its value (None: it is a switch), whether it may be repeated, its help.
+# The option's name, the placeholder for its value (None: a flag), whether it can be repeated, its help.
 OPTIONS = (
     (
         "--limit",
         "RESOURCE=AMOUNT",
         True,
-        "Stop the command when it takes more: memory=300MB, disk=1GB, wall_time=10m, cpu_time=1h, cores=2, "
+        "Stop the command when it uses more: memory=300MB, disk=1GB, wall_time=10m, cpu_time=1h, cores=2, "
         "processes=100.",
     ),
     ("--limits", "FILE", False, 'Read limits from a JSON file: {"memory": [300, "MB"]}, where MB means 2^20 bytes.'),
-    ("--measure-only", None, False, "Report exceeded limits, but let the command go on."),
-    ("--grace", "TIME", False, "Ask the command to end (SIGTERM); kill it this much later.  [default: kill at once]"),
-    ("--summary", "FILE", False, "Write the summary here, as JSON.  [default: one line on standard error]"),
-    ("--spool", "DIR", False, "Write the summary into this folder, under a name of its own."),
-    ("--series", "FILE", False, "Write every sample here, as CSV."),
-    ("--category", "NAME", False, "What kind of job this is; goes into the summary."),
-    ("--workflow", "NAME", False, "Which workflow this job belongs to; goes into the summary."),
-    ("--field", "KEY=VALUE", True, "Anything else to put into the summary."),
-    ("--dir", "DIR", False, "Measure disk below this folder.  [default: the working directory]"),
-    ("--interval", "TIME", False, "The longest time between two samples.  [default: 1s]"),
-    ("--cores-window", "TIME", False, "Average cores over this time to find their peak.  [default: 20s]"),
+    ("--measure-only", None, False, "Report exceeded limits, but let the command continue."),
+    ("--grace", "TIME", False, "On an exceeded limit send SIGTERM, and kill after this time.  [default: kill at once]"),
+    ("--summary", "FILE", False, "Write the summary to this file, as JSON.  [default: one line on standard error]"),
+    ("--spool", "DIR", False, "Write the summary to a new file in this folder, under a unique name."),
+    ("--series", "FILE", False, "Write every sample to this file, as CSV."),
+    ("--category", "NAME", False, "Category of the job, for the summary."),
+    ("--workflow", "NAME", False, "Workflow of the job, for the summary."),
+    ("--field", "KEY=VALUE", True, "Additional field for the summary."),
+    ("--dir", "DIR", False, "Measure disk use below this folder.  [default: the working directory]"),
+    ("--interval", "TIME", False, "Longest time between two samples.  [default: 1s]"),
+    ("--cores-window", "TIME", False, "Average cores over this time window to find the peak.  [default: 20s]"),
     ("--live", None, False, "Show memory, cores, disk and time while the command runs, on a terminal."),
 )  # fmt: skip
 _KNOWN = {name: (placeholder, repeatable) for name, placeholder, repeatable, _ in OPTIONS} | {"--help": (None, True)}
@@ -58,12 +58,12 @@ class Request:
 
 
 def parse(arguments: "list[str]") -> "Request | None":
-    """Return what the arguments after ``tonnage watch`` ask for; None where they ask for help."""
+    """Parse the arguments after ``tonnage watch``; return None if they ask for help."""
     values, command = _split(arguments)
     if "--help" in values:
         return None
     if not command:
-        raise InputError("there is no command to watch", hint="expected: tonnage watch [OPTIONS] -- COMMAND ...")
+        raise InputError("no command to watch", hint="expected: tonnage watch [OPTIONS] -- COMMAND ...")
     path = _last(values, "--limits")
     limits = read_limits(path) if path is not None else {}
     limits |= dict(parse_limit(text) for text in values.get("--limit", ()))
@@ -86,13 +86,13 @@ def parse(arguments: "list[str]") -> "Request | None":
 def _check_files(values: "dict[str, list[str]]") -> None:
     names = [name for option in ("--summary", "--series", "--spool") if (name := _last(values, option)) is not None]
     if "" in names:
-        raise InputError("a file's name is empty")
+        raise InputError("a file name is empty")
     if len(set(names)) < len(names):
-        raise InputError(f"{names[0]} cannot be two files at once")
+        raise InputError(f"{names[0]} is given for more than one of --summary, --series and --spool")
 
 
 def _split(arguments: "list[str]") -> "tuple[dict[str, list[str]], list[str]]":
-    """Separate the values of the options from the command, which begins with the first word that is no option."""
+    """Separate the options from the command, which begins with the first word that is not an option."""
     values: dict[str, list[str]] = {}
     rest = list(arguments)
     while rest and rest[0].startswith("-"):
@@ -101,7 +101,7 @@ def _split(arguments: "list[str]") -> "tuple[dict[str, list[str]], list[str]]":
             break
         name = "--help" if name == "-h" else name
         if name not in _KNOWN:
-            raise InputError(f"there is no option {name}", hint=_similar(name))
+            raise InputError(f"no such option: {name}", hint=_similar(name))
         placeholder, repeatable = _KNOWN[name]
         if placeholder is None and equals:
             raise InputError(f"{name} takes no value")
@@ -134,7 +134,7 @@ def _time(values: "dict[str, list[str]]", name: str, default: float, least: floa
     except InputError as error:
         raise InputError(f"{name}: {error.message}", hint=error.hint) from None
     if seconds < least:
-        raise InputError(f"{name}: {text} is too short; the least is {least:g}s")
+        raise InputError(f"{name}: {text} is too short; the minimum is {least:g}s")
     return seconds
 
 

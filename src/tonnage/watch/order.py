@@ -1,8 +1,8 @@
-"""Orders and answers: what a process that minds commands for an engine is told, and what it tells in the end.
+"""Orders and answers: the messages between an engine and the processes that run commands for it.
 
-Both are dictionaries; `Order`, `Answer` and `Seen` in ``tonnage.run.minders`` are the same with types. On a socket,
-each message is sent as its length and the bytes of ``marshal``, which is by far the fastest way. There, a number asks
-to stop that attempt, and None says good-bye.
+Both are dictionaries; `Order`, `Answer` and `Seen` in ``tonnage.run.minders`` are their typed counterparts. On a
+socket, each message is sent as its length followed by its ``marshal`` bytes, by far the fastest encoding. There, a
+number is a request to stop that attempt, and None ends the conversation.
 """
 
 import os
@@ -40,26 +40,26 @@ __all__ = [
 # Why a command was stopped.
 CANCELLED, ENGINE_GONE, MONITOR_KILLED = "cancelled", "engine gone", "monitor killed"
 MACHINE_LOST, TERMINATED = "machine lost", "terminated"
-RESULTS, SLOTS, _UNPLACED = "results", "slots", "unplaced"  # folders below the engine's; slots: output not placed yet
+RESULTS, SLOTS, _UNPLACED = "results", "slots", "unplaced"  # subfolders of the engine's; slots: output not placed yet
 NUMBER = Struct("=I")  # the length of a message, or the number of a minder
 
 _APPENDED = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
 
 
 def frame(message: "dict[str, Any] | int | None") -> bytes:
-    """Return a message as it is sent."""
+    """Encode a message for sending."""
     body = dumps(message)
     return NUMBER.pack(len(body)) + body
 
 
 class Inbox:
-    """Puts messages together from the pieces that arrive."""
+    """Assembles messages from the pieces that arrive."""
 
     def __init__(self) -> None:
         self._data = b""
 
     def add(self, piece: bytes) -> "list[Any]":
-        """Take in a piece; return the messages that are complete now."""
+        """Add a piece; return the messages that are now complete."""
         data = self._data + piece if self._data else piece
         messages, begin = [], 0
         while len(data) >= begin + NUMBER.size:
@@ -73,7 +73,7 @@ class Inbox:
 
 
 def job_of(order: "dict[str, Any]", environment: "Mapping[str, str]", outputs: "Outputs") -> Job:
-    """Return the command that is ordered; what the order says about the environment is added to this one."""
+    """Return the command of an order; the order's environment variables are added to `environment`."""
     return Job(
         order["words"],
         executable=order["executable"],
@@ -89,7 +89,7 @@ def job_of(order: "dict[str, Any]", environment: "Mapping[str, str]", outputs: "
 def answered(
     order: "dict[str, Any]", outcome: "Outcome", error: "str | None", outputs: "Outputs", folder: str
 ) -> "dict[str, Any]":
-    """Return the answer to an order that was carried out, and put its output where it is wanted."""
+    """Return the answer to an executed order, and move the command's output to its destination."""
     answer: dict[str, Any] = {
         "attempt": order["attempt"],
         "status": outcome.status,
@@ -103,7 +103,7 @@ def answered(
         "unkilled": outcome.unkilled,
         "notes": [],
     }
-    # The rest goes without saying, most of the time.
+    # The rest is usually absent.
     if error is not None:
         answer["error"] = error
     if outcome.exceeded:
@@ -113,36 +113,36 @@ def answered(
 
 
 def leave_result(folder: str, answer: "dict[str, Any]") -> None:
-    """Write an answer down for an engine that may not have heard it."""
+    """Write an answer to a file, for an engine that may not have received it."""
     with AtomicFile(os.path.join(folder, RESULTS, str(answer["attempt"]))) as file:
         file.write(render(answer).encode())
 
 
 class Outputs:
-    """What commands write to standard output and standard error."""
+    """The files that collect what commands write to standard output and standard error."""
 
     def __init__(self, stdout: str, stderr: str) -> None:
-        """Keep it in these files at first."""
+        """Open the files; output is moved from them to its destination after each command."""
         nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self._files = {"stdout": _Output(stdout), "stderr": _Output(stderr)}
         self.streams = (nothing, *(file.descriptor for file in self._files.values()))
         """The descriptors of every command's standard streams."""
 
     def place(self, order: "dict[str, Any]", refuge: str, answer: "dict[str, Any]") -> None:
-        """Move what a command wrote to where its order wants it, and say in the answer where it is."""
+        """Move what a command wrote to the destination in its order, and record in the answer where it is."""
         for stream, file in self._files.items():
             if file.written():
                 answer[stream], note = file.place(order[stream], os.path.join(refuge, f"{order['attempt']}.{stream}"))
                 answer["notes"] += [note] if note else []
 
     def remove(self) -> None:
-        """Leave no file behind."""
+        """Remove the files."""
         for file in self._files.values():
             file.remove()
 
 
 class _Output:
-    """A file for what commands write to one stream: the same for all that write nothing."""
+    """A file for one stream, reused until a command writes something to it."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -153,7 +153,7 @@ class _Output:
         return os.lseek(self.descriptor, 0, os.SEEK_END) > 0
 
     def place(self, target: str, refuge: str) -> "tuple[str, str | None]":
-        """Move what a command wrote to where it is wanted; return where it is now, and what went wrong."""
+        """Move what a command wrote to its destination; return where it is now, and what went wrong."""
         place, note = target, None
         try:
             os.rename(self._path, target)
@@ -162,12 +162,12 @@ class _Output:
             make_private_folder(os.path.dirname(refuge))
             os.rename(self._path, refuge)
         new = os.open(self._path, _APPENDED, 0o600)
-        os.dup2(new, self.descriptor, inheritable=False)  # which stays the same for all commands
+        os.dup2(new, self.descriptor, inheritable=False)  # the descriptor stays the same for all commands
         os.close(new)
         return place, note
 
     def remove(self) -> None:
-        """Leave no file behind."""
+        """Remove the files."""
         try:
             os.unlink(self._path)
         except OSError:

@@ -1,6 +1,6 @@
-"""Reading /proc: what the kernel tells about a process.
+"""Reads what the kernel reports about a process in /proc.
 
-A process may end at any moment; every function then returns None or nothing rather than fail.
+A process may end at any moment; every function then returns None or an empty value instead of failing.
 """
 
 import os
@@ -24,7 +24,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICK = 1.0 / os.sysconf("SC_CLK_TCK")
 _ENOUGH = 1 << 16
 _A_FEW_LINES = 1 << 10
-# "7f2a-7f2c r--p 00000000 08:01 1234  /lib/libc.so" (an inode of 0 is no file), Rss, Pss and Anonymous below it
+# "7f2a-7f2c r--p 00000000 08:01 1234  /lib/libc.so" (inode 0 is not a file), followed by Rss, Pss and Anonymous
 _MAPPING = (
     rb"^(\w+)-(\w+) \S+ (\w+) (\w+:\w+ (?!0 )\w+).*\n(?:[SKM].*\n)*Rss: +(\d+) kB\nPss: +(\d+) kB\n"
     rb"(?:[PSR].*\n)*Anonymous: +(\d+)"
@@ -32,14 +32,14 @@ _MAPPING = (
 
 
 def read(path: str) -> "bytes | None":
-    """Return a file's contents; None where it is gone or closed to us."""
+    """Return a file's contents, or None if it is gone or not readable."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
     pieces = []
     try:
-        while piece := os.read(descriptor, _ENOUGH):  # long files of /proc come in pieces of a page
+        while piece := os.read(descriptor, _ENOUGH):  # long files in /proc arrive a page at a time
             pieces.append(piece)
     except OSError:
         return None
@@ -49,7 +49,7 @@ def read(path: str) -> "bytes | None":
 
 
 class _Gauge:
-    """A short file that is read again and again: to open it would take longer than to read it."""
+    """A short file that is read repeatedly and kept open, because opening takes longer than reading."""
 
     __slots__ = ("_descriptor",)
 
@@ -61,7 +61,7 @@ class _Gauge:
             self._descriptor = None
 
     def read(self) -> bytes:
-        """Return the first lines as they are now; nothing where the file is closed to us."""
+        """Return the current first lines, or nothing if the file is not readable."""
         try:
             return b"" if self._descriptor is None else os.pread(self._descriptor, _A_FEW_LINES, 0)
         except OSError:
@@ -76,7 +76,7 @@ class Process:
     def __init__(self, pid: int, stat: bytes) -> None:
         fields = _fields(stat)
         self.pid = pid
-        self.folder = f"/proc/{pid}"  # where to look closely
+        self.folder = f"/proc/{pid}"  # for close looks
         self.state = fields[0]
         self.faults = int(fields[7]) + int(fields[8])
         self.cpu = (int(fields[11]) + int(fields[12]) + int(fields[13]) + int(fields[14])) * _TICK
@@ -87,12 +87,12 @@ class Process:
 
     @property
     def ended(self) -> bool:
-        """Whether it only waits to be waited for."""
+        """Whether it has ended and only waits to be reaped."""
         return self.state in b"ZX"
 
     @classmethod
     def of(cls, pid: int) -> "Process | None":
-        """Look at one process."""
+        """Read one process; return None if it is gone."""
         stat = _line(f"/proc/{pid}/stat")
         if not stat:
             return None
@@ -102,7 +102,7 @@ class Process:
         return process
 
     def _look_at_another_thread(self) -> None:
-        """See what the other threads see: the first has ended, and seems to be the end of the process."""
+        """Read another thread: the first has ended, which makes the process look as if it had."""
         for folder in _threads(self.pid):
             fields = _fields(_line(f"{folder}/stat") or b") Z")
             if fields[0] not in b"ZX":
@@ -114,12 +114,12 @@ class Process:
 
 
 def _fields(stat: bytes) -> "list[bytes]":
-    # The program's name, in parentheses, may hold anything; the numbers follow the last parenthesis.
+    # The program's name, in parentheses, may contain anything; the numbers follow the last parenthesis.
     return stat[stat.rindex(b")") + 2 :].split()
 
 
 def _line(path: str) -> "bytes | None":
-    """Return a file of one line: with one read, because this is done a thousand times."""
+    """Return a one-line file with a single read call, because this is called very often."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -140,24 +140,24 @@ def _threads(pid: int) -> "list[str]":
 
 
 def children(pid: int, threads: int = 1) -> "list[int]":
-    """Return the children of a process; one with several threads may have forked from any of them."""
+    """Return the children of a process; any of its threads may have forked them."""
     folders = [f"/proc/{pid}/task/{pid}"] if threads == 1 else _threads(pid)
     return [int(number) for folder in folders for number in (read(f"{folder}/children") or b"").split()]
 
 
 class Share:
-    """A process's part of the memory, in bytes: anonymous pages shared out among their owners, the rest whole."""
+    """A process's share of memory, in bytes: anonymous pages divided among their owners, others in full."""
 
     __slots__ = ("anonymous", "other", "own")
 
     def __init__(self, anonymous: int, other: int, own: int) -> None:
         self.anonymous = anonymous
         self.other = other
-        self.own = own  # of the other pages, what no other process has, at least
+        self.own = own  # the part of `other` that no other process has, at least
 
 
 def share(folder: str) -> "Share | None":
-    """Look closely at a process's memory: the kernel walks its page tables, some 10 ms for each gigabyte."""
+    """Look closely at a process's memory: the kernel walks its page tables, about 10 ms per gigabyte."""
     data = read(f"{folder}/smaps_rollup")
     if not data:
         return None
@@ -170,7 +170,7 @@ def share(folder: str) -> "Share | None":
 
 
 class Mapping:
-    """A part of a file, or of shared memory, as one process has it mapped; in bytes."""
+    """A part of a file or of shared memory that one process has mapped, in bytes."""
 
     __slots__ = ("end", "file", "part", "resident", "start")
 
@@ -179,16 +179,16 @@ class Mapping:
         self.start = start
         self.end = end
         self.resident = resident
-        self.part = part  # resident, shared out among all processes that have it mapped
+        self.part = part  # resident, divided among all processes that have it mapped
 
 
 def mapped_files(folder: str) -> "list[Mapping]":
-    """Return the files, and the shared memory, that a process has mapped and in part resident."""
-    import re  # not at the top: this is needed late, and seldom
+    """Return the mappings of files and shared memory of a process that are at least partly resident."""
+    import re  # not at the top: needed late and rarely
 
     found = []
     for first, last, offset, file, *kilobytes in re.findall(_MAPPING, read(f"{folder}/smaps") or b"", re.MULTILINE):
-        resident, part, private = map(int, kilobytes)  # private: pages that were copied and belong to no file any more
+        resident, part, private = map(int, kilobytes)  # private: copied pages that no longer belong to a file
         if resident > private:
             start = int(offset, 16)
             size = int(last, 16) - int(first, 16)
@@ -207,7 +207,7 @@ def program(pid: int) -> "tuple[int, int] | None":
 
 
 def not_anonymous(pid: int) -> "tuple[int, int]":
-    """Return how much of a process's resident memory is of files, or shared, and how much is resident in all."""
+    """Return a process's resident memory that belongs to files or is shared, and its total resident memory."""
     words = (_line(f"/proc/{pid}/statm") or b"0 0 0").split()
     return int(words[2]) * _PAGE, int(words[1]) * _PAGE
 
@@ -221,7 +221,7 @@ def swapped(folder: str) -> int:
 
 
 def io_bytes(data: "bytes | None") -> "tuple[int, int] | None":
-    """Return the bytes read and written by system calls, from what a process's or a thread's ``io`` file says."""
+    """Parse the bytes read and written by system calls from the ``io`` file of a process or thread."""
     if not data:
         return None
     words = data.split(None, 4)
@@ -229,9 +229,9 @@ def io_bytes(data: "bytes | None") -> "tuple[int, int] | None":
 
 
 class SelfProc:
-    """This process's own files in /proc, held open: they are read before and after each command.
+    """This process's own files in /proc, kept open because they are read before and after each command.
 
-    To be made after the last fork.
+    Create it after the last fork.
     """
 
     def __init__(self) -> None:
@@ -241,18 +241,18 @@ class SelfProc:
         self.swap_exists = (read("/proc/swaps") or b"").count(b"\n") > 1
         """Whether there is anything to swap to."""
         self.moved: tuple[int, int] | None = None
-        """What `moved_by_descendants` said last: it says the same until the next child is waited for."""
+        """The last result of `moved_by_descendants`, which stays the same until the next child is reaped."""
         self.moved_by_descendants()
 
     def resident(self) -> int:
-        """Return the bytes that this process has resident."""
+        """Return the resident memory of this process in bytes."""
         words = self._memory.read().split(None, 2)
         return int(words[1]) * _PAGE if words else 0
 
     def moved_by_descendants(self) -> "tuple[int, int] | None":
-        """Return the bytes read and written by all processes that this one has waited for.
+        """Return the bytes read and written by all descendants that were reaped.
 
-        The kernel adds a waited child's bytes to its parent's account; what this process moved itself is subtracted.
+        The kernel adds the bytes of a reaped child to its parent's; what this process itself moved is subtracted.
         """
         own = io_bytes(self._moved.read())
         everything = io_bytes(self._moved_by_all.read())

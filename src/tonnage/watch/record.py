@@ -1,7 +1,7 @@
 """The summary of one command: JSON that the readers of cctools' resource_monitor accept.
 
-Each amount is ``[value, "unit"]``, where MB means 2^20 bytes; what was not measured is left out. Everything that
-cctools does not know stays flat, because its readers refuse unknown objects.
+Each amount is ``[value, "unit"]``, where MB means 2^20 bytes; figures that were not measured are absent. Fields that
+cctools does not have stay flat, because its readers reject unknown objects.
 """
 
 import os
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FIELD", "UNITS", "parse", "quoted", "render", "summary"]
 
-FIELD = "field."  # custom fields carry this prefix, so that no name of theirs means something else
+FIELD = "field."  # custom fields have this prefix, so that their names never clash with others
 
 _MB = 2.0**20
 UNITS = {
@@ -42,7 +42,7 @@ _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 
 
 def summary(command: "list[str]", about: "dict[str, str]", outcome: "Outcome") -> "dict[str, object]":
-    """Return the summary of a command; `about` holds what the user said about it."""
+    """Return the summary of a command; `about` holds the fields given by the user."""
     facts: dict[str, object] = {
         "monitor_version": f"tonnage {__version__}",
         "host": os.uname().nodename,
@@ -89,7 +89,7 @@ def _ending(outcome: "Outcome") -> "dict[str, object]":
 
 
 def _amount(name: str, value: float) -> "list[object]":
-    """Return an amount with its unit, as cctools writes it."""
+    """Return an amount with its unit, in cctools' notation."""
     unit, factor = UNITS[CCTOOLS_NAMES.get(name, name)]
     return [_rounded(value / factor), unit]
 
@@ -100,7 +100,7 @@ def _rounded(value: float) -> float:
 
 
 def render(value: object, indent: str = "\n") -> str:
-    """Return a value as JSON. The json module would take longer to import than the rest of the end takes."""
+    """Return a value as JSON. Importing the json module would take longer than everything else after the command."""
     if isinstance(value, str):
         from _json import encode_basestring_ascii
 
@@ -119,20 +119,20 @@ def render(value: object, indent: str = "\n") -> str:
 
 
 def parse(text: str) -> object:
-    """Return the value that a JSON text holds, read without the json module, whose import takes 10 ms."""
+    """Parse JSON without the json module, whose import takes 10 ms."""
     from _json import make_scanner
 
     try:
-        value, end = make_scanner(_Reading)(text, 0)  # type: ignore[arg-type] # it only looks at attributes
-    except (StopIteration, SystemError):  # the latter where it has no error of the json module to raise
-        raise ValueError("this is no JSON") from None
+        value, end = make_scanner(_Reading)(text, 0)  # type: ignore[arg-type] # only its attributes are used
+    except (StopIteration, SystemError):  # SystemError: the json module, whose error it would raise, is not loaded
+        raise ValueError("not valid JSON") from None
     if text[end:].strip():
-        raise ValueError("there is something behind the JSON")
+        raise ValueError("unexpected text after the JSON value")
     return value
 
 
 class _Reading:
-    """How JSON is read: as the json module does."""
+    """The settings of the JSON scanner: the json module's defaults."""
 
     strict = True
     object_hook = object_pairs_hook = None
@@ -141,7 +141,7 @@ class _Reading:
 
 
 def quoted(word: str) -> str:
-    """Return a word as one writes it in a shell."""
+    """Quote a word for a shell, if needed."""
     if word and _SAFE.issuperset(word):
         return word
     return "'" + word.replace("'", "'\"'\"'") + "'"

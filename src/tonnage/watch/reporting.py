@@ -1,4 +1,4 @@
-"""What the user gets to see of a watched command: summary, series, a live line, a last line."""
+"""What the user sees of a watched command: the summary, the series, a live line and a last line."""
 
 import os
 from time import monotonic
@@ -19,7 +19,7 @@ _COLUMNS = ("time", "cpu_time", "processes", "memory", "virtual_memory", "disk",
 
 
 class Reporting(Observer):
-    """Writes what was asked for; its files are opened, and so checked, before the command starts."""
+    """Writes the requested outputs; files are opened before the command starts, so that errors show early."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
@@ -44,7 +44,7 @@ class Reporting(Observer):
             request.job.interval = min(request.job.interval, _LIVE_PAUSE)
 
     def started(self) -> None:
-        """Leave standard input and output to the command."""
+        """Close standard input and output, which now belong to the command."""
         let_go_of_streams()
 
     def looked(self, measurement: Measurement) -> None:
@@ -57,11 +57,11 @@ class Reporting(Observer):
             self._show(f"\r\033[K{_line(measurement.row())}")
 
     def ended(self, outcome: Outcome) -> bool:
-        """Write everything; whether that worked."""
+        """Write all outputs; return whether that worked."""
         self._show("\r\033[K")
         if outcome.stopped_because == "limit":
             exceeded = "; ".join(str(one) for one in outcome.exceeded.values())
-            say(f"stopped, because it took more than its limit: {exceeded}")
+            say(f"stopped at its limit: {exceeded}")
         if outcome.unkilled:
             say(f"{outcome.unkilled} processes could not be stopped")
         if not self._summaries:
@@ -74,12 +74,12 @@ class Reporting(Observer):
         return not self._failed
 
     def discard(self) -> None:
-        """Leave no trace: the command was never started."""
+        """Discard all files: the command was never started."""
         for output in (*self._summaries, *([self._series] if self._series else [])):
             output.discard()
 
     def _row(self, cells: "tuple[str, ...] | list[str]") -> None:
-        """Add to the series; one that cannot be written any more ends here, while the command goes on."""
+        """Add a row to the series; if it can no longer be written, end it while the command continues."""
         try:
             if self._series is not None:
                 self._series.write((",".join(cells) + "\n").encode())
@@ -111,7 +111,7 @@ class Reporting(Observer):
 
 
 def say(message: str) -> None:
-    """Print a message for people on standard error."""
+    """Print a message on standard error."""
     try:
         os.write(2, f"tonnage: {message}\n".encode("utf-8", "backslashreplace"))
     except OSError:
@@ -122,20 +122,19 @@ def _spooled(folder: str) -> AtomicFile:
     try:
         make_private_folder(folder)
     except OSError as error:
-        raise InputError(f"the folder cannot be made: {error.strerror}", path=folder) from None
+        raise InputError(f"the folder cannot be created: {error.strerror}", path=folder) from None
     name = f"{os.uname().nodename}-{os.getpid()}-{os.urandom(8).hex()}.json"
     return AtomicFile(os.path.join(folder, name))
 
 
 def _cell(value: "float | None") -> str:
-    """Return a value as CSV has it: whole numbers, or times with microseconds; nothing is not known."""
+    """Format a CSV cell: whole numbers, times with microseconds, or empty for unknown."""
     if value is None:
         return ""
     return str(value) if isinstance(value, int) else f"{value:.6f}"
 
 
 def _line(row: "dict[str, float | None]") -> str:
-    """Return the live line."""
     memory, cores, disk = row.get("memory"), row.get("cores"), row.get("disk")
     parts = [
         format_seconds(round(row.get("time") or 0.0, 1)),
@@ -147,7 +146,7 @@ def _line(row: "dict[str, float | None]") -> str:
 
 
 def _last_line(outcome: Outcome) -> str:
-    """Return what is said where no summary was asked for."""
+    """Return the line printed when no summary was requested."""
     used = outcome.used
     parts = [format_seconds(used["wall_time"])]
     if "memory" in used:

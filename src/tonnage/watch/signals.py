@@ -1,8 +1,8 @@
-"""Which signals the command gets from us: each that was meant for it, once.
+"""Decides which signals to pass on to the command: each one that was meant for it, exactly once.
 
-A signal can come from a process or, as with Ctrl-C, from the kernel, and it can have been sent to everyone in our
-process group, to all processes of a batch job, or to the keeper alone, which is the process that the user knows. What
-reaches us directly has reached the command too; what comes through the keeper only was meant for the command.
+A signal can come from a process or, as with Ctrl-C, from the kernel, and it can have been sent to our whole process
+group, to all processes of a batch job, or only to the guard, the process that the user sees. What reaches us directly
+has reached the command too; what comes only through the guard was meant for the command.
 """
 
 from _signal import (
@@ -23,40 +23,40 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from signal import struct_siginfo
 
-__all__ = ["KEEPER_DIED", "OWN_SIGNALS", "SIGNALS", "Heard", "would_have_ended"]
+__all__ = ["OWN_SIGNALS", "PARENT_DIED", "SIGNALS", "Heard", "would_have_ended"]
 
-# All but those that cannot be blocked, and those that report an error of this very process.
+# All but those that cannot be blocked, and those that report an error in this process itself.
 _NEVER = {4, 5, 7, 8, 9, 11, 19}  # ILL, TRAP, BUS, FPE, KILL, SEGV, STOP
-SIGNALS = frozenset(range(1, 65)) - _NEVER - {32, 33}  # 32 and 33 are the C library's own
-KEEPER_DIED = 64  # the last real-time signal: nothing else uses it
+SIGNALS = frozenset(range(1, 65)) - _NEVER - {32, 33}  # 32 and 33 are reserved by the C library
+PARENT_DIED = 64  # the last real-time signal: nothing else uses it
 
-OWN_SIGNALS = frozenset((SIGCHLD, SIGIO, KEEPER_DIED))  # what tells this process something, and no command
-_HARMLESS = {SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH}  # these end no process
+OWN_SIGNALS = frozenset((SIGCHLD, SIGIO, PARENT_DIED))  # for this process only, never for a command
+_HARMLESS = {SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH}  # these do not end a process
 _SETTLED = 0.05
 _NEVER_AGAIN = float("inf")
-_REMEMBERED = 1.0  # the keeper may be late on a busy machine
+_REMEMBERED = 1.0  # the guard may be late on a busy machine
 _HANDLED = (b"SigBlk", b"SigIgn", b"SigCgt")
 
 
 class Heard:
-    """Remembers for a moment what reached us directly."""
+    """Remembers briefly which signals reached us directly."""
 
-    def __init__(self, keeper: "int | None") -> None:
-        self._keeper = keeper
+    def __init__(self, guard: "int | None") -> None:
+        self._guard = guard
         self._recent: list[tuple[float, int]] = []
         self._unsettled: list[tuple[float, int]] = []
 
     def take(self, signal: "struct_siginfo", *, apart: bool) -> "int | None":
-        """Take in a signal; return its number where the command should get it now.
+        """Handle a signal; return its number if it must be passed on to the command now.
 
-        `apart` is a command that does not get what is sent to our process group.
+        `apart` means that signals to our process group do not reach the command.
         """
         number, now = signal.si_signo, monotonic()
         if number in OWN_SIGNALS:
             return None
-        if self._keeper is None:
+        if self._guard is None:
             return number
-        if signal.si_pid == self._keeper:
+        if signal.si_pid == self._guard:
             return None if self._is_a_copy(number, now) else number
         self._recent = [entry for entry in self._recent if now < entry[0]] + [(now + _REMEMBERED, number)]
         if apart:
@@ -66,7 +66,7 @@ class Heard:
         return None
 
     def _is_a_copy(self, number: int, now: float) -> bool:
-        """Whether the keeper passes on what went to all: its copy comes a little later than ours, and only once."""
+        """Whether the guard passes on a signal that went to all: its copy comes a little later than ours, once."""
         for entry in self._recent:
             if entry[1] == number and now < entry[0]:
                 self._recent.remove(entry)
@@ -74,7 +74,7 @@ class Heard:
         return False
 
     def settle(self) -> "list[int]":
-        """Return the signals that reached us a moment ago, and that should have ended the command if it got them."""
+        """Return the signals that reached us a moment ago and should have ended the command if it received them."""
         now = monotonic()
         settled = [number for moment, number in self._unsettled if moment <= now]
         self._unsettled = [entry for entry in self._unsettled if entry[0] > now]
@@ -87,7 +87,7 @@ class Heard:
 
 
 def would_have_ended(pid: int, number: int) -> bool:
-    """Whether a process neither blocks, ignores nor handles a signal, so that it cannot have got it."""
+    """Whether a process neither blocks, ignores nor handles a signal, so it cannot have received it and live."""
     lines = (read(f"/proc/{pid}/status") or b"").split(b"\n")
     masks = [int(line.split()[1], 16) for line in lines if line.startswith(_HANDLED)]
     return bool(masks) and not any(mask >> (number - 1) & 1 for mask in masks)

@@ -1,4 +1,4 @@
-"""What a command used, as a value: read from the JSON that ``tonnage watch`` and cctools' resource_monitor write."""
+"""`Summary`: what a command used, read from the JSON of ``tonnage watch`` or cctools' resource_monitor."""
 
 import json
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ _COUNTS = [name for name, (unit, _) in UNITS.items() if unit in ("procs", "files
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """How a command ended and what it used, in bytes, seconds and cores; None is not known."""
+    """How a command ended and what it used, in bytes, seconds and cores; None means unknown."""
 
     command: str | None = None
     category: str | None = None
@@ -52,7 +52,7 @@ class Summary:
     stopped_because: str | None = None
     """``limit`` or ``monitor killed``; None where the command ended by itself."""
     limits_exceeded: Mapping[str, float] = field(default_factory=dict)
-    """The limits that were exceeded, by resource."""
+    """The exceeded limits, by resource."""
 
     start: Seconds | None = None
     end: Seconds | None = None
@@ -66,7 +66,7 @@ class Summary:
     cgroup: str | None = None
     """``v1`` or ``v2`` where the kernel enforced the memory limit too."""
     cgroup_memory: Bytes | None = None
-    """The most that the kernel counted: files in memory and its own memory included."""
+    """The kernel's peak figure, including files in memory and its own memory."""
     virtual_memory: Bytes | None = None
     swap_memory: Bytes | None = None
     disk: Bytes | None = None
@@ -112,18 +112,18 @@ class Summary:
 
     @classmethod
     def parse(cls, text: str) -> "Summary":
-        """Return the summary that a JSON text holds."""
+        """Parse a summary from JSON text."""
         try:
             facts = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise InputError(f"is not JSON ({error})", line=getattr(error, "lineno", None)) from None
         if not isinstance(facts, dict):
-            raise InputError("is not the summary of a command: a JSON object")
+            raise InputError("is not the summary of a command: expected a JSON object")
         return cls.of(facts)
 
     @classmethod
     def of(cls, facts: Mapping[str, object]) -> "Summary":
-        """Return the summary that a JSON object holds."""
+        """Build a summary from a parsed JSON object."""
         names = {one.name for one in fields(cls)} - {"fields"}
         values = {name: _value(name, value) for name, value in facts.items() if name in names}
         values["fields"] = {
@@ -140,7 +140,7 @@ def _value(name: str, value: object) -> Any:  # noqa: ANN401 (each field has its
         return {_OUR_NAMES.get(key, key): amount for key, amount in amounts.items()} if name[0] == "l" else amounts
     if name in _TEXTS:
         if not isinstance(value, str):
-            raise InputError(f"{name}: {value!r} is not a text")
+            raise InputError(f"{name}: {value!r} is not a string")
         return tuple(value.split()) if name in ("lower_bounds", "upper_bounds") else value
     if name in ("exit_status", "signal"):
         if not isinstance(value, int) or isinstance(value, bool):
@@ -155,7 +155,7 @@ def _amount(name: str, value: object) -> float:
     number, unit = value if isinstance(value, list) and len(value) == 2 else (None, None)
     if isinstance(number, bool) or not isinstance(number, int | float) or not isinstance(unit, str):
         raise InputError(f'{name}: {value!r} is not an amount such as [300, "MB"]')
-    if not -1e18 < number < 1e18:  # also false for what is not a number
+    if not -1e18 < number < 1e18:  # also false for NaN
         raise InputError(f"{name}: {number} is not an amount")
     factor = _UNITS.get(unit.lower())
     if factor is None:

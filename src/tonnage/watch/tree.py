@@ -1,4 +1,4 @@
-"""The tree of processes below this one: looked at again and again, signalled, killed."""
+"""The tree of processes below this one: sampled, signalled, killed."""
 
 import os
 from _signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Sample", "Tree", "ask_tree_to_end", "kill_tree", "signal_tree"]
 
-# What a program with more rights than its user starts is not in the records of births, so that the tree is walked in
-# any case after this many seconds, or this many times what the last walk took.
+# Processes started by a privileged (setuid) program are missing from the fork records, so the tree is walked anyway
+# after this many seconds, or this many times the duration of the last walk.
 _WALK_ANYWAY = 0.1
 _PRICE = 200
-_GIVE_UP = 10.0  # seconds without progress: a process of another user, or stuck in the kernel
+_GIVE_UP = 10.0  # seconds without progress: a process runs as another user or is stuck in the kernel
 
 
 class Sample:
@@ -36,7 +36,7 @@ class Sample:
 
     @property
     def largest(self) -> int:
-        """The most that one process has resident."""
+        """The resident memory of the largest process."""
         return max((process.resident for process in self.processes), default=0)
 
 
@@ -45,7 +45,7 @@ class Tree:
 
     def __init__(self, fork_events: "ForkEvents | None", start: float) -> None:
         self.start = start
-        self.most = 0  # processes seen at once
+        self.most = 0  # peak number of processes seen at once
         self._fork_events = fork_events
         self._born = 0
         self._known: list[Process] = []
@@ -61,7 +61,7 @@ class Tree:
         return len(self._seen)
 
     def look(self) -> Sample:
-        """Look at every process."""
+        """Sample every process."""
         at = monotonic() - self.start
         if self._births_since_walk() or at >= self._walk_anyway:
             begin = process_time()
@@ -73,7 +73,7 @@ class Tree:
         else:
             processes = [now for old in self._known if (now := Process.of(old.pid)) and now.started == old.started]
         self._known = processes
-        living = [process for process in processes if not process.ended and process.virtual]  # 0: it is just ending
+        living = [process for process in processes if not process.ended and process.virtual]  # 0: just ending
         self.most = max(self.most, len(living))
         return Sample(at, living, *self._spent(processes))
 
@@ -86,24 +86,24 @@ class Tree:
 
     @property
     def lost(self) -> bool:
-        """Whether processes ended that no parent waited for, so that what they used is known in part only."""
+        """Whether processes ended without being reaped, so that their use is only partly known."""
         return self._lost_cpu > 0
 
     def _cpu_of_ended(self, spent: struct_rusage) -> float:
-        """Return the CPU seconds of all processes that ended and were waited for."""
+        """Return the CPU seconds of all processes that ended and were reaped."""
         return spent.ru_utime + spent.ru_stime - self._reaped.ru_utime - self._reaped.ru_stime
 
     def in_all(self) -> "tuple[float, int]":
-        """Return the CPU seconds of the whole tree and its context switches, after its end."""
+        """Return the total CPU seconds and context switches of the tree, after its end."""
         spent, before = getrusage(RUSAGE_CHILDREN), self._reaped
         switches = spent.ru_nvcsw + spent.ru_nivcsw - before.ru_nvcsw - before.ru_nivcsw
         return max(self._cpu, self._cpu_of_ended(spent) + self._lost_cpu), switches
 
     def _spent(self, processes: "list[Process]") -> "tuple[float, int]":
-        """Add up CPU seconds and page faults: of those that live, of those that were waited for.
+        """Add up CPU seconds and page faults of living processes and of those already reaped.
 
-        The children of a process that ignores SIGCHLD are not waited for, and the kernel then forgets what they used.
-        Their last known time is kept: a sum that fell, and that a second look confirms, shows how much was lost.
+        The children of a process that ignores SIGCHLD are not reaped, and the kernel discards what they used. Their
+        last known time is kept: a drop of the sum that a second sample confirms shows how much was lost.
         """
         spent = getrusage(RUSAGE_CHILDREN)
         cpu = sum(process.cpu for process in processes) + self._cpu_of_ended(spent) + self._lost_cpu
@@ -121,7 +121,7 @@ def _descendants() -> "list[Process]":
     """Return every process below this one, parents before their children."""
     found = []
     waiting = children(os.getpid())
-    for pid in waiting:  # grows while it is gone through
+    for pid in waiting:  # grows during the loop
         process = Process.of(pid)
         if process is not None:
             found.append(process)
@@ -132,8 +132,8 @@ def _descendants() -> "list[Process]":
 def kill_tree(reap: "Callable[[], bool]", *, spare: "Container[int]" = (), patience: float = _GIVE_UP) -> int:
     """Kill every descendant of this process; return how many could not be killed.
 
-    `reap` waits for children that ended and tells whether any are left. Children to `spare` live on, with all that is
-    below them. After `patience` seconds without progress, what is left is given up.
+    `reap` reaps children that ended and returns whether any remain. Children to `spare` are left alone, with everything
+    below them. After `patience` seconds without progress, the remaining processes are left running.
     """
     left, since, pause = -1, monotonic(), 0.0005
     with_priority = _raise_priority()
@@ -155,7 +155,7 @@ def kill_tree(reap: "Callable[[], bool]", *, spare: "Container[int]" = (), patie
 
 
 def _raise_priority() -> "int | None":
-    """Get in front of a thousand busy processes, where we may; return the priority to go back to."""
+    """Raise our priority above a thousand busy processes, if permitted; return the previous priority."""
     before = os.getpriority(os.PRIO_PROCESS, 0)
     try:
         os.setpriority(os.PRIO_PROCESS, 0, -20)
@@ -167,7 +167,7 @@ def _raise_priority() -> "int | None":
 def ask_tree_to_end() -> None:
     """Ask every descendant of this process to end by itself."""
     signal_tree(SIGTERM)
-    signal_tree(SIGCONT)  # one that is stopped could not hear it
+    signal_tree(SIGCONT)  # a stopped process would not react
 
 
 def signal_tree(number: int) -> None:
@@ -177,14 +177,14 @@ def signal_tree(number: int) -> None:
 
 
 def _stop_all(spare: "Container[int]") -> "list[int]":
-    """Stop every living process but those to spare; return them.
+    """Stop every living process but those to spare; return the stopped ones.
 
-    Each is told to stop before its children are listed, so that hardly any can be started behind our back: one way
-    through the tree finds nearly all, however fast it grows.
+    Each is stopped before its children are listed, so hardly any new ones can appear unnoticed: one pass over the tree
+    finds nearly all, however fast it grows.
     """
     stopped = []
     waiting = [pid for pid in children(os.getpid()) if pid not in spare]
-    for pid in waiting:  # grows while it is gone through
+    for pid in waiting:  # grows during the loop
         _signal(pid, SIGSTOP)
         process = Process.of(pid)
         if process is None:
@@ -199,4 +199,4 @@ def _signal(pid: int, number: int) -> None:
     try:
         os.kill(pid, number)
     except OSError:
-        pass  # it ended, or belongs to another user
+        pass  # it has ended, or runs as another user

@@ -1,4 +1,4 @@
-"""What is to be run: tasks, workflows, and the files that describe them."""
+"""Tasks, workflows, and the file formats that describe them."""
 
 from typing import TYPE_CHECKING
 

@@ -1,6 +1,6 @@
 """A directed acyclic graph of numbered tasks, in arrays: order, levels, longest path, reachability, reduction.
 
-Both directions are stored as compressed sparse rows: the children of task u stand in ``child`` from
+Both directions are stored as compressed sparse rows: the children of task u are in ``child`` from
 ``child_start[u]`` to ``child_start[u + 1]``, in increasing order, and likewise its parents. A million tasks with
 three million dependencies take 40 MB.
 """
@@ -19,16 +19,16 @@ __all__ = ["Cycle", "FloatArray", "Graph"]
 
 FloatArray: TypeAlias = NDArray[np.float64]
 
-# Reachability is computed for this many target tasks at a time: 8 words of 64 bits a task fill one cache line.
+# Reachability is computed for this many target tasks at a time: 8 words of 64 bits per task fill one cache line.
 _BLOCK = 512
 
 
-# The ways back from a task are followed on their own as long as they are no more than this many dependencies.
+# The search back from a single task stops after this many dependencies.
 _NEAR = 1000
 
 
-class Cycle(Exception):  # noqa: N818 (an answer, not an error for users: the workflow turns it into one with names)
-    """The dependencies lead round in a circle; `tasks` holds it in order."""
+class Cycle(Exception):  # noqa: N818 (not shown to users: the workflow turns it into an error with names)
+    """The dependencies contain a cycle; `tasks` lists its tasks in order."""
 
     def __init__(self, tasks: list[int]) -> None:
         super().__init__(f"cycle through {len(tasks)} tasks")
@@ -37,7 +37,7 @@ class Cycle(Exception):  # noqa: N818 (an answer, not an error for users: the wo
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Which task waits for which: immutable, numbered 0 to size - 1, without duplicates."""
+    """The dependencies between tasks 0 to size - 1: immutable, without duplicates."""
 
     child_start: NDArray[np.int64]
     child: NDArray[np.int32]
@@ -48,14 +48,14 @@ class Graph:
     def from_edges(cls, size: int, parents: ArrayLike, children: ArrayLike) -> "Graph":
         """Build the graph in which ``children[k]`` waits for ``parents[k]``; duplicates count once.
 
-        Raises Cycle where a task waits for itself, directly or through others.
+        Raises Cycle if a task waits for itself, directly or through others.
         """
         first = np.asarray(parents, dtype=np.int64)
         second = np.asarray(children, dtype=np.int64)
         if first.shape != second.shape or first.ndim != 1:
             raise ValueError("parents and children must be two lists of the same length")
         if len(first) and not 0 <= min(first.min(), second.min()) <= max(first.max(), second.max()) < size:
-            raise ValueError(f"a dependency names a task beyond 0 to {size - 1}")
+            raise ValueError(f"a dependency names a task outside 0 to {size - 1}")
         loops = np.flatnonzero(first == second)
         if loops.size:
             raise Cycle([int(first[loops[0]])])
@@ -78,12 +78,12 @@ class Graph:
 
     @property
     def size(self) -> int:
-        """How many tasks there are."""
+        """The number of tasks."""
         return len(self.child_start) - 1
 
     @property
     def edges(self) -> int:
-        """How many dependencies there are."""
+        """The number of dependencies."""
         return len(self.child)
 
     def children_of(self, task: int) -> NDArray[np.int32]:
@@ -105,7 +105,7 @@ class Graph:
         return np.diff(self.child_start)
 
     def edge_parents(self) -> NDArray[np.int64]:
-        """Return the parent of every dependency, beside `child`."""
+        """Return the parent of every dependency, in the order of `child`."""
         return np.repeat(np.arange(self.size), self.outdegree)
 
     @cached_property
@@ -122,7 +122,7 @@ class Graph:
     def _order_and_level(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         order = np.empty(self.size, dtype=np.int32)
         level = np.zeros(self.size, dtype=np.int32)
-        if not self.edges:  # a bag of tasks needs no compiled loop, which takes longer to load than many tasks to run
+        if not self.edges:  # a bag of tasks needs no compiled loop, which would take longer to load than to run
             order[:] = np.arange(self.size)
             order.flags.writeable = level.flags.writeable = False
             return order, level
@@ -134,7 +134,7 @@ class Graph:
         return order, level
 
     def _find_cycle(self, waiting: NDArray[np.int32]) -> list[int]:
-        """Walk from a task that never became ready to a parent that did not either, until one comes up twice."""
+        """Walk from a task that never became ready to a parent that did not either, until one is visited twice."""
         task = int(np.flatnonzero(waiting)[0])
         seen: dict[int, int] = {}
         walk: list[int] = []
@@ -146,11 +146,11 @@ class Graph:
 
     @cached_property
     def widths(self) -> NDArray[np.int64]:
-        """How many tasks each level has."""
+        """The number of tasks in each level."""
         return np.bincount(self.level) if self.size else np.zeros(0, dtype=np.int64)
 
     def longest_path(self, weights: ArrayLike) -> tuple[float, list[int]]:
-        """Return the largest sum of weights along a path, and that path; of equal ones, the lowest numbers."""
+        """Return the largest sum of weights along a path, and that path; ties go to the lowest task numbers."""
         if not self.size:
             return 0.0, []
         weight = np.asarray(weights, dtype=np.float64)
@@ -176,20 +176,20 @@ class Graph:
 
     @cached_property
     def shortcuts(self) -> NDArray[np.bool_]:
-        """Which dependencies, beside `child`, are implied by a longer way between the same tasks."""
+        """Which dependencies, in the order of `child`, are implied by a longer path between the same tasks."""
         shortcut = np.zeros(self.edges, dtype=np.bool_)
-        # A longer way climbs at least two levels, so only dependencies that do can be shortcuts.
+        # A longer path spans at least two levels, so only dependencies that do can be shortcuts.
         climb = self.level[self.child] - self.level[self.edge_parents()]
         if not (climb >= 2).any():
             return shortcut
         far = np.zeros(self.size, dtype=np.bool_)
         far[self.child[climb >= 2]] = True
         if _work(self.size, self.edges) >= COMPILE_FROM:
-            # Most are found, or found to be none, close by; those that would take long are looked at all together.
+            # Most can be decided by a short search; those that would take long are handled all together.
             near = np.zeros(self.edges, dtype=np.bool_)
             far[:] = False
             self._fast(_near_shortcuts)(self.parent_start, self.parent, self.level, self.outdegree, near, far)
-            # Where each dependency beside `parent` stands in `child`.
+            # The position in `child` of each dependency in the order of `parent`.
             shortcut[np.lexsort((self.edge_parents(), self.child))] = near
         if far.any():
             rows = _Ordered(self.child_start, self.child, self.order[::-1])
@@ -200,7 +200,7 @@ class Graph:
         return shortcut
 
     def reduced(self) -> "Graph":
-        """Return the transitive reduction: the fewest dependencies with the same consequences."""
+        """Return the transitive reduction: the fewest dependencies that imply all the others."""
         if not self.shortcuts.any():
             return self
         keep = ~self.shortcuts
@@ -211,9 +211,9 @@ class Graph:
 
 
 class _Ordered:
-    """The dependencies renumbered by a task's place in an order that lists every task after all its followers.
+    """The dependencies, with tasks renumbered by an order that lists every task after all its followers.
 
-    In this order the tasks that can reach a target are a tail of the rows, and neighbours lie close in memory.
+    In this order the tasks that can reach a target are the last rows, and neighbours are close in memory.
     """
 
     def __init__(self, start: NDArray[np.int64], follower: NDArray[np.int32], order: NDArray[np.int32]) -> None:
@@ -230,14 +230,14 @@ class _Ordered:
     def reachability(
         self, targets: NDArray[np.int64], shortcut: NDArray[np.bool_]
     ) -> Iterator[tuple[int, NDArray[np.uint64]]]:
-        """Yield, for one block of targets (places) after the other, which of them each place reaches, one bit each.
+        """Yield, for each block of targets (places), the first place that can reach any, and a row of bits per place.
 
-        With the rows goes the first place that can reach any. Dependencies on a target that is reached through
-        another follower too are marked in `shortcut`.
+        The bits are the targets that a place reaches. Dependencies on a target that can also be reached through another
+        follower are marked in `shortcut`.
         """
         size = len(self.order)
         work = _work(size, len(self.follower))
-        # Uncompiled, a row operation costs the same for a few words as for hundreds: one block for everything.
+        # Uncompiled, a row operation costs the same for a few words as for hundreds, so one block is used.
         block = _BLOCK if work >= COMPILE_FROM else max(_BLOCK, size)
         spread = compiled(_spread_targets, work)
         reach = np.zeros((size, -(-min(block, max(len(targets), 1)) // 64)), dtype=np.uint64)
@@ -248,7 +248,7 @@ class _Ordered:
             chunk = targets[begin : begin + block]
             first = int(chunk[0])
             column[chunk] = np.arange(len(chunk), dtype=np.int32)
-            reach[previous:first] = 0  # the rows before were cleared for an earlier block
+            reach[previous:first] = 0  # earlier rows were cleared for an earlier block
             spread(self.start, self.follower, first, column, bit, reach, shortcut)
             column[chunk] = -1
             previous = first
@@ -256,7 +256,7 @@ class _Ordered:
 
 
 def _work(size: int, edges: int) -> int:
-    """Return how many tasks with few dependencies give as much work."""
+    """Return the amount of work as an equivalent number of tasks with few dependencies."""
     return max(size, edges // 10)
 
 
@@ -281,7 +281,7 @@ def _rows(size: int, row: NDArray[np.int64], value: NDArray[np.int64]) -> tuple[
     return start, values.astype(np.int32)
 
 
-# The kernels below run as they are on small inputs and compiled on large ones: plain loops over arrays, no objects.
+# The kernels below run uncompiled on small inputs and compiled on large ones: plain loops over arrays, no objects.
 
 
 def _first_in_first_out(
@@ -342,9 +342,9 @@ def _near_shortcuts(
     shortcut: NDArray[np.bool_],
     far: NDArray[np.bool_],
 ) -> None:
-    """Mark dependencies, beside `parent`, that a longer way implies; a task whose ways back are too many is `far`.
+    """Mark dependencies, in the order of `parent`, that a longer path implies; mark tasks with too many paths as `far`.
 
-    From each task the ways lead back, but not below the lowest of its parents that have another child.
+    From each task the search goes back, but not below the lowest of its parents that have another child.
     """
     size = len(level)
     seen, reached = np.full(size, -1, np.int32), np.full(size, -1, np.int32)
@@ -399,7 +399,7 @@ def _spread_targets(
         row[:] = 0
         for edge in range(start[place], start[place + 1]):
             row |= reach[follower[edge]]
-        # What stands in the row now is reached through a follower; a target that is also a follower has two ways.
+        # The row now has what is reached through a follower; a target that is also a follower has two paths.
         for edge in range(start[place], start[place + 1]):
             target = column[follower[edge]]
             if target >= 0 and row[target >> 6] & bit[target & 63] != 0:

@@ -1,4 +1,4 @@
-"""What is to be run: tasks, and the workflow that they form."""
+"""The model of a workflow: tasks and their dependencies."""
 
 import hashlib
 from collections import Counter
@@ -20,34 +20,34 @@ from tonnage.workflow.graph import Cycle, FloatArray, Graph
 __all__ = ["CriticalPath", "Edges", "Source", "SpecialTask", "Task", "Workflow", "file_edges", "total_size"]
 
 Edges: TypeAlias = tuple[ArrayLike, ArrayLike]
-"""Dependencies as two equally long lists of task numbers: the parents, and the children that wait for them."""
+"""Dependencies as two lists of task numbers of the same length: the parents, and the children that wait for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One node of a workflow: a command, what it reads, writes and asks for, and what is known about its run."""
+    """One node of a workflow: a command, what it reads, writes and requests, and what it is expected to use."""
 
     name: str
     command: str | None = None
-    """What a shell runs; None where the workflow file does not say."""
+    """The shell command; None if the workflow file has none."""
     category: str = "task"
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     request: Amounts = NOTHING_KNOWN
-    """What the user asks for."""
+    """What the user requests."""
     expected: Amounts = NOTHING_KNOWN
     """What the task will use, as far as known: its run time is `expected.wall_time`."""
     input_bytes: Bytes | None = None
     priority: int | None = None
     directory: str | None = None
-    """Where it runs, relative to the workflow file."""
+    """The working directory, relative to the workflow file."""
     gpus: int = 0
-    """How many GPUs it asks for; a batch system hands them out, Tonnage does not size them."""
+    """The number of GPUs requested; the batch system allocates them, Tonnage does not size them."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpecialTask:
-    """A task beside the DAG: DAGMan's FINAL, PROVISIONER and SERVICE nodes."""
+    """A task outside the DAG: DAGMan's FINAL, PROVISIONER and SERVICE nodes."""
 
     kind: Literal["final", "provisioner", "service"]
     task: Task
@@ -55,7 +55,7 @@ class SpecialTask:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a workflow was read from, and what was odd about it."""
+    """Where a workflow was read from, and warnings about the file."""
 
     path: Path
     format: str
@@ -64,7 +64,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class CriticalPath:
-    """The chain of tasks that takes longest: no number of machines finishes sooner."""
+    """The chain of tasks that takes longest; more machines cannot make the workflow faster than this."""
 
     seconds: float
     tasks: tuple[int, ...]
@@ -72,7 +72,7 @@ class CriticalPath:
 
 @dataclass(frozen=True)
 class Workflow:
-    """Tasks and which waits for which: immutable, without cycles, each name once."""
+    """Tasks and their dependencies: immutable, without cycles, with unique names."""
 
     name: str
     tasks: tuple[Task, ...]
@@ -90,7 +90,7 @@ class Workflow:
         special: Sequence[SpecialTask] = (),
         source: Source | None = None,
     ) -> "Workflow":
-        """Check that names are unique and that no task waits for itself, and return the workflow."""
+        """Build a workflow after checking that names are unique and that there are no cycles."""
         path = source.path if source else None
         _reject_duplicates([task.name for task in (*tasks, *(one.task for one in special))], path)
         try:
@@ -109,24 +109,24 @@ class Workflow:
 
     @cached_property
     def categories(self) -> dict[str, int]:
-        """How many tasks each category has, the largest first."""
+        """The number of tasks in each category, the largest first."""
         counts = Counter(task.category for task in self.tasks)
         return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
     @cached_property
     def seconds(self) -> FloatArray:
-        """The expected run time of each task; NaN where it is not known."""
+        """The expected run time of each task; NaN if it is unknown."""
         times = (task.expected.wall_time for task in self.tasks)
         return np.fromiter((np.nan if time is None else time for time in times), dtype=np.float64, count=len(self))
 
     @cached_property
     def total_seconds(self) -> float | None:
-        """The sum of all run times, or None where one is not known."""
+        """The sum of all run times, or None if one is unknown."""
         return float(self.seconds.sum()) if self._all_times_known else None
 
     @cached_property
     def critical_path(self) -> CriticalPath | None:
-        """The chain of tasks that takes longest, or None where a run time is not known."""
+        """The chain of tasks that takes longest, or None if a run time is unknown."""
         if not self._all_times_known:
             return None
         seconds, tasks = self.graph.longest_path(self.seconds)
@@ -138,9 +138,9 @@ class Workflow:
 
     @cached_property
     def checksum(self) -> str:
-        """What identifies the workflow: names, commands, categories and dependencies, in any order of the tasks.
+        """A hash of names, commands, categories and dependencies that does not depend on the order of tasks.
 
-        Priorities, requests and run times are left out, so that ranking or sizing a workflow keeps its history.
+        Priorities, requests and run times are not included, so that ranking or sizing a workflow keeps its history.
         """
         digest = hashlib.sha256()
         by_name = sorted(range(len(self)), key=lambda number: self.tasks[number].name)
@@ -159,14 +159,14 @@ class Workflow:
         return digest.hexdigest()
 
     def with_priorities(self, priorities: Mapping[str, int]) -> "Workflow":
-        """Return the same workflow with these priorities; tasks that are not named keep theirs."""
+        """Return the same workflow with these priorities; other tasks keep theirs."""
         tasks = tuple(
             replace(task, priority=priorities[task.name]) if task.name in priorities else task for task in self.tasks
         )
         return replace(self, tasks=tasks)
 
     def with_requests(self, requests: Mapping[str, Amounts]) -> "Workflow":
-        """Return the same workflow whose tasks ask for these amounts; what is not named stays as it was."""
+        """Return the same workflow with these requests; all others stay unchanged."""
         tasks = tuple(
             replace(task, request=task.request.updated(requests[task.name])) if task.name in requests else task
             for task in self.tasks
@@ -175,7 +175,7 @@ class Workflow:
 
 
 def total_size(sizes: Iterable[int | None]) -> Bytes | None:
-    """Return the sum of all sizes, or None where there are none or one is not known."""
+    """Return the sum of all sizes, or None if there are none or one is unknown."""
     listed = list(sizes)
     known = [size for size in listed if size is not None]
     return Bytes(sum(known)) if known and len(known) == len(listed) else None
@@ -184,7 +184,7 @@ def total_size(sizes: Iterable[int | None]) -> Bytes | None:
 def file_edges(tasks: Sequence[Task], *, path: object = None) -> tuple[list[int], list[int]]:
     """Return the dependencies that files imply: a task that reads a file waits for the task that writes it.
 
-    Raises InputError where two tasks write the same file, since it would be unclear which one a reader waits for.
+    Raises InputError if two tasks write the same file, because it would be unclear which one a reader waits for.
     """
     writer: dict[str, int] = {}
     for number, task in enumerate(tasks):

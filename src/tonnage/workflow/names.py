@@ -1,37 +1,29 @@
-"""Names in files: looking up parents and children, hints for misspelt ones, and names that are still free."""
+"""Names in workflow files: dependencies by name, hints for misspelt names, and unique new names."""
 
-import difflib
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from itertools import islice
 
 from tonnage.files import Document
+from tonnage.wording import closest
 
 __all__ = ["FreeNames", "Links", "did_you_mean"]
 
-# Comparing thousands of long names would delay a message by minutes.
-_LONGEST_COMPARED = 64
-_MOST_COMPARED = 5000
-
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """Return a hint that names what was probably meant, or None."""
-    if len(name) > _LONGEST_COMPARED:
-        return None
-    short = (one for one in known if len(one) <= _LONGEST_COMPARED)
-    close = difflib.get_close_matches(name, list(islice(short, _MOST_COMPARED)), n=1)
-    return f'did you mean "{close[0]}"?' if close else None
+    """Return a hint with the name that was probably meant, or None."""
+    close = closest(name, known)
+    return f'did you mean "{close}"?' if close else None
 
 
 class FreeNames:
-    """Gives out names that are not taken yet: the wanted one, else with a number behind it."""
+    """Generates unique names: the wanted one, or if it is taken, the same with a number appended."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
         self._numbers: Counter[str] = Counter()
 
     def give(self, wanted: str) -> str:
-        """Return a free name like the wanted one, and take it."""
+        """Return a free name like the wanted one, and mark it as taken."""
         name = wanted
         while name in self._taken:
             self._numbers[wanted] += 1
@@ -50,7 +42,7 @@ class Links:
         self.children: list[int] = []
 
     def add(self, parent: str, children: Iterable[str], line: int | None = None) -> None:
-        """Make each of `children` wait for `parent`; a name that is not a task's is an error."""
+        """Make each of `children` wait for `parent`; raise an error if a name is not that of a task."""
         first = self._number(parent, line)
         for child in children:
             self.parents.append(first)

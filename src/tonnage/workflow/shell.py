@@ -1,4 +1,4 @@
-"""Shell commands as text: which program they start, and how several lines travel in one."""
+"""Shell commands as text: which program they start, and how to write several lines as one."""
 
 import re
 from posixpath import basename, isabs
@@ -9,7 +9,7 @@ _ASSIGNMENT = re.compile(r"""\s*[A-Za-z_]\w*=(?:'[^']*'|"[^"]*"|[^\s'"])*(?:\s+|
 _NUMBER_SUFFIX = re.compile(r"(?:[_.-]?ID)?[_.-]?\d+$")
 
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+:,./^-][A-Za-z0-9_@%+:,./^= -]*", re.ASCII)
-# Words with which a shell does something itself, or does it differently from the program of the same name.
+# Shell keywords and builtins, including those that differ from the program of the same name.
 _OF_THE_SHELL = re.compile(
     r"[.:]|alias|bg|break|case|cd|command|continue|echo|eval|exec|exit|export|fc|fg|for|function|getopts|hash|if|jobs|let"
     r"|local|printf|pwd|read|readonly|return|select|set|shift|source|test|time|times|trap|type|ulimit|umask|unalias|unset"
@@ -29,13 +29,13 @@ def executable(command: str | None) -> str | None:
 
 
 def own_program(command: str | None) -> str | None:
-    """Return the program of a command where it stands beside the workflow: ``./align.sh``."""
+    """Return the program of a command if its path is relative to the workflow: ``./align.sh``."""
     word = next(iter((command or "").split(None, 1)), "")
     return word if "/" in word and not isabs(word) else None
 
 
 def plain_words(command: str) -> list[str] | None:
-    """Return the words of a command that needs no shell: to start one takes as long as many a command."""
+    """Return the words of a command that needs no shell, because starting one can take longer than the command."""
     if not _PLAIN.fullmatch(command):
         return None
     words = command.split()
@@ -43,12 +43,12 @@ def plain_words(command: str) -> list[str] | None:
 
 
 def without_number(name: str) -> str:
-    """Return a task's name without the number that sets it apart: ``align`` for ``align_ID0000012`` or ``align-7``."""
+    """Return a task's name without its number: ``align`` for ``align_ID0000012`` or ``align-7``."""
     return _NUMBER_SUFFIX.sub("", name) or name
 
 
 def one_line(command: str) -> str:
-    """Return a command on a single line that does the same, for formats in which a line break ends the command."""
+    """Return an equivalent command on a single line, for formats in which a line break ends the command."""
     if "\n" not in command and "\r" not in command and not _PACKED.match(command):
         return command
     packed = "".join(_packed(character) for character in command)
@@ -56,7 +56,7 @@ def one_line(command: str) -> str:
 
 
 def several_lines(command: str) -> str:
-    """Return the command that `one_line` was given."""
+    """Return the original of a command that `one_line` converted."""
     found = _PACKED.match(command)
     if not found:
         return command

@@ -1,22 +1,22 @@
-/* A program that does what its arguments say, one after the other, so that a test knows the truth to be measured.
+/* A program that acts out its arguments, one after another, so that a test knows the true values to be measured.
 
-   take MB          have so much more memory            free             give back all that was taken
-   touch            write to all that was taken         grow MB MB/S     take so much, evenly, at this speed
-   hold SECONDS     do nothing                          burn SECONDS     keep a core busy, for so long of its own time
-   map FILE         map a file and read all of it       share MB         have memory that children share
+   take MB          allocate memory                     free             release all allocated memory
+   touch            write to all allocated memory       grow MB MB/S     allocate evenly, at this speed
+   hold SECONDS     do nothing                          burn SECONDS     keep a core busy, for this much CPU time
+   map FILE         map a file and read all of it       share MB         allocate memory that children share
    write FILE MB    write a file                        read FILE        read a file to its end
    open FILE MB     write a file and keep it open       unlink FILE      delete a file
-   fork { ... }     let a child do it                   daemon { ... }   let a grandchild in its own session do it
-   thread { ... }   let a child of a thread do it       wait             wait for all children
-   ignore-children  never wait for them                 many N           N children, one after the other, that do nothing
+   fork { ... }     run it in a child                   daemon { ... }   run it in a grandchild in its own session
+   thread { ... }   run it in a child of a thread       wait             wait for all children
+   ignore-children  never wait for them                 many N           N children, one after another, that do nothing
    exec ...         become another program              exit STATUS      end
-   leave { ... }    let a second thread do it, and end the first
+   leave { ... }    run it in a second thread, and end the first
    maps MB N        map the same memory N times         pages FILE A B   map a file, read the pages from A to B MB
-   meet N           wait until N processes have come this far
+   meet N           wait until N processes have reached this point
 
-   On a busy machine the monitor, which is our parent, may be kept waiting for a CPU, and cannot see what happens
-   meanwhile. So `hold` is longer by the time for which it was kept waiting, and `grow` and `touch` pause until it has
-   had its turn, as does `many`: whatever else runs, a test sees what the monitor does when it can work. */
+   On a busy machine the monitor, which is our parent, may have to wait for a CPU, and cannot see what happens
+   meanwhile. Therefore `hold` is extended by the time for which it had to wait, and `grow`, `touch` and `many` pause
+   until it has had its turn: whatever else runs, a test sees what the monitor does when it can work. */
 #define _GNU_SOURCE
 #include <err.h>
 #include <fcntl.h>
@@ -36,7 +36,7 @@
 static char *taken[4096];
 static size_t sizes[4096];
 static int count;
-static int *met; /* how many have come to `meet`; shared by all processes */
+static int *met; /* how many have reached `meet`; shared by all processes */
 static volatile int forked;
 static pid_t monitor;
 
@@ -52,7 +52,7 @@ static void doze(double seconds) {
     }
 }
 
-/* The beginning of a file; nothing where there is none. */
+/* The beginning of a file; empty if it does not exist. */
 static const char *beginning(const char *path) {
     static __thread char text[4096];
     int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -69,7 +69,7 @@ static const char *of_the_monitor(const char *name) {
     return beginning(path);
 }
 
-/* For how many seconds the monitor was ready to run and did not, and the machine itself was held up by its host. */
+/* The seconds for which the monitor was ready but not running, or the host held up the machine. */
 static double kept_waiting(void) {
     long long waited = 0, stolen = 0;
     sscanf(of_the_monitor("schedstat"), "%*d %lld", &waited);
@@ -77,7 +77,7 @@ static double kept_waiting(void) {
     return waited * 1e-9 + (double)stolen / sysconf(_SC_CLK_TCK);
 }
 
-/* Whether the monitor works, or waits for a CPU to do so. */
+/* Whether the monitor is working, or waiting for a CPU. */
 static int monitor_is_at_work(void) {
     const char *name_ends = strrchr(of_the_monitor("stat"), ')');
     return name_ends && name_ends[2] == 'R';
@@ -106,7 +106,7 @@ static void take(size_t size, int flags) {
     sizes[count++] = size;
 }
 
-/* Write to memory, at this speed, while the monitor is not at work. */
+/* Write to memory at this speed, while the monitor is not working. */
 static void write_evenly(char *memory, size_t size, double rate) {
     double due = 0, before = now();
     for (size_t done = 0; done < size;) {
@@ -115,14 +115,14 @@ static void write_evenly(char *memory, size_t size, double rate) {
         before += passed;
         if (monitor_is_at_work())
             continue;
-        due += rate * (passed < 0.002 ? passed : 0.002); /* who was kept waiting does not make up for it */
+        due += rate * (passed < 0.002 ? passed : 0.002); /* do not catch up after having had to wait */
         size_t until = due < size ? (size_t)due : size;
         memset(memory + done, 2, until - done);
         done = until;
     }
 }
 
-/* Pages of 4 KiB, a little at a time, as a program that reads and appends would. */
+/* Pages of 4 KiB, a few at a time, like a program that reads and appends. */
 static void grow(size_t size, double rate) {
     char *memory = allocate(size, MAP_PRIVATE);
     madvise(memory, size, MADV_NOHUGEPAGE);
@@ -294,7 +294,7 @@ static void act(char **words) {
             signal(SIGCHLD, SIG_IGN);
         } else if (!strcmp(word, "many")) {
             for (int n = atoi(*words++); n > 0; n--) {
-                while (monitor_is_at_work()) /* what nobody reads for long, the kernel drops */
+                while (monitor_is_at_work()) /* the kernel drops records that are not read for long */
                     doze(0.0002);
                 pid_t child = vfork();
                 if (child == 0)

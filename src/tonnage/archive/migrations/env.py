@@ -1,4 +1,4 @@
-"""What Alembic runs for each migration: it gets the archive's own connection."""
+"""Alembic's environment script; it uses the archive's own connection."""
 
 from alembic import context
 

@@ -8,5 +8,5 @@ down_revision = ${repr(down_revision)}
 
 
 def upgrade() -> None:
-    """Take the step."""
+    """Apply this migration."""
     ${upgrades if upgrades else "pass"}

@@ -1,4 +1,4 @@
-"""An archive on a server: read at the start of a run, written at its end, and never waited for."""
+"""An archive on a server: read at the start of a run and written at its end; a run never blocks on it."""
 
 from tonnage.archive.remote.download import find_at, find_there
 from tonnage.archive.remote.server import Server

@@ -1,15 +1,15 @@
-"""Downloads of attempts from a server, as a stream: the history for a run, or the results of a search."""
+"""Streaming downloads of attempts from a server: the history for a run, or the results of a search."""
 
 from collections.abc import Iterator, Sequence
 
 from tonnage.archive.codec import attempt_of, parsed, text_of
 from tonnage.archive.history import Wanted
 from tonnage.archive.reading import find
-from tonnage.archive.remote.server import RefusedError, Server, call, read
+from tonnage.archive.remote.server import Server, call, read
 from tonnage.archive.search import EVERYTHING, Search, written
 from tonnage.archive.store import Archive
 from tonnage.archive.url import is_remote
-from tonnage.errors import InputError, TonnageError
+from tonnage.errors import InputError, ServerRejectedError, TonnageError
 from tonnage.jobs import Attempt
 
 __all__ = ["find_at", "find_there", "past_of"]
@@ -31,7 +31,7 @@ def find_there(
     reverse: bool = False,
     limit: int | None = None,
 ) -> Iterator[Attempt]:
-    """Yield the attempts of a server's archive that are searched for, in the order of their import or sorted."""
+    """Yield the attempts in a server's archive that match a search, in the order of their import or sorted."""
     query = list(written(search))
     query += [("sort", sort)] if sort else []
     query += [("reverse", "true")] if reverse else []
@@ -39,7 +39,7 @@ def find_there(
     try:
         with call(server, "GET", "/api/attempts.jsonl", query=query, seconds=86_400.0) as response:
             yield from _attempts(server, read(server, response))
-    except RefusedError as error:  # the question is wrong, as it would be here
+    except ServerRejectedError as error:  # the search is invalid, as it would be locally
         raise InputError(str(error), hint=error.hint) from None
 
 
@@ -51,7 +51,7 @@ def find_at(
     reverse: bool = False,
     limit: int | None = None,
 ) -> Iterator[Attempt]:
-    """Yield the attempts of an archive that are searched for, wherever it is."""
+    """Yield the attempts in an archive, local or on a server, that match a search."""
     if is_remote(url):
         yield from find_there(Server.of(url), search, sort=sort, reverse=reverse, limit=limit)
         return
@@ -64,8 +64,8 @@ def _attempts(server: Server, pieces: Iterator[bytes]) -> Iterator[Attempt]:
         try:
             yield attempt_of(parsed(line))
         except InputError as error:
-            hint = error.hint or "is it a server of tonnage serve, and of this version?"
-            raise TonnageError(f"{server}: what it answers makes no sense: {error}", hint=hint) from None
+            hint = error.hint or "is it tonnage serve, and of this version?"
+            raise TonnageError(f"{server}: invalid response: {error}", hint=hint) from None
 
 
 def _lines(server: Server, pieces: Iterator[bytes]) -> Iterator[bytes]:
@@ -75,7 +75,7 @@ def _lines(server: Server, pieces: Iterator[bytes]) -> Iterator[bytes]:
         if not lines:
             rest = [*rest, last]
             if sum(map(len, rest)) > _LONGEST_LINE:
-                raise TonnageError(f"{server}: what it answers makes no sense: a line has no end")
+                raise TonnageError(f"{server}: invalid response: a line is too long")
             continue
         yield b"".join((*rest, lines[0]))
         yield from lines[1:]

@@ -16,36 +16,32 @@ from tonnage.archive.codec import parsed, text_of
 from tonnage.archive.remote.server import Server
 from tonnage.archive.remote.upload import Parcel, Patience, parcels, post
 from tonnage.atomic import AtomicFile, make_private_folder
-from tonnage.errors import InputError, TonnageError
+from tonnage.errors import InputError, OutboxBusyError, TonnageError
 
-__all__ = ["BusyError", "Outbox", "Sent"]
+__all__ = ["Outbox", "Sent"]
 
-_LEFT_OVER = 3600.0  # seconds after which a temporary file is taken to be abandoned
-
-
-class BusyError(TonnageError):
-    """Another process of this user is already sending."""
+_LEFT_OVER = 3600.0  # seconds after which a temporary file is considered abandoned
 
 
 @dataclass(slots=True)
 class Sent:
-    """What became of the attempts that waited."""
+    """The result of sending the attempts in an outbox."""
 
     stored: int = 0
     duplicates: int = 0
     refused: int = 0
     waiting: int = 0
-    """How many still wait."""
+    """How many attempts are still waiting."""
     problem: TonnageError | None = None
-    """Why."""
+    """Why they are waiting."""
     reasons: dict[str, int] = field(default_factory=dict)
-    """Why attempts were refused, and how many."""
+    """How many attempts were refused, by reason."""
 
 
 class Outbox:
-    """The files that wait for one server, the oldest first.
+    """The files waiting for one server, the oldest first.
 
-    A file is written whole and never changed. Its name sorts by its age, and says how many attempts are in it.
+    A file is written atomically and never changed. Names sort by age and include the number of attempts in the file.
     """
 
     def __init__(self, server: Server) -> None:
@@ -55,23 +51,23 @@ class Outbox:
         try:
             make_private_folder(self.refused)
         except OSError as error:
-            raise InputError(f"the folder cannot be made: {error.strerror}", path=self.refused) from None
+            raise InputError(f"cannot create the folder: {error.strerror}", path=self.refused) from None
 
     def put(
         self, source: Mapping[str, str | None], fields: Mapping[str, str], records: Sequence[Mapping[str, object]]
     ) -> None:
-        """Keep attempts until they are sent; they are on the disk when this returns."""
+        """Store attempts until they are sent; they are on disk when this returns."""
         for parcel in parcels(source, fields, records):
             name = f"{time.time_ns():020d}-{os.urandom(4).hex()}-{len(parcel.attempts)}.json.gz"
             with AtomicFile(self.folder / name) as file:
                 file.write(gzip.compress(text_of(parcel.body()).encode(), compresslevel=1))
 
     def files(self) -> list[Path]:
-        """Return the files that wait, the oldest first."""
+        """Return the waiting files, the oldest first."""
         return sorted(self.folder.glob("*.json.gz"))
 
     def waiting(self) -> int:
-        """Return how many attempts wait."""
+        """Return how many attempts are waiting."""
         return sum(_count(file) for file in self.files())
 
     def parked(self) -> int:
@@ -79,17 +75,17 @@ class Outbox:
         return sum(1 for _ in self.refused.glob("*.json"))
 
     def take_back(self) -> None:
-        """Queue again what the server has refused: its settings may have changed."""
+        """Requeue attempts that the server has refused: its settings may have changed."""
         for file in sorted(self.refused.glob("*.json")):
-            with suppress(TonnageError, OSError):  # what cannot be read stays where it is
+            with suppress(TonnageError, OSError):  # unreadable files stay where they are
                 parcel = _parcel(parsed(file.read_bytes()))
                 self.put(parcel.source, parcel.fields, parcel.attempts)
                 file.unlink(missing_ok=True)
 
     def send(self, seconds: float, *, most_seconds: float | None = None) -> Sent:
-        """Send all that waits; a server that does not answer is tried again for so many seconds.
+        """Send everything that is waiting; if the server does not answer, retry for `seconds`.
 
-        With `most_seconds` there is no new file after so many seconds, even if all goes well.
+        After `most_seconds`, if given, no further file is started, even if all goes well.
         """
         sent, patience = Sent(), Patience(seconds)
         end = None if most_seconds is None else time.monotonic() + most_seconds
@@ -120,7 +116,7 @@ class Outbox:
             sent.refused += len(posted.refused)
 
     def _read(self, file: Path) -> Parcel | None:
-        """Return what is in a file; None where another process has sent it, or where it is damaged and is put aside."""
+        """Return the contents of a file; None if another process has sent it, or if it is damaged and was put aside."""
         try:
             return _parcel(parsed(gzip.decompress(file.read_bytes())))
         except FileNotFoundError:
@@ -133,14 +129,14 @@ class Outbox:
             raise TonnageError(f"{file}: cannot be read: {error.strerror}") from None
 
     def _park(self, parcel: Parcel, record: Mapping[str, object], why: str) -> None:
-        """Put aside an attempt that the server will never take; the same one twice is one file."""
+        """Put aside an attempt that the server will never accept; the same attempt always gets the same file."""
         name = blake2b(text_of(record).encode(), digest_size=12).hexdigest()
         facts = {"refused": why, "server": self.server.url, **parcel.body([record])}
         with AtomicFile(self.refused / f"{name}.json") as file:
             file.write(json.dumps(facts, indent=1).encode())
 
     def _clear(self) -> None:
-        """Remove files that killed processes have left half-written."""
+        """Remove partially written files of killed processes."""
         for file in (*self.folder.glob(".tonnage-*"), *self.refused.glob(".tonnage-*")):
             with suppress(OSError):
                 if time.time() - file.stat().st_mtime > _LEFT_OVER:
@@ -148,13 +144,13 @@ class Outbox:
 
     @contextmanager
     def _alone(self, seconds: float) -> Iterator[None]:
-        """Let one process send at a time: two would send everything twice, which is harmless but useless."""
+        """Let one process send at a time: two would send everything twice, which is harmless but pointless."""
         descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             until = time.monotonic() + seconds
             while not _locked(descriptor):
                 if time.monotonic() > until:
-                    raise BusyError(f"{self.server}: another process is sending to it")
+                    raise OutboxBusyError(f"{self.server}: another process is sending to it")
                 time.sleep(0.1)
             yield
         finally:
@@ -167,7 +163,7 @@ def _locked(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     except OSError:
-        return True  # a file system without locks: then two may send the same
+        return True  # a file system without locks: two processes may then send the same attempts
     return True
 
 
@@ -177,9 +173,9 @@ def _count(file: Path) -> int:
 
 
 def _parcel(value: object) -> Parcel:
-    """Return the parcel that a file holds; raises InputError where it holds none."""
+    """Return the parcel in a file; raises InputError if there is none."""
     if isinstance(value, dict):
         source, fields, attempts = value.get("source"), value.get("fields"), value.get("attempts")
         if isinstance(source, dict) and isinstance(fields, dict) and isinstance(attempts, list):
             return Parcel(source, fields, attempts)
-    raise InputError("is not what an outbox holds")
+    raise InputError("is not a file of an outbox")

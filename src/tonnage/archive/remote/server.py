@@ -1,4 +1,4 @@
-"""An archive on a server: its URL, its token and its folder here, and the HTTP calls to it."""
+"""An archive on a server: its URL, token and local folder, and the HTTP calls to it."""
 
 import http.client
 import os
@@ -9,7 +9,7 @@ import threading
 import time
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from hashlib import blake2b
@@ -24,25 +24,25 @@ from tonnage.archive.codec import parsed, text_of
 from tonnage.archive.token import find_token
 from tonnage.archive.url import data_folder, remote_url
 from tonnage.atomic import make_private_folder, private_opener
-from tonnage.errors import InputError, TonnageError
+from tonnage.errors import AccessDeniedError, InputError, ServerRejectedError, ServerUnreachableError, TonnageError
 
-__all__ = ["AwayError", "DeniedError", "RefusedError", "Server", "ask", "call", "read"]
+__all__ = ["Server", "ask", "call", "read"]
 
 _CONNECTING = 5.0  # seconds
-_SILENCE = 30.0  # seconds without a byte until the server is taken to be away
+_SILENCE = 30.0  # seconds without a byte after which the server is considered unavailable
 _LONGEST_ANSWER = 2**20
 _SHOWN = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server, known by its URL."""
+    """A server, identified by its URL."""
 
     url: str
 
     @classmethod
     def of(cls, text: str | None = None) -> "Server":
-        """Return the server that a URL names, by default $TONNAGE_ARCHIVE."""
+        """Return the server at a URL, by default $TONNAGE_ARCHIVE."""
         return cls(remote_url(text))
 
     def __str__(self) -> str:
@@ -50,12 +50,12 @@ class Server:
 
     @property
     def host(self) -> str:
-        """Its name or address."""
+        """The server's host name or address."""
         return str(urlsplit(self.url).hostname)
 
     @property
     def is_here(self) -> bool:
-        """Whether it is on this machine, so that the token does not travel over a network."""
+        """Whether it is on this machine, so that the token is not sent over a network."""
         try:
             return ip_address(self.host).is_loopback
         except ValueError:
@@ -63,14 +63,14 @@ class Server:
 
     @property
     def folder(self) -> Path:
-        """The folder for the mirror of its archive, and for what waits to be sent to it."""
+        """The local folder for the mirror of its archive and the outbox."""
         readable = re.sub(r"[^a-z0-9.-]", "_", self.url.partition("://")[2].lower())[:40]
         return data_folder() / "remote" / f"{readable}-{blake2b(self.url.encode(), digest_size=6).hexdigest()}"
 
     def token(self) -> str | None:
-        """Return the token that lets this user write, from $TONNAGE_TOKEN or a file; None if there is none.
+        """Return the token for this server, from $TONNAGE_TOKEN or a file; None if there is none.
 
-        The user's own token file, with which a server on this machine begins, is nothing to show to other machines.
+        The user's default token file is the secret of servers on this machine, and is never sent to other machines.
         """
         own = self.folder / "token"
         if os.environ.get("TONNAGE_TOKEN") or (self.is_here and not own.exists()):
@@ -78,32 +78,14 @@ class Server:
         return find_token(own) if own.exists() else None
 
     def make_folder(self) -> Path:
-        """Return its folder here, private to this user; created if necessary."""
+        """Return the local folder, private to this user; created if necessary."""
         try:
             make_private_folder(self.folder)
             with open(self.folder / "url", "w", encoding="utf-8", opener=private_opener) as file:
                 file.write(f"{self.url}\n")
         except OSError as error:
-            raise InputError(f"the folder cannot be made: {error.strerror}", path=self.folder) from None
+            raise InputError(f"cannot create the folder: {error.strerror}", path=self.folder) from None
         return self.folder
-
-
-class AwayError(TonnageError):
-    """The server did not answer properly; it may later."""
-
-    wait: float | None = None
-    """How many seconds the server asks to wait before a retry."""
-
-
-class DeniedError(TonnageError):
-    """The server denies this, now and later, until its settings or the token change."""
-
-
-class RefusedError(TonnageError):
-    """The server will never take what it was sent."""
-
-    places: dict[int, str] | None = None
-    """Which attempts it will not take, by their places, and why; None if it does not say."""
 
 
 def ask(server: Server, path: str, body: object, *, seconds: float = 60.0) -> Any:  # noqa: ANN401 (any JSON)
@@ -126,26 +108,27 @@ def call(
     query: Sequence[tuple[str, str]] = (),
     seconds: float = 600.0,
 ) -> Iterator[http.client.HTTPResponse]:
-    """Call a server and yield its response, whose head has arrived; everything together may take `seconds`."""
+    """Call a server and yield its response once the headers have arrived; the whole call may take `seconds`."""
     target = urlsplit(server.url).path + path + (f"?{urlencode(query)}" if query else "")
     connection, target = _connection(server, target)
-    alarm = threading.Timer(seconds, _hang_up, [connection])  # a server that sends a byte now and then never times out
+    alarm = threading.Timer(seconds, _hang_up, [connection])  # sockets never time out if a byte arrives now and then
     alarm.daemon = True
     alarm.start()
     try:
         with _in_words(server):
             connection.request(method, target, body, _headers(server, body))
             response = connection.getresponse()
-        if response.status != 200:
-            raise _refusal(server, response)
-        yield response
+        with closing(response):  # the socket is the response's where the server keeps no connection open
+            if response.status != 200:
+                raise _refusal(server, response)
+            yield response
     finally:
         alarm.cancel()
         connection.close()
 
 
 def read(server: Server, response: http.client.HTTPResponse, *, most: int | None = None) -> Iterator[bytes]:
-    """Yield a response's body, piece by piece; raises AwayError if it breaks off."""
+    """Yield a response's body, piece by piece; raises ServerUnreachableError if the connection is lost."""
     length = 0
     while True:
         with _in_words(server):
@@ -157,11 +140,11 @@ def read(server: Server, response: http.client.HTTPResponse, *, most: int | None
             raise _nonsense(server)
         yield piece
     if response.length:  # announced but not sent: read1 does not report it
-        raise _away(server, "its answer broke off")
+        raise _away(server, "the connection was lost during the response")
 
 
 class _Patient:
-    """Connects quickly or not at all, waits longer for an answer, and reads one that comes early."""
+    """Connects with a short timeout, waits longer for a response, and reads one that comes early."""
 
     sock: Any
 
@@ -170,7 +153,7 @@ class _Patient:
         self.sock.settimeout(_SILENCE)
 
     def send(self, data: Any) -> None:  # noqa: ANN401 (as http.client has it)
-        # A server that takes no more of a body may have said why before it closed the connection.
+        # A server that stops reading a body may have sent the reason before it closed the connection.
         with suppress(BrokenPipeError, ConnectionResetError):
             super().send(data)  # type: ignore[misc]
 
@@ -202,8 +185,8 @@ def _connection(server: Server, target: str) -> tuple[http.client.HTTPConnection
 def _for_proxy(user: str | None, password: str | None) -> dict[str, str]:
     if user is None:
         return {}
-    told = f"{unquote(user)}:{unquote(password or '')}"
-    return {"Proxy-Authorization": f"Basic {b64encode(told.encode()).decode()}"}
+    credentials = f"{unquote(user)}:{unquote(password or '')}"
+    return {"Proxy-Authorization": f"Basic {b64encode(credentials.encode()).decode()}"}
 
 
 def _headers(server: Server, body: bytes | None) -> dict[str, str]:
@@ -222,7 +205,7 @@ def _hang_up(connection: http.client.HTTPConnection) -> None:
         connection.sock.shutdown(socket.SHUT_RDWR)
 
 
-# What went wrong, in words
+# Error messages
 
 
 @contextmanager
@@ -230,57 +213,57 @@ def _in_words(server: Server) -> Iterator[None]:
     try:
         yield
     except ssl.SSLCertVerificationError as error:
-        problem = f"{server}: its certificate is not to be trusted: {error.verify_message}"
-        raise DeniedError(problem, hint="SSL_CERT_FILE names a file with the certificates of your site") from None
+        problem = f"{server}: its certificate is not trusted: {error.verify_message}"
+        raise AccessDeniedError(problem, hint="set SSL_CERT_FILE to a file with your site's certificates") from None
     except TimeoutError:
-        raise _away(server, "no answer in time") from None
+        raise _away(server, "timed out") from None
     except socket.gaierror as error:
         raise _away(server, f"no such host: {error.strerror}") from None
     except (http.client.RemoteDisconnected, http.client.IncompleteRead, ConnectionError) as error:
         refused = isinstance(error, ConnectionRefusedError)
-        raise _away(server, "no server answers there" if refused else "the connection broke off") from None
+        raise _away(server, "connection refused" if refused else "the connection was lost") from None
     except OSError as error:
         raise _away(server, str(error.strerror or error)[:_SHOWN]) from None
     except (http.client.HTTPException, ValueError) as error:  # not valid HTTP
-        raise _away(server, f"what it answers is not HTTP ({type(error).__name__})") from None
+        raise _away(server, f"its response is not HTTP ({type(error).__name__})") from None
 
 
-def _away(server: Server, problem: str) -> AwayError:
-    return AwayError(f"{server}: {problem}")
+def _away(server: Server, problem: str) -> ServerUnreachableError:
+    return ServerUnreachableError(f"{server}: {problem}")
 
 
-def _nonsense(server: Server) -> AwayError:
-    return AwayError(f"{server}: what it answers makes no sense", hint="is it a server of tonnage serve?")
+def _nonsense(server: Server) -> ServerUnreachableError:
+    return ServerUnreachableError(f"{server}: invalid response", hint="is it tonnage serve?")
 
 
 def _refusal(server: Server, response: http.client.HTTPResponse) -> TonnageError:
     """Return the error for a response that is not a success."""
-    status, facts = response.status, _said(server, response)
+    status, facts = response.status, _problem(server, response)
     known = "error" in facts
-    said = (
+    message = (
         f"{server}: {_plain(facts['error'])} ({status})" if known else f"{server}: {status} {_plain(response.reason)}"
     )
     hint = _plain(facts["hint"]) if facts.get("hint") else None
     if status in (401, 403):
         file = server.folder / "token"
-        hint = f"put the server's token into the variable TONNAGE_TOKEN, or into the file {file}"
-        return DeniedError(said if server.token() else f"{server}: it wants a token ({status})", hint=hint)
+        hint = f"put the server's token into the variable TONNAGE_TOKEN or the file {file}"
+        return AccessDeniedError(message if server.token() else f"{server}: a token is required ({status})", hint=hint)
     if 300 <= status < 400:
         place = _plain(response.headers.get("Location", "nowhere"))
-        return DeniedError(f"{server}: it points to {place}", hint="where that is the archive, name it in --archive")
+        return AccessDeniedError(f"{server}: redirects to {place}", hint="if that is the archive, pass it to --archive")
     if status == 413 or (status == 422 and known):
-        refused = RefusedError(said, hint=hint)
+        refused = ServerRejectedError(message, hint=hint)
         refused.places = _places(facts.get("refused"))
         return refused
     if status in (408, 425, 429) or status >= 500:
-        away = AwayError(said, hint=hint)
+        away = ServerUnreachableError(message, hint=hint)
         away.wait = _wait(response.headers.get("Retry-After"))
         return away
-    return DeniedError(said, hint=hint or "is it a server of tonnage serve, and of this version?")
+    return AccessDeniedError(message, hint=hint or "is it tonnage serve, and of this version?")
 
 
-def _said(server: Server, response: http.client.HTTPResponse) -> dict[str, object]:
-    """Return the error message in a response, if it is in the format of our servers."""
+def _problem(server: Server, response: http.client.HTTPResponse) -> dict[str, object]:
+    """Return the JSON object in an error response; empty if it is not in the format of tonnage serve."""
     with suppress(TonnageError):
         facts = parsed(b"".join(read(server, response, most=_LONGEST_ANSWER)))
         if isinstance(facts, dict):
@@ -289,7 +272,7 @@ def _said(server: Server, response: http.client.HTTPResponse) -> dict[str, objec
 
 
 def _plain(text: object) -> str:
-    """Return a server's text for a message: on one line, and not too long."""
+    """Return a server's text on one line and not too long, for an error message."""
     return " ".join("".join(letter if letter.isprintable() else " " for letter in str(text)).split())[:_SHOWN]
 
 
@@ -305,7 +288,7 @@ def _places(refused: object) -> dict[int, str] | None:
 
 
 def _wait(text: str | None) -> float | None:
-    """Return the seconds of a Retry-After: a number, or a date."""
+    """Return the seconds to wait according to a Retry-After header, which is a number or a date."""
     if text is None:
         return None
     with suppress(ValueError):

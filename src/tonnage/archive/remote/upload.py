@@ -1,4 +1,4 @@
-"""Uploads of attempts to a server: in batches, retried if it does not answer, without those that it refuses."""
+"""Uploads of attempts to a server: in batches, with retries, leaving out those that it refuses."""
 
 import random
 import time
@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tonnage.archive.codec import text_of
-from tonnage.archive.remote.server import AwayError, RefusedError, Server, ask
+from tonnage.archive.remote.server import Server, ask
+from tonnage.errors import ServerRejectedError, ServerUnreachableError
 
 __all__ = ["MOST", "Parcel", "Patience", "Posted", "parcels", "post"]
 
 MOST = 1_000
-"""Attempts that a server takes at once."""
-_MOST_LETTERS = 4 * 2**20  # of their records; a server takes twice as much
+"""The most attempts that a server accepts in one request."""
+_MOST_LETTERS = 4 * 2**20  # characters in their records; a server accepts twice as much
 _PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)  # seconds between retries
 
 Record = Mapping[str, object]
@@ -20,7 +21,7 @@ Record = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """Attempts that are sent together: as records, with what they have in common."""
+    """Attempts that are sent together, as records, with their common source and fields."""
 
     source: Mapping[str, str | None]
     """Where they come from: label, format and path."""
@@ -28,13 +29,13 @@ class Parcel:
     attempts: Sequence[Record]
 
     def body(self, attempts: Sequence[Record] | None = None) -> dict[str, object]:
-        """Return what is posted: all attempts, or some of them."""
+        """Return the body to post, with all attempts or only some of them."""
         chosen = self.attempts if attempts is None else attempts
         return {"source": self.source, "fields": self.fields, "attempts": chosen}
 
 
 def parcels(source: Mapping[str, str | None], fields: Mapping[str, str], records: Sequence[Record]) -> Iterator[Parcel]:
-    """Split records into parcels that a server can take."""
+    """Split records into parcels that are small enough for a server."""
     chosen: list[Record] = []
     letters = 0
     for one in records:
@@ -60,7 +61,7 @@ class Patience:
         self._tries = 0
         self._until = time.monotonic() + self._seconds
 
-    def pause(self, problem: AwayError) -> bool:
+    def pause(self, problem: ServerUnreachableError) -> bool:
         """Wait before the next retry; False at once if there is no time for one."""
         pause = _PAUSES[min(self._tries, len(_PAUSES) - 1)] * random.uniform(0.75, 1.25)  # noqa: S311 (not all at once)
         pause = max(pause, problem.wait or 0.0)
@@ -73,16 +74,16 @@ class Patience:
 
 @dataclass(slots=True)
 class Posted:
-    """What became of attempts that were posted."""
+    """The result of posting attempts."""
 
     stored: int = 0
     duplicates: int = 0
     refused: list[tuple[Record, str]] = field(default_factory=list)
-    """The attempts that the server will never take, and why."""
+    """The attempts that the server will never accept, and why."""
 
 
 def post(server: Server, parcel: Parcel, patience: Patience) -> Posted:
-    """Post attempts, and return once the server has all that it takes; raises TonnageError if it does not answer."""
+    """Post attempts until the server has all that it accepts; raises TonnageError if it does not answer."""
     done = Posted()
     _post(server, parcel, parcel.attempts, patience, done)
     return done
@@ -93,7 +94,7 @@ def _post(server: Server, parcel: Parcel, attempts: Sequence[Record], patience: 
         return
     try:
         stored, duplicates = _tried(server, parcel.body(attempts), len(attempts), patience)
-    except RefusedError as error:
+    except ServerRejectedError as error:
         patience.renew()
         places = {place: why for place, why in (error.places or {}).items() if 0 <= place < len(attempts)}
         if len(attempts) == 1:
@@ -117,15 +118,15 @@ def _tried(server: Server, body: object, count: int, patience: Patience) -> tupl
     while True:
         try:
             return _acknowledged(server, ask(server, "/api/attempts", body), count)
-        except AwayError as problem:
+        except ServerUnreachableError as problem:
             if not patience.pause(problem):
                 raise
 
 
 def _acknowledged(server: Server, answer: object, count: int) -> tuple[int, int]:
-    """Return the counts in a server's answer; an answer without them acknowledges nothing."""
+    """Return the counts in a server's response; a response without them acknowledges nothing."""
     if isinstance(answer, dict):
         stored, duplicates = answer.get("stored"), answer.get("duplicates")
         if type(stored) is int and type(duplicates) is int and 0 <= stored <= count == stored + duplicates:
             return stored, duplicates
-    raise AwayError(f"{server}: does not say that it stored anything", hint="is it a server of tonnage serve?")
+    raise ServerUnreachableError(f"{server}: did not acknowledge the attempts", hint="is it tonnage serve?")

@@ -1,4 +1,4 @@
-"""HTCondor: its command lines, what its programs print, and the files that it is given."""
+"""HTCondor: its command lines, the parsers for its output, and the files written for it."""
 
 from tonnage.batch.htcondor.system import HTCondor
 

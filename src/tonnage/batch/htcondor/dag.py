@@ -1,9 +1,9 @@
-"""A workflow as HTCondor gets it: one DAG, one submit description for each category, and what its jobs bring along.
+"""Writes a workflow for HTCondor: one DAG, one submit description per category, and the files that its jobs need.
 
-The monitor stops a task that takes more memory than its job has. A POST script says whether that is a reason to try it
-again, and DAGMan's number of the retry chooses the next rung of its ladder. HTCondor's own ``retry_request_memory`` is
-not used: it climbs for some evictions only, and never for the monitor. Disk is limited by the pool alone: a job that is
-evicted for it asks for the next rung by itself where HTCondor knows how; elsewhere disk grows with memory.
+The monitor stops a task that uses more memory than its job has. A POST script decides whether to retry it, and DAGMan's
+retry number chooses the next rung of its ladder. HTCondor's own ``retry_request_memory`` is not used: it only responds
+to some evictions, and never to the monitor. Disk is limited by the pool alone: a job evicted for its disk use requests
+the next rung itself if HTCondor supports that; elsewhere disk grows with memory.
 """
 
 import os
@@ -40,27 +40,27 @@ __all__ = ["DAG", "EVENTS", "GIVEN_UP_FOR", "MONITOR", "OURS", "Dag", "Node", "O
 
 DAG, EVENTS = "workflow.dag", "events.log"
 MONITOR = 32 * 2**20
-"""Bytes that a job asks for beside what its task is given: for what measures it."""
+"""Bytes that a job requests in addition to its task's allocation, for the monitor."""
 GIVEN_UP_FOR = (6, 7, 8, 9, 12, 13, 14, 34)
-"""Codes of holds that no waiting mends: it cannot be started, a file is missing, or it needs more than it has."""
+"""Hold codes that waiting does not resolve: it cannot start, a file is missing, or it needs more than it has."""
 OURS = frozenset(
     ["executable", "arguments", "initialdir", "log", "output", "error", "submit_event_notes", "periodic_remove"]
     + [f"transfer_{one}" for one in ("executable", "input_files", "output_files", "output_remaps")]
 )
-"""Submit commands without which nobody would know what becomes of a job: they are not the user's to set."""
+"""Submit commands that Tonnage needs in order to track jobs: the user may not set them."""
 _OF_MACHINES = "HoldReasonCode == 21 && (HoldReasonSubCode == 102 || HoldReasonSubCode == 104)"
 _EVICTED_FOR = "({0}Usage > {0}Provisioned && Request{0} <= {0}Provisioned) =?= true"
-"""Whether a job that waits was evicted above what it had, and asks for no more: it would be evicted for ever."""
+"""Whether a waiting job was evicted for exceeding its allocation and requests no more: it would be evicted forever."""
 _FINAL = 2
-"""The exit status of the POST script after which DAGMan does not try again."""
+"""The exit status of the POST script after which DAGMan does not retry."""
 _TASK, _MONITOR, _POST = "task.sh", "monitor.pyz", "post.sh"
-_SUMMARY = "tonnage-summary.json"  # in the folder of a job that brings its files along
-_KEPT = ("PATH", "HOME", "LD_LIBRARY_PATH")  # of our environment, where files are shared
+_SUMMARY = "tonnage-summary.json"  # in the folder of a job that transfers its files
+_KEPT = ("PATH", "HOME", "LD_LIBRARY_PATH")  # passed on from our environment on a shared file system
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A task that is to run, and what it is given."""
+    """A task to run, with its allocation."""
 
     task: Task
     decisions: tuple[Decision, ...]
@@ -69,44 +69,44 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A task as DAGMan knows it."""
+    """A task as a node of the DAG."""
 
     name: str
     order: Order
     number: int
-    """By which its files are called."""
+    """Used in the names of its files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dag:
-    """What is to be submitted, and how."""
+    """What to submit, and how."""
 
     folder: Path
-    """Where its files are written; all machines see it, unless files travel."""
+    """Where its files are written; visible on all machines unless files are transferred."""
     home: Path
     """The folder of the workflow."""
     title: str
     orders: Sequence[Order]
     children: Sequence[Sequence[int]]
-    """By their places in `orders`."""
+    """As indexes into `orders`."""
     retries: int = 0
-    """How often a task that failed by itself is tried again."""
+    """How often a task that failed is retried."""
     kills: int = 0
-    """How often one that was killed from outside."""
+    """How often a task that was killed from outside is retried."""
     transfers: bool = False
-    """Whether files travel with jobs, since machines share no file system."""
+    """Whether files are transferred with jobs, because there is no shared file system."""
     grows_disk: bool = True
-    """Whether HTCondor itself gives more to a job that had too little disk."""
+    """Whether HTCondor itself increases the request of a job that had too little disk."""
     throttles: Mapping[str, int] = field(default_factory=dict)
-    """How many tasks of a category are in the queue at most."""
+    """The most queued tasks per category."""
     commands: Sequence[str] = ()
-    """More submit commands, as the user wants them."""
+    """Additional submit commands from the user."""
     most: int | None = None
-    """How many jobs are in the queue at most."""
+    """The most queued jobs."""
 
     @property
     def terms(self) -> dict[str, object]:
-        """What holds for all of its jobs, as values that JSON knows: on other terms it is another DAG."""
+        """The settings common to all of its jobs, as JSON values: with other settings it is another DAG."""
         return {
             "grows_disk": self.grows_disk,
             "retries": self.retries,
@@ -125,7 +125,7 @@ class Dag:
 
 
 def write_dag(dag: Dag) -> list[Node]:
-    """Write everything that HTCondor needs, the DAG itself last; return its nodes."""
+    """Write all files that HTCondor needs, the DAG itself last; return its nodes."""
     _check_folder(dag)
     for name in ("summaries", "logs", "partial", "failures", "kills"):
         make_private_folder(dag.folder / name)
@@ -134,7 +134,7 @@ def write_dag(dag: Dag) -> list[Node]:
     _write_program(dag.folder / _TASK, (files("tonnage.batch.htcondor") / _TASK).read_text())
     write_monitor(dag.folder / _MONITOR)
     words = f'exec "{sys.executable}" -P -m tonnage.run.backends.htcondor.post_script "{dag.folder}" "$@"'
-    _write_program(dag.folder / _POST, f'#!/bin/sh\n[ "$1" = 0 ] && exit 0\n{words}\n')  # most need no more than that
+    _write_program(dag.folder / _POST, f'#!/bin/sh\n[ "$1" = 0 ] && exit 0\n{words}\n')  # this is usually enough
     descriptions = _Descriptions(dag)
     lines = [line for node in nodes for line in _node_lines(dag, node, descriptions)]
     descriptions.write()
@@ -147,11 +147,11 @@ def write_dag(dag: Dag) -> list[Node]:
 
 
 def _check_folder(dag: Dag) -> None:
-    """Raise InputError where HTCondor could not name the folder in its files."""
+    """Raise InputError if the folder's name cannot be written in HTCondor's files."""
     for path in (dag.folder, dag.home):
         if any(letter in str(path) for letter in " \t\n\r\"'$%;,=\\"):
-            hint = "move the workflow to a folder whose name has only letters, digits and . _ + -"
-            raise InputError("HTCondor's files cannot name this folder", path=path, hint=hint)
+            hint = "move the workflow to a folder whose path has only letters, digits and . _ + -"
+            raise InputError("HTCondor does not support the name of this folder", path=path, hint=hint)
 
 
 def _write_program(path: Path, text: str) -> None:
@@ -178,14 +178,14 @@ def _node_lines(dag: Dag, node: Node, descriptions: "_Descriptions") -> Iterator
 
 
 def _rungs(dag: Dag, node: Node, resource: Resource) -> int:
-    """Return with how many amounts of a resource DAGMan tries a node."""
+    """Return the number of amounts of a resource with which DAGMan tries a node."""
     if resource is Resource.DISK and dag.grows_disk:
         return 1
     return max((len(one.ladder) - one.rung for one in node.order.decisions if one.resource is resource), default=1)
 
 
 def _variables(dag: Dag, node: Node) -> dict[str, str]:
-    """Return what a description needs to know about a task; of a million tasks most differ only in these."""
+    """Return the variables of a task for its description; most of a million tasks differ only in these."""
     task = node.order.task
     found = {
         "number": str(node.number),
@@ -202,12 +202,12 @@ def _variables(dag: Dag, node: Node) -> dict[str, str]:
 
 
 def _folder(dag: Dag, task: Task) -> Path:
-    """Return where a task runs, or where its files come from and go to."""
+    """Return the folder in which a task runs, or from and to which its files are transferred."""
     return Path(normpath(dag.home / (task.directory or ".")))
 
 
 def _amounts(dag: Dag, node: Node) -> dict[str, str]:
-    """Return what a job asks for, and what it asks for after it had too little."""
+    """Return what a job requests at first, and after it had too little."""
     found = {"rung": "$(RETRY)"}
     for one in node.order.decisions:
         rungs = [_asked(one.resource, amount) for amount in one.ladder[one.rung :]]
@@ -218,14 +218,14 @@ def _amounts(dag: Dag, node: Node) -> dict[str, str]:
             if rungs[1:]:
                 found["more_disk"] = ", ".join(rungs[1:])
         else:
-            # Failures and kills count as retries, too: so the last rung is there a few times more than can be climbed.
+            # Failures and kills count as retries too, so the last rung is repeated for those.
             tries = max(_rungs(dag, node, resource) for resource in EXHAUSTIBLE) + dag.retries + dag.kills
             found[str(one.resource)] = ", ".join((rungs + rungs[-1:] * tries)[:tries])
     return found
 
 
 def _asked(resource: Resource, amount: float) -> str:
-    """Return an amount in HTCondor's words."""
+    """Format an amount for HTCondor."""
     if resource is Resource.CORES:
         return str(max(1, ceil(amount)))
     more = MONITOR if resource is Resource.MEMORY else 0
@@ -234,10 +234,10 @@ def _asked(resource: Resource, amount: float) -> str:
 
 
 def _files(dag: Dag, task: Task) -> dict[str, str]:
-    """Return which files travel with a task; raises InputError where one cannot.
+    """Return the files to transfer with a task; raises InputError if one cannot be transferred.
 
-    They travel with the folder that they are in. It is empty but for outputs when it comes back, and so they arrive
-    where they belong, whatever there are: one that was listed by itself, and was not there, would hold the job.
+    They are transferred with the folder that they are in. When it is sent back, it has only the outputs in it, so they
+    arrive where they belong, however many exist: a missing output that was listed individually would hold the job.
     """
     inputs = dict.fromkeys(normpath(name) for name in task.inputs)
     folder = _folder(dag, task)
@@ -247,8 +247,8 @@ def _files(dag: Dag, task: Task) -> dict[str, str]:
     for name in (*inputs, *task.outputs):
         outside = f"{normpath(name)}/".startswith("../") or (isabs(name) and name in task.outputs)
         if outside or any(letter in name for letter in ";="):
-            hint = "without --sandbox the file system is used that the pool's machines share"
-            raise InputError(f'the file "{name}" of task "{task.name}" cannot travel with it', hint=hint)
+            hint = "without --sandbox, the pool's shared file system is used"
+            raise InputError(f'the file "{name}" of task "{task.name}" cannot be transferred with it', hint=hint)
     listed = file_list(task, tuple(name if isabs(name) else f"{folder.name}/{name}" for name in inputs))
     return {
         "folder": str(folder.parent),
@@ -266,7 +266,7 @@ def _arcs(nodes: Sequence[Node], children: Sequence[Sequence[int]]) -> Iterator[
 
 
 class _Descriptions:
-    """The submit descriptions of a DAG: one for each category, or a few where its tasks ask for unlike things."""
+    """The submit descriptions of a DAG: one per category, or a few if its tasks request different resources."""
 
     def __init__(self, dag: Dag) -> None:
         self._dag = dag
@@ -275,7 +275,7 @@ class _Descriptions:
         self._known: dict[tuple[str, tuple[str, ...]], Path] = {}
 
     def of(self, category: str, variables: tuple[str, ...]) -> Path:
-        """Return the description of tasks of a category that have these variables."""
+        """Return the description for tasks of a category with these variables."""
         known = self._known.get((category, variables))
         if known is None:
             name = self._free.give(safe_name(category).replace("/", "_"))
@@ -284,7 +284,7 @@ class _Descriptions:
         return known
 
     def write(self) -> None:
-        """Write them all."""
+        """Write all descriptions."""
         for path, text in self._texts.items():
             write_atomically(path, text)
 
@@ -308,9 +308,9 @@ def _description(dag: Dag, category: str, variables: Sequence[str]) -> Iterator[
     for stream, ending in (("output", "out"), ("error", "err")):
         yield f"{stream} = {dag.folder}/logs/$(number).$(Cluster).{ending}"
     yield from _requests(dag, variables)
-    given_up = " || ".join(f"HoldReasonCode == {code}" for code in GIVEN_UP_FOR)
+    hopeless = " || ".join(f"HoldReasonCode == {code}" for code in GIVEN_UP_FOR)
     evicted = " || ".join(_EVICTED_FOR.format(one) for one in ("Memory", "Disk"))
-    yield f"periodic_remove = (JobStatus == 5 && ({given_up} || ({_OF_MACHINES}))) || (JobStatus == 1 && ({evicted}))"
+    yield f"periodic_remove = (JobStatus == 5 && ({hopeless} || ({_OF_MACHINES}))) || (JobStatus == 1 && ({evicted}))"
     yield from dag.commands
     yield "queue"
 
@@ -334,7 +334,7 @@ def _travelling(dag: Dag) -> Iterator[str]:
 
 
 def _environment(dag: Dag) -> str:
-    """Return what jobs find in their environment: ours, as far as programs are found by it, where files are shared."""
+    """Return the environment of jobs; on a shared file system, with those of our variables that locate programs."""
     kept = {} if dag.transfers else {name: os.environ[name] for name in _KEPT if name in os.environ}
     kept["TONNAGE_PYTHON"] = sys.executable
     return " ".join(f"{name}='{quoted_argument(value)}'" for name, value in kept.items())

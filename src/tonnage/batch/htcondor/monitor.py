@@ -1,4 +1,4 @@
-"""The monitor as one file that travels: it runs on machines of a pool that know nothing of Tonnage."""
+"""The monitor as a single file that is transferred to machines of a pool where Tonnage is not installed."""
 
 import io
 import zipfile
@@ -21,7 +21,7 @@ from tonnage.watch.main import main
 status = main(sys.argv[1:])
 os._exit(125 if status is None else status)
 """
-_MOMENT = (2020, 1, 1, 0, 0, 0)  # the same file for the same version
+_MOMENT = (2020, 1, 1, 0, 0, 0)  # fixed, so that the same version gives the same file
 
 
 def write_monitor(path: Path) -> None:
@@ -40,7 +40,7 @@ def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
 
 
 def _modules() -> Iterator[tuple[str, Traversable]]:
-    """Yield what the monitor needs: it imports nothing else of ours."""
+    """Yield the modules that the monitor needs: it imports no others of ours."""
     package = files("tonnage")
     yield from ((name, package / name) for name in _MODULES)
     watch = [one for one in (package / "watch").iterdir() if one.name.endswith(".py")]

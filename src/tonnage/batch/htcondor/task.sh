@@ -1,9 +1,9 @@
 #!/bin/sh
-# One task on a machine of the pool: measured where there is a Python for it, its outputs looked at. Written by Tonnage.
+# Runs one task on a machine of the pool: measures it if there is a Python, and checks its outputs. Written by Tonnage.
 #   task.sh MONITOR SUMMARY FOLDER COMMAND [OUTPUT ...]
-# FOLDER with a slash in front is where outputs go that a failure has left. Without one, files travel: it is the task's
-# own folder on this machine, with its inputs, and travels back with the outputs of a success and nothing else. The
-# monitor stops what takes more memory than the machine gave.
+# An absolute FOLDER receives the partial outputs of a failed task. If it is relative, files are transferred: it is the
+# task's own folder on this machine, with its inputs, and is sent back with the outputs of a successful task and nothing
+# else. The monitor stops a task that uses more memory than the machine allocated.
 monitor=$1 summary=$2 folder=$3 command=$4
 shift 4
 case $folder in /*) travels= ;; *) travels=1 ;; esac
@@ -31,7 +31,7 @@ for one in "$TONNAGE_PYTHON" python3; do
     fi
 done
 
-[ "$travels" ] || (umask 077 && : >"$folder.begun") # what is newer than this was written by this task
+[ "$travels" ] || (umask 077 && : >"$folder.begun") # newer files were written by this task
 if [ -n "$python" ]; then
     "$python" -I "$monitor" --summary "$summary" --dir "${_CONDOR_SCRATCH_DIR:-.}" ${limit:+--limit "memory=${limit}B"} \
         -- /bin/sh -c "$command"
@@ -39,7 +39,7 @@ else
     /bin/sh -c "$command"
 fi
 status=$?
-[ -e "$summary" ] || (umask 077 && : >"$summary") # nobody measured; what is to travel back must be there
+[ -e "$summary" ] || (umask 077 && : >"$summary") # not measured, but files to be sent back must exist
 case $status in 126) status=127 ;; esac
 
 if [ "$status" -eq 0 ]; then
@@ -53,7 +53,7 @@ if [ "$travels" ]; then
     cd .. && mv "$folder" "$folder.used" && mkdir "$folder" || exit 125
     if [ "$status" -eq 0 ]; then
         for output; do
-            [ -e "$folder/$output" ] && continue # with the folder that it is in
+            [ -e "$folder/$output" ] && continue # already moved with its folder
             mkdir -p "$folder/$(dirname "./$output")" && mv "$folder.used/$output" "$folder/$output" || status=1
         done
     fi

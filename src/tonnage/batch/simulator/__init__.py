@@ -1,1 +1,1 @@
-"""A batch queue that is simulated: first come first served with backfilling, on recorded or synthetic jobs."""
+"""A simulated batch queue: first come, first served with backfilling, for recorded or synthetic jobs."""

@@ -1,17 +1,17 @@
-"""Kernels of the simulated cluster: who holds which nodes when, and what happens next.
+"""Kernels of the simulated cluster: which jobs hold which nodes when, and what happens next.
 
-A *plan* is two arrays, breakpoints in time and the nodes that are free from each on; the last one lasts for ever. It is
-padded with FOREVER. The jobs in the system are the columns of one table, `jobs`; `state` holds single numbers. All of
-it lies in flat arrays, so that a cluster is copied in microseconds and one call simulates days.
+A *plan* consists of two arrays, breakpoints in time and the number of free nodes from each on; the last lasts forever.
+It is padded with FOREVER. The jobs in the system are the columns of one table, `jobs`; `state` holds single numbers.
+Everything is stored in flat arrays, so that a cluster is copied in microseconds and one call simulates days.
 
-Every second in which something happens goes in this order, again and again until nothing more happens in it:
+Every second in which something happens is processed in this order, repeated until nothing more happens in it:
 
-1. jobs that reach their end leave, and what they asked for beyond it is free;
-2. jobs that arrive go behind the queue, in the order of the log;
+1. jobs that reach their end leave, and the rest of their requested time becomes free;
+2. jobs that arrive join the end of the queue, in the order of the log;
 3. the queue is planned once: see `_settle` (conservative backfilling) and `_backfill` (EASY);
-4. jobs whose start has come start.
+4. jobs whose start time has come start.
 
-So nodes that become free in a second are used in the same second, also those of a job that takes no time.
+Nodes that become free in a second are therefore used in the same second, even those of a job that takes no time.
 """
 
 from typing import Any, TypeAlias
@@ -41,10 +41,10 @@ Ints: TypeAlias = Any
 FOREVER = 2**62
 NOBODY = 2**62
 
-# What stands in `state`.
+# The entries of `state`.
 NOW, NEXT, QUEUED, RUNNING, NEXT_START, NEXT_END, FREED, EVENTS, EASY = range(9)
 STATE = 9
-# The rows of `jobs`: what is known of jobs in the system; then lists of columns: who waits, who runs, what is spare.
+# The rows of `jobs`: facts about jobs in the system; then lists of columns: waiting jobs, running jobs, unused ones.
 JOB, NODES, REQUEST, RUN, START, END, FIRST, USER, LIMIT, QUEUE, RUNS, SPARE = range(12)
 ROWS = 12
 # The rows of a log.
@@ -55,9 +55,9 @@ KINDS = 3
 
 
 def earliest(times: Ints, free: Ints, nodes: int, seconds: int, after: int, held: int) -> int:
-    """Return the first start from `after` on with so many nodes free for so long, or `held` if none is before that.
+    """Return the first start from `after` on with enough nodes free for long enough, or `held` if that is earlier.
 
-    Whoever asks holds its nodes from `held` on for as long as it needs them, so until then is all that must be free.
+    The job already holds its nodes from `held` on for as long as it needs them, so nodes must be free only until then.
     """
     size = len(times)
     place = 0
@@ -81,13 +81,13 @@ def earliest(times: Ints, free: Ints, nodes: int, seconds: int, after: int, held
 
 
 def earliest_of_many(times: Ints, free: Ints, nodes: Ints, seconds: Ints, after: int, found: Ints) -> None:
-    """Fill in the first starts of many jobs, each asked for on its own."""
+    """Fill `found` with the first starts of many jobs, each considered separately."""
     for place in range(len(found)):
         found[place] = earliest(times, free, nodes[place], seconds[place], after, FOREVER)
 
 
 def earliest_block(times: Ints, free: Ints, busy: Ints, nodes: int, seconds: int, after: int) -> tuple[int, int]:
-    """Return the first start with so many neighbouring nodes free for so long, and the first of the lowest of them."""
+    """Return the first start with enough contiguous nodes free for long enough, and the first of the lowest."""
     size = len(times)
     place = 0
     while place + 1 < size and times[place + 1] <= after:
@@ -98,7 +98,7 @@ def earliest_block(times: Ints, free: Ints, busy: Ints, nodes: int, seconds: int
         while ahead < size and times[ahead] < start + seconds and free[ahead] >= nodes:
             ahead += 1
         if ahead < size and times[ahead] < start + seconds:
-            place = ahead + 1  # too few are free there, whatever their places
+            place = ahead + 1  # too few are free there, contiguous or not
         else:
             first = _gap(busy, place, ahead, nodes)
             if first >= 0:
@@ -108,7 +108,7 @@ def earliest_block(times: Ints, free: Ints, busy: Ints, nodes: int, seconds: int
 
 
 def _gap(busy: Ints, begin: int, end: int, nodes: int) -> int:
-    """Return the first of so many neighbours that are free from one breakpoint to another; -1 if there are none."""
+    """Return the first of `nodes` contiguous nodes that are free between two breakpoints; -1 if there are none."""
     run = 0
     for node in range(busy.shape[1]):
         run += 1
@@ -122,7 +122,7 @@ def _gap(busy: Ints, begin: int, end: int, nodes: int) -> int:
 
 
 def change(times: Ints, free: Ints, busy: Ints, begin: int, end: int, by: int, first: int) -> None:
-    """Make so many more nodes free from `begin` to `end`, or fewer; with places, those from `first` on."""
+    """Change the number of free nodes from `begin` to `end`; if contiguous, of those from `first` on."""
     if begin >= end:
         return
     place = 0
@@ -140,14 +140,14 @@ def change(times: Ints, free: Ints, busy: Ints, begin: int, end: int, by: int, f
         if len(busy):
             for node in range(first, first + abs(by)):
                 busy[part, node] = by < 0
-    # Only at the two ends can neighbours have become equal.
+    # Adjacent entries can have become equal only at the two ends.
     _merge(times, free, busy, place)
     if low > 0:
         _merge(times, free, busy, low)
 
 
 def _insert(times: Ints, free: Ints, busy: Ints, place: int, time: int) -> None:
-    """Add a breakpoint, from which on the same is free as before it."""
+    """Add a breakpoint at which nothing changes."""
     last = place
     while times[last] < FOREVER:
         last += 1
@@ -178,7 +178,7 @@ def _merge(times: Ints, free: Ints, busy: Ints, place: int) -> None:
 
 
 def _cut(times: Ints, free: Ints, busy: Ints, place: int, count: int) -> None:
-    """Remove so many breakpoints from a place on."""
+    """Remove `count` breakpoints, starting at `place`."""
     part = place
     while times[part] < FOREVER:
         if part + count < len(times):
@@ -191,7 +191,7 @@ def _cut(times: Ints, free: Ints, busy: Ints, place: int, count: int) -> None:
 
 
 def _trim(times: Ints, free: Ints, busy: Ints, now: int) -> None:
-    """Forget what was free before now."""
+    """Drop the breakpoints before now."""
     passed = 0
     while times[passed + 1] <= now:
         passed += 1
@@ -201,7 +201,7 @@ def _trim(times: Ints, free: Ints, busy: Ints, now: int) -> None:
 
 
 def _pass_to(state: Ints, times: Ints, free: Ints, busy: Ints, limits: Ints, now: int) -> None:
-    """Let time pass in which nothing happens."""
+    """Advance the clock over a time in which nothing happens."""
     state[NOW] = now
     _trim(times, free, busy, now)
     for user in range(len(limits)):
@@ -209,7 +209,7 @@ def _pass_to(state: Ints, times: Ints, free: Ints, busy: Ints, limits: Ints, now
 
 
 def _claim(jobs: Ints, times: Ints, free: Ints, busy: Ints, limits: Ints, slot: int, begin: int, sign: int) -> None:
-    """Take (-1) or give back (1) what a job holds from `begin` on until the end of its request."""
+    """Take (-1) or release (1) a job's nodes from `begin` until the end of its requested time."""
     end = jobs[START, slot] + jobs[REQUEST, slot]
     change(times, free, busy, begin, end, sign * jobs[NODES, slot], jobs[FIRST, slot])
     user = jobs[LIMIT, slot]
@@ -218,7 +218,7 @@ def _claim(jobs: Ints, times: Ints, free: Ints, busy: Ints, limits: Ints, slot: 
 
 
 def _first_start(jobs: Ints, times: Ints, free: Ints, limits: Ints, slot: int, now: int, held: int) -> int:
-    """Return the first start at which enough nodes are free and its user may run one more job throughout."""
+    """Return the first start with enough free nodes at which its user may run one more job throughout."""
     nodes, seconds, user = jobs[NODES, slot], jobs[REQUEST, slot], jobs[LIMIT, slot]
     start = earliest(times, free, nodes, seconds, now, held)
     while user >= 0:
@@ -232,7 +232,7 @@ def _first_start(jobs: Ints, times: Ints, free: Ints, limits: Ints, slot: int, n
 
 
 def _first_block(jobs: Ints, times: Ints, free: Ints, busy: Ints, limits: Ints, slot: int, now: int) -> tuple[int, int]:
-    """Return the first start at which enough neighbouring nodes are free, and the first of them."""
+    """Return the first start with enough contiguous free nodes, and the first of these nodes."""
     nodes, seconds, user = jobs[NODES, slot], jobs[REQUEST, slot], jobs[LIMIT, slot]
     start, first = earliest_block(times, free, busy, nodes, seconds, now)
     while user >= 0:
@@ -246,7 +246,7 @@ def _first_block(jobs: Ints, times: Ints, free: Ints, busy: Ints, limits: Ints, 
 
 
 def _promise(state: Ints, jobs: Ints, times: Ints, free: Ints, busy: Ints, limits: Ints, slot: int) -> None:
-    """Give a job its place in the plan, or an earlier one than it has; else it keeps the one it has."""
+    """Give a job a place in the plan, or move it to an earlier one; otherwise it keeps the one it has."""
     now, held = state[NOW], jobs[START, slot]
     start = _first_start(jobs, times, free, limits, slot, now, held)
     if start == held:
@@ -263,10 +263,10 @@ def _promise(state: Ints, jobs: Ints, times: Ints, free: Ints, busy: Ints, limit
 
 
 def _settle(state: Ints, jobs: Ints, times: Ints, free: Ints, busy: Ints, limits: Ints) -> None:
-    """Conservative backfilling: promise each job the earliest start that delays nobody before it.
+    """Plan by conservative backfilling: promise each job the earliest start that delays no job before it.
 
-    Where something was freed before its time, every queued job is removed and placed again, first come, first served:
-    its own place is free then, so it never moves later. Otherwise only new jobs are placed.
+    If nodes were freed early, every queued job is removed and placed again, first come, first served: its own place is
+    then free, so it never moves later. Otherwise only new jobs are placed.
     """
     first = 0
     if not state[FREED]:
@@ -279,7 +279,7 @@ def _settle(state: Ints, jobs: Ints, times: Ints, free: Ints, busy: Ints, limits
 
 
 def plan_queue(state: Ints, jobs: Ints, times: Ints, free: Ints, busy: Ints, limits: Ints) -> None:
-    """Give every queued job without a place one, first come, first served."""
+    """Place every queued job that has no place yet, first come, first served."""
     for place in range(state[QUEUED]):
         _promise(state, jobs, times, free, busy, limits, jobs[QUEUE, place])
 
@@ -287,9 +287,9 @@ def plan_queue(state: Ints, jobs: Ints, times: Ints, free: Ints, busy: Ints, lim
 def _backfill(
     state: Ints, jobs: Ints, times: Ints, free: Ints, busy: Ints, limits: Ints, starts: Ints, events: Ints
 ) -> None:
-    """EASY: start jobs in their order; the first that must wait gets a promise, later ones may not delay it.
+    """Plan by EASY: start jobs in order; the first that must wait gets a promise, which later ones may not delay.
 
-    A job whose user runs as many as may run is passed over.
+    A job whose user has reached the limit of running jobs is skipped.
     """
     now, kept, waiting = state[NOW], 0, -1
     for place in range(state[QUEUED]):
@@ -311,21 +311,21 @@ def _backfill(
         jobs[QUEUE, kept] = slot
         kept += 1
     state[QUEUED] = kept
-    if waiting >= 0:  # what was promised holds until the next look
+    if waiting >= 0:  # the promise holds until the next planning
         _claim(jobs, times, free, busy, limits, waiting, jobs[START, waiting], 1)
         jobs[START, waiting] = FOREVER
     state[FREED] = 0
 
 
 def _note(state: Ints, jobs: Ints, slot: int, kind: int, events: Ints) -> None:
-    """Remember what happened to a job of ours; those have negative numbers."""
+    """Record what happened to a job of ours; those have negative numbers."""
     if jobs[JOB, slot] < 0:
         events[state[EVENTS]] = (-1 - jobs[JOB, slot]) * KINDS + kind
         state[EVENTS] += 1
 
 
 def _start(state: Ints, jobs: Ints, slot: int, starts: Ints, events: Ints) -> None:
-    """Let a job run that holds its nodes; it leaves the queue by its caller."""
+    """Start a job that holds its nodes; the caller removes it from the queue."""
     now = state[NOW]
     jobs[END, slot] = now + min(jobs[RUN, slot], jobs[REQUEST, slot])
     jobs[RUNS, state[RUNNING]] = slot
@@ -337,7 +337,7 @@ def _start(state: Ints, jobs: Ints, slot: int, starts: Ints, events: Ints) -> No
 
 
 def _start_promised(state: Ints, jobs: Ints, starts: Ints, events: Ints) -> None:
-    """Let the jobs run whose start has come."""
+    """Start the jobs whose start time has come."""
     kept, next_start = 0, FOREVER
     for place in range(state[QUEUED]):
         slot = jobs[QUEUE, place]
@@ -352,7 +352,7 @@ def _start_promised(state: Ints, jobs: Ints, starts: Ints, events: Ints) -> None
 
 
 def _end(state: Ints, jobs: Ints, times: Ints, free: Ints, busy: Ints, limits: Ints, events: Ints) -> None:
-    """Let the jobs go that have reached their end."""
+    """Remove the jobs that have reached their end."""
     now = state[NOW]
     running, kept, next_end = state[RUNNING], 0, FOREVER
     for place in range(running):
@@ -374,13 +374,13 @@ def _end(state: Ints, jobs: Ints, times: Ints, free: Ints, busy: Ints, limits: I
 
 
 def _spare(jobs: Ints, slot: int, left: int) -> None:
-    """Make room of a job that is gone, when so many are left."""
+    """Free the column of a job that is gone, with `left` jobs remaining."""
     jobs[JOB, slot] = NOBODY
     jobs[SPARE, jobs.shape[1] - left - 1] = slot
 
 
 def _enter(state: Ints, jobs: Ints, job: int, nodes: int, request: int, run: int, user: int, limit: int) -> bool:
-    """Put a job behind the queue, without a place as yet; say whether there was room in the table."""
+    """Append a job to the queue, without a place yet; return whether there was room in the table."""
     spare = jobs.shape[1] - state[QUEUED] - state[RUNNING]
     if spare == 0:
         return False
@@ -394,7 +394,7 @@ def _enter(state: Ints, jobs: Ints, job: int, nodes: int, request: int, run: int
 
 
 def _arrive(state: Ints, jobs: Ints, log: Ints) -> bool:
-    """Put the log's jobs that are due behind the queue; say whether there was room for all."""
+    """Append the log's jobs that are due to the queue; return whether there was room for all."""
     while state[NEXT] < log.shape[1] and log[SUBMIT, state[NEXT]] <= state[NOW]:
         job = state[NEXT]
         if not _enter(state, jobs, job, log[LOG_NODES, job], log[LOG_REQUEST, job], log[LOG_RUN, job], -1, -1):
@@ -417,7 +417,7 @@ def advance(
     events: Ints,
     until: int,
 ) -> bool:
-    """Go on to the first second with an event of ours, or to `until`; say whether there was room in the table."""
+    """Advance to the first second with an event of ours, or to `until`; return whether the table had room."""
     while True:
         now = min(state[NEXT_START], state[NEXT_END])
         if state[NEXT] < log.shape[1]:
@@ -456,7 +456,7 @@ def submit(
     user: int,
     limit: int,
 ) -> bool:
-    """Put a job of ours behind the queue now; say whether there was room in the table."""
+    """Append a job of ours to the queue now; return whether there was room in the table."""
     if not _enter(state, jobs, job, nodes, request, run, user, limit):
         return False
     if state[EASY]:
@@ -483,7 +483,7 @@ def jobs_of(jobs: Ints, user: int) -> int:
 
 
 def leave(state: Ints, jobs: Ints, times: Ints, free: Ints, busy: Ints, limits: Ints, leaving: Ints) -> None:
-    """Take jobs, given by their columns, out of the queue or off their nodes now."""
+    """Remove jobs, given by their columns, from the queue or from their nodes now."""
     for slot in leaving:
         running = jobs[END, slot] < FOREVER
         if jobs[START, slot] < FOREVER:
@@ -507,7 +507,7 @@ def _remove(slots: Ints, count: int, slot: int) -> None:
 
 
 def take_time(state: Ints, jobs: Ints, slot: int, run: int) -> None:
-    """Let a job, given by its column, take so long from its start on."""
+    """Set the run time of a job, given by its column."""
     jobs[RUN, slot] = run
     if jobs[END, slot] < FOREVER:
         jobs[END, slot] = max(state[NOW], jobs[START, slot] + min(run, jobs[REQUEST, slot]))
@@ -515,7 +515,7 @@ def take_time(state: Ints, jobs: Ints, slot: int, run: int) -> None:
 
 
 def _find_next(state: Ints, jobs: Ints) -> None:
-    """Look for the next start and the next end."""
+    """Find the next start and the next end."""
     state[NEXT_START] = state[NEXT_END] = FOREVER
     for place in range(state[QUEUED]):
         state[NEXT_START] = min(state[NEXT_START], jobs[START, jobs[QUEUE, place]])

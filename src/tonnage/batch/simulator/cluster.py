@@ -1,15 +1,16 @@
-"""A simulated cluster: jobs of a log and jobs of ours go through one queue, first come, first served.
+"""A simulated cluster: jobs of a log and jobs of ours share one queue, first come, first served.
 
-Two policies. *Conservative* backfilling promises every job a start when it is submitted, the earliest that delays no
-promise made before; when a job ends before its request or is cancelled, all that wait are removed and placed again one
-by one, which never moves them later. *EASY* promises a start only to the first that waits, and anew each time.
+There are two policies. *Conservative* backfilling promises every job a start when it is submitted, the earliest that
+delays no earlier promise; when a job ends before its requested time or is cancelled, all waiting jobs are removed and
+placed again one by one, which never moves them later. *EASY* promises a start only to the first waiting job, anew each
+time.
 
-With `contiguous`, nodes stand in a row and a job gets neighbouring ones: at the earliest start at which a block of its
-width is free for all of its request, the block with the lowest numbers. It keeps the block that it was promised unless
-it moves to an earlier start; it never moves while it runs.
+With `contiguous`, nodes are in a row and a job gets adjacent ones: at the earliest start at which a block of its width
+is free for all of its requested time, the block with the lowest numbers. It keeps its promised block unless it moves to
+an earlier start; it never moves while it runs.
 
-The order of one second stands in `backfill`. What is submitted here at a second to which the clock has been
-advanced comes behind the log's jobs of that second.
+The order of events within a second is described in `backfill`. A job submitted here at the second to which the clock
+has been advanced comes after the log's jobs of that second.
 """
 
 from collections.abc import Callable
@@ -22,52 +23,48 @@ from tonnage.batch.registry import POLICIES
 from tonnage.batch.simulator import backfill
 from tonnage.batch.simulator.workload import Workload
 from tonnage.batch.snapshot import Snapshot
-from tonnage.errors import InputError, TonnageError
+from tonnage.errors import InputError, QueueFullError
 from tonnage.jit import compiled
 
-__all__ = ["Cluster", "Event", "Present", "RefusedError", "replay"]
+__all__ = ["Cluster", "Event", "Present", "replay"]
 
 _EFFORT = 20
-"""A job takes about as long as so many tasks of other kernels."""
-_ROOM = 64  # for jobs in the system, at first
-_LONGEST = 2**40  # seconds of a job
-_KNOWN = 3600  # seconds of the past from which on it says something about what comes
+"""A job takes about as long as this many tasks in other kernels."""
+_ROOM = 64  # initial room for jobs in the system
+_LONGEST = 2**40  # the longest request, in seconds
+_KNOWN = 3600  # seconds of history needed to predict arrivals
 _ENDLESS = backfill.FOREVER - 1
 _NO_LOG = np.empty((4, 0), np.int64)
 _NO_STARTS = np.empty(0, np.int64)
 _KINDS: "tuple[Literal['started', 'ended', 'expired'], ...]" = ("started", "ended", "expired")
 
 
-class RefusedError(TonnageError):
-    """A user has as many jobs in the system as are allowed."""
-
-
 class Event(NamedTuple):
-    """What happened to a job that was submitted here."""
+    """What happened to a job submitted here."""
 
     job: int
     kind: Literal["started", "ended", "expired"]
-    """Expired: its requested time was over before it was done."""
+    """Expired: its requested time ended before it was done."""
     time: int
 
 
 class Present(NamedTuple):
-    """The jobs in the system: first those that run, then those that wait, in the order of the queue."""
+    """The jobs in the system: first the running ones, then the waiting ones in queue order."""
 
     nodes: NDArray[np.int64]
     request: NDArray[np.int64]
     elapsed: NDArray[np.int64]
-    """For how long each has run."""
+    """How long each has run."""
     own: NDArray[np.bool_]
-    """Which were submitted here, and not by the log."""
+    """Which were submitted here, not by the log."""
 
 
 class Cluster:
-    """A cluster of equal nodes with a clock, a queue and, if there is a log, jobs that arrive on their own.
+    """A cluster of equal nodes with a clock, a queue and, if there is a log, jobs that arrive from it.
 
-    `max_running` and `max_submitted` are caps for each user of jobs submitted here (the log's jobs had passed their
-    own). A job above `max_running` waits: it is planned for when fewer of its user's jobs run (under EASY, it is passed
-    over until then). A job above `max_submitted`, queued or running, is refused.
+    `max_running` and `max_submitted` are caps per user for jobs submitted here (the log's jobs have already passed
+    theirs). A job above `max_running` waits: it is planned for when fewer of its user's jobs run (under EASY, it is
+    skipped until then). A job above `max_submitted`, queued or running, is refused.
     """
 
     __slots__ = (
@@ -88,24 +85,24 @@ class Cluster:
         starts: NDArray[np.int64] = _NO_STARTS,
     ) -> None:
         if nodes < 1:
-            raise InputError(f"a cluster has at least one node, not {nodes}")
+            raise InputError(f"a cluster needs at least one node, not {nodes}")
         if policy not in POLICIES:
-            raise InputError(f'"{policy}" is no policy: {", ".join(POLICIES)}')
+            raise InputError(f'"{policy}" is not a policy: expected {" or ".join(POLICIES)}')
         for cap in (max_running, max_submitted):
             if cap is not None and cap < 1:
-                raise InputError(f"a user may have at least one job, not {cap}")
+                raise InputError(f"a cap on a user's jobs must be at least 1, not {cap}")
         self.nodes = nodes
         self._max_running, self._max_submitted = max_running, max_submitted
         self._log = _NO_LOG if workload is None else _log(workload, requests, nodes)
         self._starts = starts
-        """Where the starts of the log's jobs are noted, if they are wanted."""
+        """Records the starts of the log's jobs, if needed."""
         begin = int(self._log[backfill.SUBMIT, 0]) if self._log.size else 0
         self._state = np.zeros(backfill.STATE, np.int64)
         self._state[[backfill.NOW, backfill.NEXT_START, backfill.NEXT_END]] = begin, backfill.FOREVER, backfill.FOREVER
         self._state[backfill.EASY] = policy == "easy"
         self._submitted = 0
         self._users: dict[int, int] = {}
-        """The place in `limits` of each user whose running jobs are counted."""
+        """The index in `limits` of each user whose running jobs are counted."""
         self._jobs = _table(_ROOM)
         self._times, self._free = _empty_plan(begin, nodes, _ROOM)
         self._limits = np.empty((0, 2, len(self._times)), np.int64)
@@ -121,7 +118,7 @@ class Cluster:
         max_running: int | None = None,
         max_submitted: int | None = None,
     ) -> "Cluster":
-        """Return a cluster in which every job of a snapshot keeps what was promised, and only `arrivals` come later."""
+        """Return a cluster in which every job of a snapshot keeps its promise, and only `arrivals` come later."""
         cluster = cls(
             snapshot.nodes,
             arrivals,
@@ -141,10 +138,10 @@ class Cluster:
         return cluster
 
     def expected(self, window: int, horizon: int) -> Workload:
-        """Return what arrives from now on if the last `window` seconds happen again and again, for `horizon` seconds.
+        """Return the jobs that arrive in the next `horizon` seconds if the last `window` seconds repeat over and over.
 
-        How long a job takes that has not ended is not known yet: as long as it requests. Nothing is expected where less
-        than an hour is known: a burst in the log's first seconds would come again thousands of times.
+        A job that has not finished is assumed to take as long as it requests. No arrivals are predicted from less than
+        an hour of history: a burst in the log's first seconds would be repeated thousands of times.
         """
         now, arrived = self.now, int(self._state[backfill.NEXT])
         log = self._log[:, :arrived]
@@ -171,26 +168,26 @@ class Cluster:
 
     @property
     def now(self) -> int:
-        """The second that the clock shows."""
+        """The current second of the clock."""
         return int(self._state[backfill.NOW])
 
     @property
     def max_running(self) -> int | None:
-        """How many jobs of each user may run at a time."""
+        """How many jobs of each user can run at a time."""
         return self._max_running
 
     @property
     def queued(self) -> int:
-        """How many jobs wait."""
+        """The number of waiting jobs."""
         return int(self._state[backfill.QUEUED])
 
     @property
     def running(self) -> int:
-        """How many jobs run."""
+        """The number of running jobs."""
         return int(self._state[backfill.RUNNING])
 
     def copy(self) -> "Cluster":
-        """Return a cluster in the same state, which goes its own way from then on."""
+        """Return an independent cluster in the same state."""
         twin = Cluster.__new__(Cluster)
         twin.nodes = self.nodes
         twin._max_running, twin._max_submitted = self._max_running, self._max_submitted
@@ -205,13 +202,13 @@ class Cluster:
         return twin
 
     def submit(self, nodes: int, request: int, run: int | None = None, *, user: int = 0) -> int:
-        """Submit a job now, behind the queue, and return its number; without `run` it takes all that it requests."""
+        """Append a job to the queue now and return its number; without `run` it takes all of its requested time."""
         if not 1 <= nodes <= self.nodes:
-            raise InputError(f"a job has 1 to {self.nodes} nodes here, not {nodes}")
+            raise InputError(f"a job on this cluster has 1 to {self.nodes} nodes, not {nodes}")
         if not 1 <= request <= _LONGEST:
-            raise InputError(f"a job asks for 1 to {_LONGEST} seconds, not {request}")
+            raise InputError(f"a job must request 1 to {_LONGEST} seconds, not {request}")
         if self.room(user) == 0:
-            raise RefusedError(f"user {user} has {self._max_submitted} jobs in the system, which is the most")
+            raise QueueFullError(f"user {user} already has {self._max_submitted} jobs in the system, the most allowed")
         job = (-1 - self._submitted, nodes, request, _run(run), user, self._limit(user))
         while not self._call(backfill.submit, *job):
             self._grow()
@@ -219,43 +216,43 @@ class Cluster:
         return self._submitted - 1
 
     def room(self, user: int = 0) -> int | None:
-        """Return how many more jobs a user may submit now; None where there is no cap."""
+        """Return how many more jobs a user can submit now; None if there is no cap."""
         if self._max_submitted is None:
             return None
         return self._max_submitted - int(self._kernel(backfill.jobs_of)(self._jobs, user))
 
     def will_run(self, job: int, seconds: int | None) -> None:
-        """Say how long a job takes from its start on, as soon as that is known; None: as long as it requested.
+        """Set how long a job runs, as soon as that is known; None: as long as it requested.
 
-        It ends then, or with its request, but not before now.
+        It ends then or with its requested time, but not before now.
         """
         slot = self._slot(job)
         self._kernel(backfill.take_time)(self._state, self._jobs, slot, _run(seconds))
 
     def finish(self, *jobs: int) -> None:
-        """Let running jobs end now."""
+        """End running jobs now."""
         slots = [self._slot(job) for job in jobs]
         for job, slot in zip(jobs, slots, strict=True):
             if self._jobs[backfill.END, slot] == backfill.FOREVER:
-                raise InputError(f"job {job} does not run yet: it cannot finish")
+                raise InputError(f"job {job} is not running yet and cannot finish")
         self._call(backfill.leave, np.array(slots, np.int64))
 
     def cancel(self, *jobs: int) -> None:
-        """Take jobs out of the queue, or off their nodes."""
+        """Remove jobs from the queue or from their nodes."""
         self._call(backfill.leave, np.array([self._slot(job) for job in jobs], np.int64))
 
     def start_of(self, job: int) -> int | None:
-        """Return when a job started, or the start that it is promised; under EASY there are no promises."""
+        """Return when a job started, or its promised start; under EASY there are no promises."""
         start = int(self._jobs[backfill.START, self._slot(job)])
         return start if start < backfill.FOREVER else None
 
     def advance(self, until: int | None = None) -> list[Event]:
-        """Let time pass until something happens to jobs that were submitted here, and return all that did.
+        """Advance the clock until something happens to jobs submitted here, and return all these events.
 
-        Stops at `until`, where all that happens in that second has happened; without, when nothing is left to happen.
+        Stops at the end of the second `until`, or without it when nothing is left to happen.
         """
         if until is not None and until < self.now:
-            raise InputError(f"the clock stands at {self.now}: it cannot go back to {until}")
+            raise InputError(f"the clock is at {self.now} and cannot go back to {until}")
         self._state[backfill.EVENTS] = 0
         while not self._call(
             backfill.advance, self._log, self._starts, self._events, _ENDLESS if until is None else until
@@ -269,7 +266,7 @@ class Cluster:
         return [Event(job, _KINDS[kind], now) for job, kind in codes]
 
     def snapshot(self) -> Snapshot:
-        """Return what is free from now on behind all that wait; under EASY, as if all of them were promised a start."""
+        """Return what is free after all waiting jobs; under EASY, as if all of them had been promised a start."""
         seen = self
         if self._state[backfill.EASY] and self._state[backfill.QUEUED]:
             seen = self.copy()
@@ -292,11 +289,11 @@ class Cluster:
         if 0 <= job < self._submitted:
             slot = int(self._kernel(backfill.slot_of)(self._jobs, -1 - job))
         if slot < 0:
-            raise InputError(f"there is no job {job} in the queue, and none runs")
+            raise InputError(f"no job {job} is queued or running")
         return slot
 
     def _limit(self, user: int) -> int:
-        """Return where the running jobs of a user are counted; -1 if they are not."""
+        """Return the index at which a user's running jobs are counted; -1 if they are not."""
         if self._max_running is None:
             return -1
         if user not in self._users:
@@ -321,7 +318,7 @@ class Cluster:
 
 def _log(workload: Workload, requests: str, nodes: int) -> NDArray[np.int64]:
     if len(workload) and int(workload.nodes.max()) > nodes:
-        raise InputError(f"the log has jobs of {int(workload.nodes.max())} nodes, and the cluster only {nodes}")
+        raise InputError(f"the log has jobs of {int(workload.nodes.max())} nodes, but the cluster has only {nodes}")
     return np.stack([workload.submit, workload.nodes, workload.requests(requests), workload.run])
 
 
@@ -341,7 +338,7 @@ def _table(room: int) -> NDArray[np.int64]:
 
 
 def _empty_plan(now: int, nodes: int, room: int) -> NDArray[np.int64]:
-    # Each job adds two breakpoints at most, and for a moment there are two more than needed.
+    # Each job adds at most two breakpoints, and there may briefly be two more than needed.
     empty = np.full((2, 2 * room + 8), backfill.FOREVER, np.int64)
     empty[0, 0] = now
     empty[1] = nodes
@@ -349,7 +346,7 @@ def _empty_plan(now: int, nodes: int, room: int) -> NDArray[np.int64]:
 
 
 def _wider(plans: NDArray[np.int64], room: int) -> NDArray[np.int64]:
-    """Return plans with room for so many more jobs."""
+    """Return plans with room for this many more jobs."""
     more = np.full((*plans.shape[:-1], 2 * room), backfill.FOREVER, np.int64)
     return np.concatenate([plans, more], axis=-1)
 
@@ -362,7 +359,7 @@ def replay(
     policy: str = "conservative",
     contiguous: bool = False,
 ) -> NDArray[np.int64]:
-    """Return when each job of a log starts on a cluster that has nothing else to do."""
+    """Return when each job of a log starts on a cluster with no other jobs."""
     starts = np.full(len(workload), -1, np.int64)
     cluster = Cluster(
         nodes or workload.machine_nodes,

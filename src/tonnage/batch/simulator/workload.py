@@ -1,9 +1,8 @@
-"""The jobs of a log, as a simulated cluster takes them: arrays of whole seconds and nodes.
+"""The jobs of a log as input for a simulated cluster: arrays of whole seconds and nodes.
 
-A log counts processors, and so do we: its processors are the *nodes* of the simulated cluster. What a log does not say
-is taken from what it does: the processors requested, else those allocated; the requested time where the run time is
-unknown, and the other way round; never a request below the run time. A job that ran for 0 seconds counts as one
-second.
+A log counts processors, and so do we: its processors are the *nodes* of the simulated cluster. Missing values are
+derived from others: the requested processors, else those allocated; the requested time if the run time is unknown, and
+vice versa; a request is never below the run time. A job that ran for 0 seconds counts as one second.
 """
 
 import re
@@ -30,7 +29,7 @@ __all__ = ["Workload"]
 IntArray: TypeAlias = NDArray[np.int64]
 
 _COLUMNS = ("submit", "run", "processors", "requested processors", "requested time", "status", "user")
-_SIZES = ("MaxProcs", "MaxNodes")  # the first that is there: jobs are counted in processors
+_SIZES = ("MaxProcs", "MaxNodes")  # the first one present: jobs are counted in processors
 _START = "UnixStartTime"
 _NOBODY = -1
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -40,7 +39,7 @@ _LONGEST = 2**40  # seconds; sums of many jobs still fit into 63 bits
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Workload:
-    """Jobs in the order of their submission, one number a job; seconds count from where the log counts."""
+    """Jobs in order of submission, one array entry per job; times are in seconds since the log's origin."""
 
     machine_nodes: int
     """The size of the machine."""
@@ -49,26 +48,26 @@ class Workload:
     run: IntArray
     request: IntArray
     user: IntArray
-    """The log's number of the user; -1 is unknown."""
+    """The user's number in the log; -1 means unknown."""
     left_out: Mapping[str, int] = field(default_factory=dict)
-    """Why jobs of the log are not here, and how many."""
+    """How many jobs of the log were left out, by reason."""
     out_of_order: int = 0
-    """How many lines stood behind one that was submitted later."""
+    """How many lines came after one that was submitted later."""
     unix_start: int | None = None
-    """The moment from which the log counts, in seconds since 1970; None where it does not say."""
+    """The log's origin of time, in seconds since 1970; None if it is not recorded."""
 
     def __len__(self) -> int:
         return len(self.submit)
 
     @classmethod
     def of(cls, nodes: int, rows: IntArray) -> "Workload":
-        """Return jobs without a user: rows of submissions, nodes, requests and run times."""
+        """Return jobs without users, from rows of submission times, nodes, requests and run times."""
         submit, sizes, request, run = rows
         return cls(nodes, submit, sizes, run, request, np.full(len(submit), _NOBODY, np.int64))
 
     @classmethod
     def load(cls, path: Path, *, nodes: int | None = None) -> "Workload":
-        """Read an SWF log, plain or gzip; the machine is as large as the log says, or as `nodes`."""
+        """Read an SWF log, plain or gzip; the machine's size is `nodes`, or what the log says."""
         return cls.read(Log.open(path), nodes=nodes)
 
     @classmethod
@@ -88,9 +87,9 @@ class Workload:
                 left_out[problem.reason] += 1
         total = nodes or next((int(size) for name in _SIZES if (size := sizes.get(name))), 0)
         if total < 1:
-            raise log.error(f"does not say how large the machine is ({' or '.join(_SIZES)})", hint="say it: --nodes")
+            raise log.error(f"does not say how large the machine is ({' or '.join(_SIZES)})", hint="give --nodes")
         if total > _MOST_NODES:
-            raise log.error(f"tells of {total:,} nodes: at most {_MOST_NODES:,} nodes", hint="say it: --nodes")
+            raise log.error(f"has {total:,} nodes; at most {_MOST_NODES:,} are supported", hint="give --nodes")
         return _sorted(jobs, total, left_out, unix_start=int(sizes.get(_START) or 0) or None)
 
     def head(self, jobs: int) -> "Workload":
@@ -100,44 +99,44 @@ class Workload:
         return Workload(self.machine_nodes, *columns, unix_start=self.unix_start)
 
     def moment(self, text: str | None = None) -> int:
-        """Return the log's second that a text names: a time from its first submission on, or a date; else its middle.
+        """Parse a time since the log's first submission, or a date, into the log's seconds; default: its middle.
 
-        A date without a zone is one of this machine's zone.
+        A date without a time zone is in the local time zone.
         """
         if not len(self):
-            raise InputError("no job of the log can be used")
+            raise InputError("the log has no usable jobs")
         first, last = int(self.submit[0]), int(self.submit[-1])
         if text is None:
             return (first + last) // 2
         second = self._second(text) if _DATE.match(text) else first + int(parse_seconds(text))
         if not first <= second <= last:
             long = format_seconds(last - first)
-            raise InputError(f'"{text}" is not within the log, which is {long} long', hint="give a time such as 5d")
+            raise InputError(f'"{text}" is outside of the log, which is {long} long', hint="give a time such as 5d")
         return second
 
     def _second(self, date: str) -> int:
         if self.unix_start is None:
-            raise InputError(f"the log knows no dates: it has no {_START}", hint="give a time from its beginning: 5d")
+            raise InputError(f"the log has no dates: {_START} is missing", hint="give a time since its beginning: 5d")
         try:
             moment = datetime.fromisoformat(date)
         except ValueError:
-            raise InputError(f'"{date}" is not a date', hint="write one such as 1997-03-08T12:00+01:00") from None
+            raise InputError(f'"{date}" is not a date', hint="expected one such as 1997-03-08T12:00+01:00") from None
         return int((moment if moment.tzinfo else moment.replace(tzinfo=zone())).timestamp()) - self.unix_start
 
     def requests(self, mode: str) -> IntArray:
-        """Return what jobs ask for in one of REQUESTS; no job can ask for less than a second."""
+        """Return the requested times in a mode of REQUESTS; at least one second each."""
         if mode not in REQUESTS:
-            raise InputError(f'"{mode}" is no kind of requests: {", ".join(REQUESTS)}')
+            raise InputError(f'"{mode}" is not a kind of requests: expected {" or ".join(REQUESTS)}')
         return np.maximum(self.request if mode == "real" else self.run, 1)
 
 
 def _job(row: dict[str, float | None], name: str) -> tuple[int, ...]:
-    """Return when a job is submitted, its nodes, run and requested time, and its user."""
+    """Return a job's submission time, nodes, run time, requested time and user."""
     refuse_what_never_ran(row, name)
     submit, run, request = row["submit"], row["run"], row["requested time"]
     processors = row["requested processors"] or row["processors"]
     if submit is None:
-        raise UnusableError("nobody knows when it was submitted", name)
+        raise UnusableError("its submission time is unknown", name)
     if not processors:
         raise UnusableError("no processors", name)
     if not run and not request:
@@ -158,7 +157,7 @@ def _sorted(jobs: list[tuple[int, ...]], nodes: int, left_out: Counter[str], uni
         table = table[fits]
     submit = table[:, 0]
     late = int((submit < np.maximum.accumulate(submit)).sum()) if len(submit) else 0
-    table = table[np.argsort(submit, kind="stable")]  # those of one second stay in the order of the log
+    table = table[np.argsort(submit, kind="stable")]  # jobs of the same second stay in the order of the log
     submit, widths, run, request, user = np.ascontiguousarray(table.T)
     columns = (submit, widths, run, request, user)
     return Workload(nodes, *columns, left_out=dict(left_out), out_of_order=late, unix_start=unix_start)

@@ -1,4 +1,4 @@
-"""Slurm: every command line and every parser that Tonnage needs to submit to it, and to look at its queue."""
+"""Slurm: every command line and parser that Tonnage needs to submit jobs and inspect the queue."""
 
 from tonnage.batch.slurm.scripts import SlurmOptions
 from tonnage.batch.slurm.system import Slurm, connect

@@ -1,4 +1,4 @@
-"""What the accounting allows a user: how many jobs, and how long."""
+"""Limits from Slurm's accounting database: how many jobs a user may have, and how long."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -9,21 +9,21 @@ from tonnage.errors import InputError
 __all__ = ["ASSOCIATION", "QOS", "Allowed", "Association", "Qos", "allowed", "associations", "is_enforced", "qualities"]
 
 ASSOCIATION = "defaultaccount,account,partition,maxjobs,maxsubmit,maxwall,defaultqos,qos"
-"""What sacctmgr is asked for about a user."""
+"""The fields requested from sacctmgr for a user."""
 QOS = "name,maxjobspu,maxsubmitpu,maxwall,flags"
-"""What sacctmgr is asked for about qualities of service."""
+"""The fields requested from sacctmgr for qualities of service."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Limits of a user's jobs; None is none."""
+    """Limits of a user's jobs; None means no limit."""
 
     running: int | None = None
     submitted: int | None = None
     seconds: float | None = None
 
     def unless(self, other: "Allowed") -> "Allowed":
-        """Return these limits, where `other` says nothing."""
+        """Return the limits of `other`, with these where it has none."""
         return Allowed(
             self.running if other.running is None else other.running,
             self.submitted if other.submitted is None else other.submitted,
@@ -53,12 +53,12 @@ class Qos:
 
 
 def is_enforced(setting: str) -> bool:
-    """Whether Slurm holds users to their accounts: AccountingStorageEnforce."""
+    """Whether Slurm enforces accounts and their limits, given AccountingStorageEnforce."""
     return not {"associations", "limits", "qos", "safe", "all"}.isdisjoint(setting.lower().split(","))
 
 
 def associations(text: str) -> list[Association]:
-    """Return the accounts of a user that sacctmgr prints."""
+    """Parse a user's accounts from the output of sacctmgr."""
     found = []
     for default, account, partition, jobs, submit, wall, default_qos, qos in _rows(text, ASSOCIATION):
         limits = Allowed(_count(jobs), _count(submit), _seconds(wall))
@@ -67,7 +67,7 @@ def associations(text: str) -> list[Association]:
 
 
 def qualities(text: str) -> dict[str, Qos]:
-    """Return the qualities of service that sacctmgr prints, by their names."""
+    """Parse the qualities of service from the output of sacctmgr, by name."""
     rows = _rows(text, QOS)
     return {
         name: Qos(name, Allowed(_count(jobs), _count(submit), _seconds(wall))) for name, jobs, submit, wall, _ in rows
@@ -83,24 +83,22 @@ def allowed(
     partition: str,
     partition_qos: str | None,
 ) -> tuple[Association, Allowed]:
-    """Return as whom a user submits, and with what limits: those of a quality of service go before the account's.
+    """Return the account and limits of the user's jobs; limits of the quality of service override the account's.
 
-    Raises InputError where the user has no such account, or no part in such a quality of service.
+    Raises InputError if the user does not have the account or the quality of service.
     """
     here = [one for one in found if one.partition in ("", partition)]
     if not here:
-        raise InputError("this user has no account in Slurm", hint="ask those who run the cluster for one")
+        raise InputError("this user has no account in Slurm", hint="ask the administrators of the cluster for one")
     wanted = account or here[0].default_account or here[0].account
     mine = [one for one in here if one.account == wanted]
     if not mine:
         names = ", ".join(sorted({one.account for one in here}))
-        raise InputError(f'this user has no part in the account "{wanted}"', hint=f"accounts: {names}")
-    association = max(
-        mine, key=lambda one: one.partition
-    )  # what is said for this partition goes before what is for all
+        raise InputError(f'this user does not belong to the account "{wanted}"', hint=f"accounts: {names}")
+    association = max(mine, key=lambda one: one.partition)  # an association with this partition takes precedence
     if qos is not None and association.qos and qos not in association.qos:
-        hint = f"this user's in the account {association.account}: {', '.join(association.qos)}"
-        raise InputError(f'this user has no part in the QOS "{qos}"', hint=hint)
+        hint = f"available in the account {association.account}: {', '.join(association.qos)}"
+        raise InputError(f'this user may not use the QOS "{qos}"', hint=hint)
     limits = association.limits
     for name in (qos or association.default_qos or _only(association.qos), partition_qos):
         if name in known:

@@ -1,4 +1,4 @@
-"""A batch job of Slurm, seen from inside: its variables, its nodes, and how a command is started on one of them."""
+"""A Slurm batch job seen from inside: its variables, its nodes, and how to start a command on one of them."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -14,9 +14,9 @@ VARIABLES = {
     JobVariable.HOST: '"$SLURMD_NODENAME"',
     JobVariable.RESTARTS: '"${SLURM_RESTART_COUNT:-0}"',
 }
-"""What Slurm's scripts put for what only the batch job knows."""
+"""How each JobVariable is written in Slurm's batch scripts."""
 _NODES = "SLURM_JOB_NODELIST"
-# The variables of the batch job that srun needs; the rest are options of the batch job, and some would break srun.
+# The batch job's variables that srun needs; the rest are options of the batch job, and some would break srun.
 _FOR_SRUN = ("SLURM_CONF", "SLURM_JOB_ID", "SLURM_JOBID", "SLURM_JWT")
 
 
@@ -27,17 +27,17 @@ class SlurmJob:
         """Return the names of its nodes."""
         listed = os.environ.get(_NODES)
         if not listed:
-            raise TonnageError(f"this is no batch job of Slurm: there is no {_NODES}")
+            raise TonnageError(f"not inside a Slurm batch job: {_NODES} is not set")
         return list(expanded(listed))
 
     def launcher(self, node: str) -> Sequence[str]:
-        """Return what runs a command on a node of the job: with all that the job has there, beside others."""
+        """Return the srun prefix for a node: with everything the job has there, shared with other steps."""
         return (
             *("srun", "--overlap", "--mem=0", "--kill-on-bad-exit=0", "--export=ALL"),
             *("--nodes=1", "--ntasks=1", f"--nodelist={node}"),
         )
 
     def environment(self, ours: Mapping[str, str]) -> dict[str, str]:
-        """Return variables for `launcher`, without those that would tell srun what the options of the job were."""
+        """Return the environment for `launcher`, without variables that would pass the job's options to srun."""
         unwanted = ("SLURM_", "SRUN_")
         return {name: value for name, value in ours.items() if name in _FOR_SRUN or not name.startswith(unwanted)}

@@ -1,8 +1,8 @@
-"""Jobs as Slurm shows them: those that wait or run, and how others ended.
+"""Jobs as reported by Slurm: those waiting or running, and how others ended.
 
-Two sources tell of a job's end. The controller remembers it for some minutes (MinJobAge), with its exit status as it
-was. The accounting, where there is one, keeps it for years, and knows of the job's steps: which of them was killed for
-its memory; but an exit status above 127 is less by 128 there, and it may be a moment late.
+Two sources report a job's end. The controller remembers it for some minutes (MinJobAge), with the true exit status.
+The accounting database, if there is one, keeps it for years and has the job's steps, including which of them ran out
+of memory; but an exit status above 127 is reduced by 128 there, and it may be a moment late.
 """
 
 from collections import defaultdict
@@ -19,36 +19,36 @@ from tonnage.logs.slurm_jobs import Record, Steps, ending, exit_of
 __all__ = ["ACCOUNTED", "FIELDS", "RUNS", "accounted", "asked", "joined", "looks", "remembered", "rows"]
 
 FIELDS = ("JobArrayID", "State", "exit_code", "RestartCnt", "StartTime", "EndTime", "NodeList", "Reason")
-"""What squeue is asked for (-O): nothing in which a user may have written a delimiter."""
+"""The fields requested from squeue (-O): none in which a user may have written a delimiter."""
 ACCOUNTED = (
     "JobIDRaw,JobID,State,ExitCode,Submit,Start,End,ElapsedRaw,NTasks,AllocCPUS,AllocTRES,MaxRSS,TRESUsageInTot,"
     "NodeList"
 )
-"""What sacct is asked for; not ReqMem, which is nonsense (2^64 MB) for a second or two after a job was entered."""
+"""The fields requested from sacct; not ReqMem, which is wrong (2^64 MB) just after a job was submitted."""
 
 _WAITS = frozenset(("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"))
 RUNS = frozenset(("RUNNING", "COMPLETING", "CONFIGURING", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED", "SUSPENDED"))
 """States of jobs that have nodes."""
 _NOT_THE_JOBS_FAULT = frozenset(("JobLaunchFailure", "NodeDown", "NodeFail", "PartitionDown", "SystemFailure"))
 _MANY = 64
-"""From so many elements on, all of an array is asked for: the question would be longer than the answer."""
-_SAID = {
+"""For more elements than this, ask for the whole array: the query would be longer than the answer."""
+_NOTES = {
     "TIMEOUT": "its time limit was reached",
-    "OUT_OF_MEMORY": "it was killed for its memory",
+    "OUT_OF_MEMORY": "it was killed for exceeding its memory",
     "CANCELLED": "it was cancelled",
-    "DEADLINE": "its deadline came before it was done",
+    "DEADLINE": "it reached its deadline before it was done",
     "PREEMPTED": "it was preempted",
     "REQUEUED": "Slurm put it back into the queue",
-    "NODE_FAIL": "a node of it failed",
+    "NODE_FAIL": "one of its nodes failed",
     "BOOT_FAIL": "its nodes did not boot",
     "LAUNCH_FAILED": "it could not be launched",
     "RECONFIG_FAIL": "its nodes could not be configured",
-    "REVOKED": "it went to another cluster",
+    "REVOKED": "it was moved to another cluster",
 }
 
 
 def rows(text: str, fields: Collection[str]) -> Iterator[dict[str, str]]:
-    """Yield the rows that squeue prints with a ``|`` behind each field; what is not such a row is left out."""
+    """Yield the rows that squeue prints with a ``|`` after each field; other lines are skipped."""
     for line in text.splitlines():
         cells = line.rstrip().removesuffix("|").split("|")
         if len(cells) == len(fields):
@@ -56,7 +56,7 @@ def rows(text: str, fields: Collection[str]) -> Iterator[dict[str, str]]:
 
 
 def looks(text: str) -> dict[str, QueueEntry]:
-    """Return the jobs that wait or run, by their numbers."""
+    """Parse the waiting and running jobs, by number."""
     found: dict[str, QueueEntry] = {}
     for row in rows(text, FIELDS):
         state = row["State"]
@@ -75,7 +75,7 @@ def looks(text: str) -> dict[str, QueueEntry]:
 
 
 def remembered(text: str) -> dict[str, Verdict]:
-    """Return what the controller knows of jobs that have ended."""
+    """Parse the controller's records of finished jobs."""
     found: dict[str, Verdict] = {}
     for row in rows(text, FIELDS):
         status, signal = _status(row["exit_code"])
@@ -95,7 +95,7 @@ def remembered(text: str) -> dict[str, Verdict]:
 
 
 def accounted(text: str) -> dict[str, Verdict]:
-    """Return what the accounting knows of jobs that have ended, their steps included."""
+    """Parse the accounting database's records of finished jobs, including their steps."""
     jobs: dict[str, Record] = {}
     steps: dict[str, Steps] = defaultdict(Steps)
     for record in records(Log.of(text), Hints()):
@@ -112,13 +112,13 @@ def accounted(text: str) -> dict[str, Verdict]:
 
 
 def joined(controller: Mapping[str, Verdict], accounting: Mapping[str, Verdict]) -> dict[str, Verdict]:
-    """Return what both know together: the controller's word, unless the accounting saw a lack of memory."""
+    """Combine both sources: the controller's record counts, unless the accounting saw a lack of memory."""
     lacked = {number: one for number, one in accounting.items() if one.exhausted is Resource.MEMORY}
     return {**accounting, **controller, **lacked}
 
 
 def asked(numbers: Collection[str]) -> list[str]:
-    """Return how to ask for jobs and elements in few words: of an array with many of them, all."""
+    """Return the numbers to query for jobs and elements; arrays with many elements are queried as a whole."""
     arrays: dict[str, list[str]] = defaultdict(list)
     for number in sorted(set(numbers)):
         arrays[number.partition("_")[0]].append(number)
@@ -126,7 +126,7 @@ def asked(numbers: Collection[str]) -> list[str]:
 
 
 def _verdict(record: Record, steps: Steps, reason: str) -> Verdict | None:
-    """Return how a job ended; None where it has not."""
+    """Return how a job ended; None if it has not."""
     try:
         outcome, exhausted = ending(record, steps)
     except UnusableError:
@@ -134,7 +134,7 @@ def _verdict(record: Record, steps: Steps, reason: str) -> Verdict | None:
             return None
         outcome, exhausted = Outcome.LOST, None
     status, signal = exit_of(record)
-    # A job that died by a signal of its own making has the reason JobLaunchFailure, too.
+    # A job killed by a signal that it caused itself also has the reason JobLaunchFailure.
     if outcome is Outcome.FAILED and reason in _NOT_THE_JOBS_FAULT and not (status or signal):
         outcome = Outcome.LOST
     facts = {"state": record.state, "reason": reason, "nodes": record.host or "", "cancelled_by": record.killed_by}
@@ -143,7 +143,7 @@ def _verdict(record: Record, steps: Steps, reason: str) -> Verdict | None:
         exhausted=exhausted,
         exit_status=status,
         signal=signal,
-        # A job that never started has no nodes, and as its start the moment of its end.
+        # A job that never started has no nodes, and its end as its start time.
         started=record.started if record.host else None,
         ended=record.ended,
         note=_note(record, outcome, exhausted, reason),
@@ -153,18 +153,18 @@ def _verdict(record: Record, steps: Steps, reason: str) -> Verdict | None:
 
 def _note(record: Record, outcome: Outcome, exhausted: Resource | None, reason: str) -> str:
     state = "OUT_OF_MEMORY" if exhausted is Resource.MEMORY else record.state
-    said = _SAID.get(state, "")
+    note = _NOTES.get(state, "")
     if state == "CANCELLED" and record.killed_by:
-        said += f" by user {record.killed_by}"
+        note += f" by user {record.killed_by}"
     if state == "NODE_FAIL" and record.host:
-        said += f" ({record.host})"
-    if not said and outcome is Outcome.LOST:
-        said = f"it did not come to run: {reason}"
-    return said
+        note += f" ({record.host})"
+    if not note and outcome is Outcome.LOST:
+        note = f"it could not run: {reason}"
+    return note
 
 
 def _status(text: str) -> tuple[int | None, int | None]:
-    """Return exit status and signal of what wait() says: the status times 256, or the signal."""
+    """Decode the exit status and signal from wait()'s format: the status times 256, or the signal."""
     if ":" in text:
         status, _, number = text.partition(":")
         return whole(status, "exit_code"), whole(number, "exit_code")

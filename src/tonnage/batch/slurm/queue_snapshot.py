@@ -1,15 +1,15 @@
-"""The live queue in whole nodes, as a snapshot that answers "what if".
+"""The live queue in whole nodes, as a snapshot that answers "what if" questions.
 
-What is simple about it, on purpose:
+Deliberate simplifications:
 
 - A node is taken until the last of its jobs is expected to end, however little of it they use.
-- A job that waits takes as many nodes as its cores or its memory fill, rounded up; jobs that fill parts of one node
-  share nodes, which are filled one after the other in the order of the queue.
-- Jobs that wait are placed in the order of their priorities, each at the earliest start that delays none before it:
-  the same code as in the simulated cluster. Those that Slurm itself does not consider now are left out: they are held,
-  wait for other jobs or for a moment, or their users have as many jobs running as they may.
-- A job that waits in a partition that shares nodes with ours takes the same share of its nodes here.
-- Nodes that are down or drained are not there; those of a reservation are taken while it lasts.
+- A waiting job takes as many nodes as its cores or its memory fill, rounded up; jobs that fill parts of a node share
+  nodes, which are filled one after another in the order of the queue.
+- Waiting jobs are placed in order of priority, each at the earliest start that delays none before it, by the same code
+  as in the simulated cluster. Jobs that Slurm itself does not consider now are left out: they are held, wait for other
+  jobs or for a begin time, or their users have reached their limit of running jobs.
+- A job waiting in a partition that shares nodes with ours takes the same share of its nodes here.
+- Nodes that are down or drained are left out; reserved nodes are taken while the reservation lasts.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,12 +36,12 @@ FIELDS = (
     *("State", "Partition", "NumNodes", "NumCPUs", "tres-alloc", "TimeLimit", "StartTime", "PriorityLong"),
     *("OverSubscribe", "NodeList", "Reservation", "JobID", "Reason"),
 )
-"""What squeue is asked for about everybody's jobs; users have written none of it."""
+"""The fields requested from squeue for all users' jobs; none contains text written by users."""
 
 _YEAR = 365 * 86400
-"""As long as a job without a time limit is expected to run: very long, but not for ever."""
+"""The expected run time of a job without a time limit: very long, but not forever."""
 _SOON = 60
-"""When a job is expected to end that has run for longer than was expected."""
+"""When a job that has run longer than expected is expected to end."""
 _NOT_NOW = ("BeginTime", "Dependency", "JobArrayTaskLimit", "JobHeld", "Reservation")
 _NEVER = ("BadConstraints", "InactiveLimit", "InvalidAccount", "InvalidQOS", "PartitionNodeLimit", "PartitionTimeLimit")
 _OWN_LIMITS = ("Assoc", "QOS", "MaxJobsPer", "AccountNotAllowed")
@@ -50,7 +50,7 @@ _NOT_CONSIDERED = _NOT_NOW + _NEVER + _OWN_LIMITS
 
 @dataclass(frozen=True, slots=True)
 class Queued:
-    """A job of anybody that runs or waits."""
+    """A running or waiting job of any user."""
 
     number: int
     runs: bool
@@ -59,20 +59,20 @@ class Queued:
     """Its time limit."""
     started: float | None = None
     leaves: bool = False
-    """Whether it has ended, and is being cleared away."""
+    """Whether it has ended and is being cleaned up."""
     hosts: tuple[str, ...] = ()
     nodes: int = 1
     cores: float = 1
     memory: float = 0
-    """In bytes; both for all of its nodes together."""
+    """In bytes; cores and memory are totals over all of its nodes."""
     alone: bool = False
-    """Whether it shares no node."""
+    """Whether it does not share its nodes."""
     priority: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Nodes that are kept for somebody."""
+    """Nodes reserved for certain users or purposes."""
 
     name: str
     hosts: tuple[str, ...]
@@ -82,7 +82,7 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """All that is known about a queue at one moment."""
+    """Everything known about a queue at one moment."""
 
     now: float
     partition: Partition
@@ -91,17 +91,17 @@ class Queue:
     jobs: Sequence[Queued]
     reservations: Sequence[Reservation] = ()
     hidden: tuple[float, float] | None = None
-    """Where others' jobs cannot be seen: when the first and the last of their nodes are free."""
+    """If other users' jobs are hidden: when the first and the last of their nodes become free."""
 
 
 def queued(text: str) -> Iterator[Queued]:
-    """Yield the jobs that squeue prints and that have nodes, or are considered for them."""
+    """Parse from squeue's output the jobs that have nodes or are considered for some."""
     for row in rows(text, FIELDS):
         runs = row["State"] in RUNS
         if not runs and (row["State"] != "PENDING" or row["Reason"].startswith(_NOT_CONSIDERED)):
             continue
         if not runs and row["Reservation"] not in ("", "(null)", "N/A"):
-            continue  # its nodes are not among those that are free for all
+            continue  # its nodes are not generally available
         cores, memory = _total(row["tres-alloc"])
         yield Queued(
             number=int(row["JobID"]),
@@ -120,7 +120,7 @@ def queued(text: str) -> Iterator[Queued]:
 
 
 def reservations(text: str) -> Iterator[Reservation]:
-    """Yield the reservations of nodes that ``scontrol -o show reservation`` prints."""
+    """Parse the reservations of nodes printed by ``scontrol -o show reservation``."""
     for fields in blocks(text):
         begin, end = fields.get("StartTime", ""), fields.get("EndTime", "")
         hosts = expanded(fields.get("Nodes", ""))
@@ -129,7 +129,7 @@ def reservations(text: str) -> Iterator[Reservation]:
 
 
 def snapshot(queue: Queue, run_fraction: float = 1.0) -> Snapshot:
-    """Return the queue as a job would see it that is submitted now; others run for a part of their time limits."""
+    """Return the queue as seen by a job submitted now, if others run for this fraction of their time limits."""
     now = int(queue.now)
     usable = [queue.machines[name].node for name in queue.partition.nodes if _is_usable(queue.machines.get(name))]
     size = len(usable)
@@ -149,7 +149,7 @@ def _is_usable(machine: Machine | None) -> bool:
 
 
 def _taken(queue: Queue, names: Sequence[str], run_fraction: float) -> Iterator[list[tuple[int, int]]]:
-    """Yield for each node when it is taken, from when to when."""
+    """Yield for each node the intervals in which it is taken."""
     now = int(queue.now)
     ends: dict[str, int] = {}
     for job in queue.jobs:
@@ -169,7 +169,7 @@ def _taken(queue: Queue, names: Sequence[str], run_fraction: float) -> Iterator[
 
 
 def _end(job: Queued, now: float, run_fraction: float) -> int:
-    """Return when a running job is expected to end: after now, and if it has run for too long already, soon."""
+    """Return when a running job is expected to end: in the future, or soon if it has already run too long."""
     if job.leaves:
         return int(now) + 1
     started = now if job.started is None else job.started
@@ -181,7 +181,7 @@ def _end(job: Queued, now: float, run_fraction: float) -> int:
 
 
 def _hidden(queue: Queue, names: Sequence[str]) -> dict[str, int]:
-    """Return when nodes are free whose jobs cannot be seen: evenly from the first moment to the last."""
+    """Return when nodes with hidden jobs become free: evenly between the first and the last moment."""
     first, last = queue.hidden or (queue.now, queue.now)
     steps = max(1, len(names) - 1)
     return {
@@ -190,11 +190,11 @@ def _hidden(queue: Queue, names: Sequence[str]) -> dict[str, int]:
 
 
 def _free(now: int, size: int, taken: Iterable[list[tuple[int, int]]]) -> tuple[list[int], list[int]]:
-    """Return breakpoints, and how many nodes are free from each on."""
+    """Return breakpoints, and the number of free nodes from each on."""
     changes: dict[int, int] = {now: 0}
     for spans in taken:
         until = now
-        for begin, end in sorted(spans):  # a reservation may begin while a job is still there
+        for begin, end in sorted(spans):  # a reservation may begin while a job is still running there
             if end > until:
                 changes[max(begin, until)] = changes.get(max(begin, until), 0) - 1
                 changes[end] = changes.get(end, 0) + 1
@@ -204,7 +204,7 @@ def _free(now: int, size: int, taken: Iterable[list[tuple[int, int]]]) -> tuple[
 
 
 def _waiting(queue: Queue, usable: Sequence[Node], run_fraction: float) -> Iterator[tuple[int, int]]:
-    """Yield the nodes and seconds of what waits, in the order in which it is placed."""
+    """Yield the nodes and seconds of waiting jobs, in the order in which they are placed."""
     cores, memory = median(node.cores for node in usable), median(node.memory for node in usable)
     shares = _shares(queue)
     placed: list[list[float]] = []  # nodes, seconds
@@ -226,7 +226,7 @@ def _waiting(queue: Queue, usable: Sequence[Node], run_fraction: float) -> Itera
 
 
 def _shares(queue: Queue) -> dict[str, float]:
-    """Return which part of each partition's nodes is ours."""
+    """Return the fraction of each partition's nodes that is also in ours."""
     ours = set(queue.partition.nodes)
     return {
         partition.name: sum(name in ours for name in partition.nodes) / len(partition.nodes)
@@ -242,7 +242,7 @@ def _rank(job: Queued, partitions: Mapping[str, Partition]) -> tuple[int, int, i
 
 @lru_cache(maxsize=4096)
 def _total(text: str) -> tuple[float, float]:
-    """Return the cores and bytes of trackable resources: ``cpu=8,mem=400M,node=2``."""
+    """Parse the cores and bytes from trackable resources such as ``cpu=8,mem=400M,node=2``."""
     tres = dict(item.partition("=")[::2] for item in text.split(","))
     cores, memory = tres.get("cpu", ""), tres.get("mem", "")
     return float(cores) if cores.isdigit() else 0.0, float(binary_bytes(memory, "mem", "M") or 0) if memory else 0.0

@@ -1,4 +1,4 @@
-"""What Slurm says about its cluster: nodes, partitions, settings."""
+"""Parsers for scontrol: nodes, partitions and settings of the cluster."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -21,18 +21,18 @@ _HELD_BACK = frozenset(("MAINT", "MAINTENANCE", "RESERVED"))
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A node, and what becomes of it at the moment."""
+    """A node and its current state."""
 
     node: Node
     reserved: bool = False
-    """Whether it is in a reservation now: who has no part in that waits for its end."""
+    """Whether it is reserved now: jobs outside of the reservation wait for its end."""
     allocated: bool = False
-    """Whether a job has some of it."""
+    """Whether a job is using some of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Nodes that are a queue, and who may do what there."""
+    """A queue: its nodes, and who may do what there."""
 
     name: str
     nodes: tuple[str, ...]
@@ -41,20 +41,20 @@ class Partition:
     seconds: float
     job_nodes: int | None
     tier: int
-    """Jobs of a higher one go before all others."""
+    """Jobs in a partition of a higher tier go before all others."""
     node_cores: float
     node_memory: float
-    """In bytes: the most that a job may take of a node."""
+    """The most that a job may use of a node, in bytes."""
     qos: str | None
     groups: frozenset[str] | None
-    """Who may use it; None: all."""
+    """The groups that may use it; None: all."""
     accounts: frozenset[str] | None
     denied_accounts: frozenset[str]
     all_qos: frozenset[str] | None
 
 
 def blocks(text: str) -> Iterator[dict[str, str]]:
-    """Yield the fields of each line of ``scontrol -o show``; of a field that stands there twice, the first."""
+    """Yield the fields of each line of ``scontrol -o show``; the first occurrence of a field counts."""
     for line in text.splitlines():
         fields: dict[str, str] = {}
         for name, value in _FIELD.findall(line):
@@ -64,13 +64,13 @@ def blocks(text: str) -> Iterator[dict[str, str]]:
 
 
 def settings(text: str) -> dict[str, str]:
-    """Return what ``scontrol show config`` prints."""
+    """Parse the output of ``scontrol show config``."""
     pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def machines(text: str) -> dict[str, Machine]:
-    """Return the nodes that ``scontrol -o show node`` prints, by their names."""
+    """Parse the nodes printed by ``scontrol -o show node``, by name."""
     return {fields["NodeName"]: _machine(fields) for fields in blocks(text) if fields.get("NodeName")}
 
 
@@ -89,14 +89,14 @@ def _machine(fields: Mapping[str, str]) -> Machine:
 
 
 def _states(text: str) -> frozenset[str]:
-    """Return the state and its flags; a star says that the node does not respond, other signs harm nobody."""
+    """Return the state and its flags; a star means that the node does not respond, other marks are harmless."""
     flags = text.upper().split("+")
     bare = {flag.rstrip("*~#!%$@^-") for flag in flags}
     return frozenset(bare | ({"NOT_RESPONDING"} if "*" in text else set()) | ({"MAINT"} if "$" in text else set()))
 
 
 def _cores(fields: Mapping[str, str]) -> int:
-    """Return the CPUs that jobs may have, without those that Slurm keeps for itself; new versions say how many."""
+    """Return the CPUs available to jobs, without those reserved for Slurm, which newer versions report."""
     if "CPUEfctv" in fields:
         return _number(fields["CPUEfctv"])
     kept = _number(fields.get("CoreSpecCount")) * max(1, _number(fields.get("ThreadsPerCore")))
@@ -104,7 +104,7 @@ def _cores(fields: Mapping[str, str]) -> int:
 
 
 def partitions(text: str) -> dict[str, Partition]:
-    """Return the partitions that ``scontrol -o show partition`` prints, by their names."""
+    """Parse the partitions printed by ``scontrol -o show partition``, by name."""
     return {fields["PartitionName"]: _partition(fields) for fields in blocks(text) if fields.get("PartitionName")}
 
 
@@ -129,7 +129,7 @@ def _partition(fields: Mapping[str, str]) -> Partition:
 
 
 def seconds_of(text: str) -> float:
-    """Return a limit of time such as ``1-00:00:00``; without end where it is UNLIMITED, or none is known."""
+    """Parse a time limit such as ``1-00:00:00``; infinite if UNLIMITED or unknown."""
     try:
         found = clock_seconds(text, "a limit")
     except UnusableError:
@@ -138,7 +138,7 @@ def seconds_of(text: str) -> float:
 
 
 def _count(text: str | None) -> int | None:
-    """Return a number of which there is at least one; None where it is unlimited."""
+    """Parse a count of at least one; None if unlimited."""
     return int(text) if text and text.isdigit() else None
 
 

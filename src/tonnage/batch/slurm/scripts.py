@@ -1,4 +1,4 @@
-"""What sbatch is given: the options of a request, and the script with them."""
+"""The input of sbatch: the options of a request, and the batch script."""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _OURS = frozenset(
     [
         *("array", "chdir", "cpus-per-task", "error", "exclusive", "export", "export-file", "input", "job-name"),
         *("mem", "mem-per-cpu", "mem-per-gpu", "nodes", "ntasks", "ntasks-per-node", "no-kill", "open-mode", "output"),
-        *("requeue", "no-requeue", "time", "time-min", "tmp"),  # what a request says
+        *("requeue", "no-requeue", "time", "time-min", "tmp"),  # set by a request
         *("clusters", "help", "hold", "parsable", "quiet", "test-only", "usage", "verbose", "version", "wait", "wrap"),
         *_INSTEAD,
     ]
@@ -29,40 +29,40 @@ _OURS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class SlurmOptions:
-    """Where and as whom a user submits; None is what the cluster does by default."""
+    """Where and under which account to submit; None means the cluster's default."""
 
     partition: str | None = None
     account: str | None = None
     qos: str | None = None
     extra: tuple[str, ...] = ()
-    """More options of sbatch, each as one word: ``--constraint=gpu``."""
+    """Additional sbatch options, each as one word: ``--constraint=gpu``."""
 
     def __post_init__(self) -> None:
         for name in _INSTEAD:
             value = getattr(self, name)
             if value is not None and not re.fullmatch(r"[^\s,'\"\\#-][^\s,'\"\\#]*", value):
-                raise InputError(f'"{value}" is no {name} of Slurm')
+                raise InputError(f'"{value}" is not a valid Slurm {name}')
         for option in self.extra:
             _check(option)
 
 
 def _check(option: str) -> None:
-    """Refuse an option that would change what a run relies on."""
+    """Reject an option that would change what a run relies on."""
     found = _LONG.fullmatch(option)
     if not found:
-        raise InputError(f'"{option}" is no option of sbatch', hint="write it as one word, such as --constraint=gpu")
-    _one_line(option, "an option of sbatch")
+        raise InputError(f'"{option}" is not an sbatch option', hint="write it as one word, such as --constraint=gpu")
+    _one_line(option, "an sbatch option")
     name = found[1]
-    # sbatch takes options by their first letters, too: --arr=1-9.
+    # sbatch also accepts abbreviated options: --arr=1-9.
     ours = min((known for known in _OURS if known.startswith(name)), default=None)
     if ours in _INSTEAD and name == ours:
-        raise InputError(f"{option}: the {ours} is given by an option of its own")
+        raise InputError(f"{option}: use tonnage's own option --{ours}")
     if ours:
-        raise InputError(f"{option}: tonnage sets --{ours} itself", hint="give options that tell which nodes, say")
+        raise InputError(f"{option}: tonnage sets --{ours} itself", hint="give others, such as --constraint")
 
 
 def placement(options: SlurmOptions) -> list[str]:
-    """Return the options that say where a job runs and who pays for it, as far as the user chose."""
+    """Return the options for where a job runs and who pays for it, as far as the user chose."""
     return [f"--{name}={value}" for name in _INSTEAD if (value := getattr(options, name)) is not None]
 
 
@@ -74,12 +74,12 @@ def script(request: Request, options: SlurmOptions) -> str:
 
 def _options(request: Request, options: SlurmOptions) -> Iterator[str]:
     if not _NAME.fullmatch(request.name):
-        raise InputError(f'"{request.name}" is no name of a batch job: letters, digits and ._- only')
+        raise InputError(f'"{request.name}" is not a valid name for a batch job: expected letters, digits and ._- only')
     yield f"--job-name={request.name}"
     yield from placement(options)
     yield f"--chdir={_path(request.folder)}"
-    yield f"--output={_pattern(request)}"  # and standard error with it
-    # A job that Slurm started again would do what is recorded as done, or as lost, already.
+    yield f"--output={_pattern(request)}"  # including standard error
+    # A job restarted by Slurm would repeat what is already recorded as done or lost.
     yield from ("--open-mode=append", "--no-requeue", "--export=ALL")
     yield from _size(request)
     if request.elements:
@@ -93,7 +93,7 @@ def _size(request: Request) -> Iterator[str]:
     if request.avoided:
         yield f"--exclude={','.join(request.avoided)}"
     if request.whole_nodes:
-        # All memory of the nodes; and the others go on where one of them dies.
+        # All memory of the nodes; and if one node fails, the others continue.
         yield from ("--exclusive", "--mem=0", "--no-kill")
     else:
         yield f"--cpus-per-task={request.cores or 1}"
@@ -108,31 +108,31 @@ def _size(request: Request) -> Iterator[str]:
 
 
 def _at_least_one(amount: float, unit: int) -> int:
-    """Return how many units; 0 would mean something else: all, or no limit."""
+    """Round up to at least one unit; 0 would mean something else: all, or no limit."""
     return max(1, ceil(amount / unit))
 
 
 def _pattern(request: Request) -> str:
-    """Return the file of what it prints as sbatch takes it, which puts other words for a % and a letter."""
+    """Return the output file in sbatch's notation, in which % and a letter is a placeholder."""
     path = _path(request.output)
     if "\\" in path:
-        raise InputError(f"{path}: sbatch cannot write into a file with a backslash in its path")
+        raise InputError(f"{path}: sbatch cannot write to a path with a backslash")
     return path.replace("%", "%%") + (".%a" if request.elements else "")
 
 
 def _path(path: Path) -> str:
-    # A relative path would be taken from where sbatch is called.
+    # A relative path would be relative to where sbatch is called.
     return _one_line(str(path.absolute()), "a path")
 
 
 def _one_line(text: str, what: str) -> str:
     if any(letter in text for letter in "\n\r\0"):
-        raise InputError(f"{what} cannot go to sbatch with a line break in it: {text!r}")
+        raise InputError(f"{what} for sbatch cannot contain a line break: {text!r}")
     return text
 
 
 def _quoted(option: str) -> str:
-    """Return an option as it stands on a line ``#SBATCH``, of which sbatch takes quotes as a shell does."""
+    """Quote an option for an ``#SBATCH`` line, where sbatch treats quotes as a shell does."""
     if re.fullmatch(r"[\w@%+=:,./-]+", option, re.ASCII):
         return option
     return '"' + re.sub(r'(["\\])', r"\\\1", option) + '"'

@@ -1,26 +1,15 @@
-"""Slurm as a batch system: every question that a run asks, in as few calls of Slurm's programs as there can be."""
+"""Slurm as a batch system: every query of a run, in as few calls of Slurm's programs as possible."""
 
 import os
 import time
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 
 from tonnage.batch.poll_schedule import PollSchedule
-from tonnage.batch.programs import RefusalError
-from tonnage.batch.scheduler import (
-    JobStatus,
-    Limits,
-    Node,
-    QueueEntry,
-    RejectedError,
-    Request,
-    UnreachableError,
-    Verdict,
-)
+from tonnage.batch.scheduler import JobStatus, Limits, Node, QueueEntry, Request, Verdict
 from tonnage.batch.slurm import accounts, jobs, queue_snapshot
 from tonnage.batch.slurm.access import check_rights, user_name
 from tonnage.batch.slurm.client import Client
@@ -30,17 +19,18 @@ from tonnage.batch.slurm.output_markers import told
 from tonnage.batch.slurm.scontrol import Machine, Partition, machines, partitions, settings
 from tonnage.batch.slurm.scripts import SlurmOptions, placement, script
 from tonnage.batch.snapshot import Snapshot
-from tonnage.errors import InputError
+from tonnage.errors import InputError, ProgramFailedError, SchedulerUnreachableError, SubmissionRejectedError
 from tonnage.jobs import Outcome
 from tonnage.units import format_seconds
+from tonnage.wording import closest
 
 __all__ = ["Slurm", "connect"]
 
 _PLAIN = SlurmOptions()
 _LETTERS = 60_000
-"""Of job numbers on a command line; Linux takes 131,072 in one word."""
+"""Letters of job numbers on a command line; Linux allows 131,072 in one word."""
 _SUBMIT_SECONDS = 30.0
-"""As long as sbatch may take: it waits for a controller, and where the queue is full for that."""
+"""How long sbatch may take: it waits for a controller, and for room if the queue is full."""
 _ACCOUNTING_SECONDS = 120.0
 _DAY = 86400.0
 
@@ -51,7 +41,7 @@ def connect(
     qos: str | None = None,
     sbatch_option: tuple[str, ...] = (),
 ) -> "Slurm":
-    """Return Slurm, as a user wants to submit there; what no option says, sbatch's own variables may."""
+    """Return Slurm with the user's options; sbatch's own environment variables fill in missing ones."""
     chosen = {"partition": partition, "account": account, "qos": qos}
     notes = []
     for name in [name for name, value in chosen.items() if value is None]:
@@ -63,27 +53,27 @@ def connect(
 
 
 class Slurm:
-    """The cluster that Slurm's programs on this machine speak to."""
+    """The cluster that Slurm's programs on this machine connect to."""
 
     name = "slurm"
     polling = PollSchedule()
     inside = "tonnage.batch.slurm.inside:SlurmJob"
 
     def __init__(self, options: SlurmOptions = _PLAIN, *, notes: tuple[str, ...] = ()) -> None:
-        """Submit with these options; `notes` are what a user should know about them."""
+        """Submit with these options; `notes` are what the user should know about them."""
         self.options = options
         self._notes = notes
         self._client = Client()
         self._waited: set[str] = set()
-        """What waited when it was seen last."""
+        """Jobs that were waiting when last seen."""
 
     @property
     def calls(self) -> Counter[str]:
-        """How many times each of Slurm's programs was run."""
+        """How often each of Slurm's programs was run."""
         return self._client.calls
 
     def limits(self) -> Limits:
-        """Return what can be submitted; raises InputError where nothing can: no such partition, no rights."""
+        """Return what can be submitted; raises InputError if nothing can (no such partition, no access)."""
         try:
             return self._limits()
         except InputError as error:
@@ -98,9 +88,9 @@ class Slurm:
         allowed = self._allowed
         notes = list(self._notes)
         if not any(node.usable for node in found):
-            notes.append(f"no node of the partition {partition.name} can be used at the moment")
+            notes.append(f"no node of the partition {partition.name} is available at the moment")
         if self._hidden:
-            notes.append("others' jobs are hidden on this cluster: how long jobs wait is a rough estimate")
+            notes.append("other users' jobs are hidden on this cluster: estimates of waiting times are rough")
         return Limits(
             nodes=tuple(found),
             seconds=self._seconds,
@@ -112,19 +102,19 @@ class Slurm:
         )
 
     def script(self, request: Request) -> str:
-        """Return the script that is submitted for a request."""
+        """Return the batch script for a request."""
         return script(request, self.options)
 
     def check(self, request: Request) -> float | None:
-        """Ask when such a job would start, without submitting it: seconds from now, None where it is not known.
+        """Ask when such a job would start, without submitting it: seconds from now, or None if unknown.
 
-        Raises RejectedError where it never would.
+        Raises SubmissionRejectedError if it never would.
         """
         self._check_size(request)
         try:
             return self._start(script(request, self.options), request.name)
-        except RejectedError:
-            # For some seconds after it was started, a controller knows of no node that it has a job for.
+        except SubmissionRejectedError:
+            # For some seconds after its start, a controller has no node available for any job.
             if any(node.usable for node in self.limits().nodes):
                 raise
             return None
@@ -132,34 +122,34 @@ class Slurm:
     def submit(self, request: Request, script: Path, held: Collection[int] = ()) -> str:
         """Submit a job whose script is in a file, and return its number.
 
-        After an UnreachableError nobody knows whether it was: `find` does.
+        After a SchedulerUnreachableError it may or may not have been submitted: use `find`.
         """
-        # The script says the same, but there the user's SBATCH_* variables would beat it.
+        # The script has these options too, but the user's SBATCH_* variables would override them there.
         words = ("--parsable", *placement(self.options), str(script.absolute()))
         try:
             printed = self._client.submit(*words, held=held, seconds=_SUBMIT_SECONDS)
-        except RefusalError as refusal:
-            self._check_size(request)  # a job that is too large is no reason to try again
+        except ProgramFailedError as refusal:
+            self._check_size(request)  # a job that is too large must not be retried
             raise refused(request.name, refusal.said) from None
-        except UnreachableError as silence:
+        except SchedulerUnreachableError as silence:
             if is_full(silence.message):
                 raise refused(request.name, silence.message) from None
             raise
-        number = printed.strip().partition(";")[0]  # "7;cluster" where there are several clusters
+        number = printed.strip().partition(";")[0]  # "7;cluster" if there are several clusters
         if not number.isdigit():
-            raise UnreachableError(f"sbatch printed no number of a job: {printed.strip()[:200]!r}")
+            raise SchedulerUnreachableError(f"sbatch printed no job number: {printed.strip()[:200]!r}")
         return number
 
     def element(self, number: str, element: int) -> str:
-        """Return what Slurm calls an element of an array."""
+        """Return Slurm's number for an array element."""
         return f"{number}_{element}"
 
     def job_of(self, number: str) -> str:
-        """Return the number of the job to which an element belongs."""
+        """Return the number of the job that an element belongs to."""
         return number.partition("_")[0]
 
     def find(self, name: str) -> str | None:
-        """Return the number of a job that was submitted under a name, where the system still knows it."""
+        """Return the number of the job submitted under a name, or None if Slurm does not know it."""
         fields = ("JobArrayID",)
         found = self._squeue(fields, f"--name={name}", "--states=all")
         numbers = [row["JobArrayID"].partition("_")[0] for row in jobs.rows(found, fields)]
@@ -170,25 +160,25 @@ class Slurm:
         return max(numbers, key=int, default=None)
 
     def look(self) -> dict[str, QueueEntry]:
-        """Return all of this user's jobs and elements that wait or run, by their numbers."""
+        """Return all of this user's waiting and running jobs and elements, by number."""
         present = jobs.looks(self._squeue(jobs.FIELDS))
         waiting = {number for number, look in present.items() if look.phase is JobStatus.WAITING}
         self._waited = (self._waited - present.keys()) | waiting
         return present
 
     def verdicts(self, numbers: Collection[str]) -> dict[str, Verdict]:
-        """Return what became of jobs and elements that have ended, as far as the system still knows.
+        """Return how jobs and elements ended, as far as Slurm still knows.
 
-        The controller is asked first; the accounting only of what it forgot, and of what may have lacked memory. An
-        element that was cancelled alone before it started leaves no trace with the controller: what is gone, and waited
-        when it was looked at last, was cancelled.
+        The controller is asked first; the accounting database only for jobs that the controller has forgotten and for
+        those that may have lacked memory. An element that was cancelled individually before it started leaves no trace
+        in the controller: if it was waiting when last seen and is gone, it was cancelled.
         """
         wanted = set(numbers)
         known: dict[str, Verdict] = {}
         for chunk in chunks(jobs.asked(wanted), _LETTERS):
             text = self._remembered(chunk)
             known |= jobs.remembered(text)
-            wanted -= jobs.looks(text).keys()  # what has not ended
+            wanted -= jobs.looks(text).keys()  # not finished yet
         forgotten = wanted - known.keys()
         failed = {number for number in wanted & known.keys() if known[number].outcome is Outcome.FAILED}
         if (forgotten or failed) and self._accounted:
@@ -198,7 +188,7 @@ class Slurm:
         return {number: known[number] for number in wanted if number in known}
 
     def _vanished(self, numbers: set[str]) -> dict[str, Verdict]:
-        """Return the elements that were cancelled while they waited, where their arrays are still known."""
+        """Return the elements that were cancelled while waiting, if their arrays are still known."""
         waited = {number: number.partition("_")[0] for number in numbers & self._waited if "_" in number}
         if not waited:
             return {}
@@ -208,11 +198,11 @@ class Slurm:
         return {number: gone for number, array in waited.items() if array in arrays}
 
     def read(self, printed: str) -> Verdict | None:
-        """Return what Slurm itself wrote into a job's output about its end; None where it did not."""
+        """Parse what Slurm wrote about the job's end into its output; None if it wrote nothing."""
         return told(printed)
 
     def cancel(self, numbers: Collection[str]) -> None:
-        """End jobs, whether they wait or run; those that have ended are none the worse for it."""
+        """Cancel jobs, whether waiting or running; finished jobs are ignored."""
         arrays: dict[str, set[int]] = {}
         for number in numbers:
             array, _, element = number.partition("_")
@@ -225,16 +215,16 @@ class Slurm:
         for chunk in chunks(words, _LETTERS):
             try:
                 self._client.run("scancel", "--quiet", *chunk)
-            except RefusalError as refusal:
-                if not has_ended(refusal.said):  # then all others are cancelled
+            except ProgramFailedError as refusal:
+                if not has_ended(refusal.said):  # if so, all others are cancelled
                     raise
 
     def queue(self, run_fraction: float = 1.0) -> Snapshot:
-        """Return what the queue looks like to a job submitted now, in whole nodes: see `queue_snapshot`."""
+        """Return the queue as seen by a job submitted now, in whole nodes: see `queue_snapshot`."""
         partition, known = self._partition, self._machines()
         usable = sum(known[name].node.usable for name in partition.nodes if name in known)
         if not usable:
-            raise UnreachableError(f"no node of the partition {partition.name} can be used at the moment")
+            raise SchedulerUnreachableError(f"no node of the partition {partition.name} is available at the moment")
         fields = ",".join(f"{one}:|" for one in queue_snapshot.FIELDS)
         everybody = self._client.run("squeue", "--noheader", "--array", "--all", f"--Format={fields}")
         kept = self._client.run("scontrol", "--all", "--oneliner", "show", "reservation")
@@ -252,7 +242,7 @@ class Slurm:
         return queue_snapshot.snapshot(seen, run_fraction)
 
     def _hidden_ends(self, now: float, usable: int) -> tuple[float, float]:
-        """Ask when the first node is free, and when all are: where others' jobs are hidden, this much can be known."""
+        """Ask when the first node is free, and when all are: known even if other users' jobs are hidden."""
         ends = []
         for nodes in (1, usable):
             request = Request(
@@ -266,32 +256,36 @@ class Slurm:
             )
             try:
                 wait = self._start(script(request, self.options), request.name)
-            except RejectedError:
+            except SubmissionRejectedError:
                 wait = None
             ends.append(now + (_DAY if wait is None else wait))
         return ends[0], max(ends)
 
     def _start(self, text: str, name: str) -> float | None:
-        """Return when a job with such a script would start, in seconds from now."""
+        """Return when a job with this script would start, in seconds from now."""
         try:
             said = self._client.words("sbatch", "--test-only", stdin=text)
-        except RefusalError as refusal:
+        except ProgramFailedError as refusal:
             if is_busy(refusal.said):
                 return None
             raise refused(name, refusal.said) from None
         return wait_of(said, time.time())
 
     def _check_size(self, request: Request) -> None:
-        """Refuse what Slurm may take and would never start: limits of a partition hold a job back, no more."""
+        """Reject jobs that Slurm accepts but never starts: limits of a partition only hold a job back."""
         partition, most = self._partition, self._allowed.submitted
         if request.seconds is not None and request.seconds > self._seconds:
-            raise RejectedError(
-                f"jobs in the partition {partition.name} run for {format_seconds(self._seconds)} at most"
+            raise SubmissionRejectedError(
+                f"jobs in the partition {partition.name} may run for at most {format_seconds(self._seconds)}"
             )
         if partition.job_nodes is not None and request.nodes > partition.job_nodes:
-            raise RejectedError(f"jobs in the partition {partition.name} have {partition.job_nodes} nodes at most")
+            raise SubmissionRejectedError(
+                f"jobs in the partition {partition.name} may have at most {partition.job_nodes} nodes"
+            )
         if most is not None and request.elements > most:
-            raise RejectedError(f"this user may have {most} jobs at a time, and each element of an array is one")
+            raise SubmissionRejectedError(
+                f"this user may have {most} jobs at a time, and each array element counts as one"
+            )
 
     def _squeue(self, fields: Collection[str], *words: str) -> str:
         return self._client.run(
@@ -307,17 +301,17 @@ class Slurm:
     def _remembered(self, numbers: list[str]) -> str:
         try:
             return self._squeue(jobs.FIELDS, "--states=all", f"--jobs={','.join(numbers)}")
-        except RefusalError as refusal:
-            if has_ended(refusal.said):  # it has forgotten all of them
+        except ProgramFailedError as refusal:
+            if has_ended(refusal.said):  # the controller has forgotten all of them
                 return ""
             raise
 
     def _sacct(self, numbers: list[str], *, needed: bool = True) -> str:
-        """Ask the accounting; where it does not answer and is not needed, the controller's word has to do."""
+        """Query the accounting database; if it does not answer and is not needed, return nothing."""
         words = ("--parsable2", "--noconvert", f"--jobs={','.join(numbers)}", f"--format={jobs.ACCOUNTED}")
         try:
             return self._client.run("sacct", *words, seconds=_ACCOUNTING_SECONDS)
-        except (RefusalError, UnreachableError):
+        except (ProgramFailedError, SchedulerUnreachableError):
             if needed:
                 raise
             return ""
@@ -339,7 +333,7 @@ class Slurm:
 
     @property
     def _array(self) -> int:
-        """How many elements an array may have: they are numbered below MaxArraySize, and each is one job."""
+        """The most elements of an array: they are numbered below MaxArraySize, and each counts as a job."""
         sizes = [self._settings.get(name, "") for name in ("MaxArraySize", "MaxJobCount")]
         most = min((int(size) for size in sizes if size.isdigit()), default=0)
         return most if most > 1 else 0
@@ -350,22 +344,22 @@ class Slurm:
 
     @cached_property
     def _partition(self) -> Partition:
-        """The partition that jobs go to."""
+        """The partition that jobs are submitted to."""
         known, name = self._partitions, self.options.partition
         if name is None:
             name = next((one.name for one in known.values() if one.default), None)
         if name is None:
             raise InputError("this cluster has no default partition", hint=f"choose one of {', '.join(known)}")
         if name not in known:
-            close = get_close_matches(name, known, n=1)
-            hint = f"did you mean {close[0]}? " if close else ""
-            raise InputError(f'there is no partition "{name}"', hint=f"{hint}partitions: {', '.join(known)}")
+            close = closest(name, known)
+            hint = f"did you mean {close}? " if close else ""
+            raise InputError(f'no such partition: "{name}"', hint=f"{hint}partitions: {', '.join(known)}")
         check_rights(known[name], self.options)
         return known[name]
 
     @property
     def _seconds(self) -> float:
-        """The longest that a job may take."""
+        """The longest time limit of a job."""
         partition, allowed = self._partition.seconds, self._allowed.seconds
         return partition if allowed is None else min(partition, allowed)
 
@@ -379,7 +373,7 @@ class Slurm:
         try:
             found = accounts.associations(self._client.run("sacctmgr", *words, *where))
             known = accounts.qualities(self._client.run("sacctmgr", *words, "qos", f"format={accounts.QOS}"))
-        except RefusalError:  # users may not look: sbatch will say what is too much
+        except ProgramFailedError:  # users may not query it: sbatch will report what is too much
             return accounts.Allowed()
         partition = self._partition
         association, allowed = accounts.allowed(
@@ -395,7 +389,7 @@ class Slurm:
 
 
 def _within(machine: Machine, partition: Partition) -> Node:
-    """Return a node with what a job may take of it, in this partition and now."""
+    """Return a node with what a job may use of it, in this partition and now."""
     node = machine.node
     return replace(
         node,

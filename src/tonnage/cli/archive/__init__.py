@@ -4,7 +4,7 @@ from tonnage.cli.groups import Subcommands
 
 __all__ = ["archive"]
 
-# Each subcommand is the command `command` in the module of its name; `import` is a word of Python's own.
+# Each subcommand is the function `command` in the module of its name; `import` is a keyword in Python.
 _SUBCOMMANDS = {
     "import": "imports",
     "query": "query",
@@ -19,10 +19,10 @@ _SUBCOMMANDS = {
 archive = Subcommands(
     "archive",
     {name: f"tonnage.cli.archive.{module}" for name, module in _SUBCOMMANDS.items()},
-    help="""Keep what every job used, and look it up.
+    help="""Store what every job used, and look it up.
 
-    The archive is a file of yours unless --archive or TONNAGE_ARCHIVE names another: sqlite:///FILE, or
-    postgresql://USER@HOST/DATABASE or http://SERVER:PORT for a team.
+    The archive is a file in ~/.local/share/tonnage unless --archive or TONNAGE_ARCHIVE names another: sqlite:///FILE,
+    or for a team postgresql://USER@HOST/DATABASE or http://SERVER:PORT.
 
     \b
     Example: tonnage archive import trace.txt

@@ -1,9 +1,10 @@
-"""``tonnage archive check``: whether the archive is sound."""
+"""``tonnage archive check``: look for damage in the archive."""
 
 import click
 
 from tonnage.cli.archive.options import archive_option
-from tonnage.cli.options import json_option, print_json, printable
+from tonnage.cli.options import json_option, print_json
+from tonnage.wording import printable
 
 __all__ = ["command"]
 
@@ -12,7 +13,7 @@ __all__ = ["command"]
 @archive_option
 @json_option
 def command(url: str | None, as_json: bool) -> int:
-    """Look at every row, and say what is wrong; exit status 1 if anything is.
+    """Check every row of the archive for damage; exit status 1 if there is any.
 
     \b
     Example: tonnage archive check

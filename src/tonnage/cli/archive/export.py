@@ -1,4 +1,4 @@
-"""``tonnage archive export``: jobs for other programs."""
+"""``tonnage archive export``: write jobs to a file for other programs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,8 +18,8 @@ __all__ = ["command"]
 @click.command("export")
 @archive_option
 @search_options
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), metavar="FILE", help="Write here.")
-@click.option("--format", type=click.Choice(EXPORTERS), help="[default: by the ending of FILE]")
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), metavar="FILE", help="File to write.")
+@click.option("--format", type=click.Choice(EXPORTERS), help="[default: by the extension of FILE]")
 def command(url: str | None, search: "Search", output: Path, format: str | None) -> None:
     """Write jobs as CSV, JSON lines or Parquet, in bytes and seconds.
 
@@ -31,7 +31,7 @@ def command(url: str | None, search: "Search", output: Path, format: str | None)
 
     chosen = format or ENDINGS.get(output.suffix.lower())
     if chosen is None:
-        raise InputError(f"{output}: the ending names no format", hint=f"one of {', '.join(ENDINGS)}, or --format")
+        raise InputError(f"{output}: unknown file name extension", hint=f"one of {', '.join(ENDINGS)}, or --format")
     output = Path("/dev/stdout") if str(output) == "-" else output
     count = export(find_at(url, search), output, chosen)
     click.echo(f"{output}: {count:,} jobs", err=True)

@@ -1,4 +1,4 @@
-"""``tonnage archive forget``: remove what is no longer wanted."""
+"""``tonnage archive forget``: remove jobs from the archive."""
 
 from typing import TYPE_CHECKING
 
@@ -6,7 +6,7 @@ import click
 
 from tonnage.cli.archive.options import archive_option, search_options
 from tonnage.cli.options import json_option, print_json
-from tonnage.cli.tables import counted
+from tonnage.wording import counted
 
 if TYPE_CHECKING:
     from tonnage.archive import Search
@@ -17,9 +17,9 @@ __all__ = ["command"]
 @click.command("forget")
 @archive_option
 @search_options
-@click.option("--older-than", metavar="WHEN", help="That ended before a date, or more than 90d or 52w ago.")
-@click.option("--keep", type=click.IntRange(0), metavar="N", help="But not the newest N of each category.")
-@click.option("--yes", is_flag=True, help="Remove them; without it, only say how many there are.")
+@click.option("--older-than", metavar="WHEN", help="Jobs that ended before a date, or more than 90d or 52w ago.")
+@click.option("--keep", type=click.IntRange(0), metavar="N", help="Keep the newest N of each category.")
+@click.option("--yes", is_flag=True, help="Remove the jobs. Without this, only count them.")
 @json_option
 def command(
     url: str | None, search: "Search", older_than: str | None, keep: int | None, yes: bool, as_json: bool
@@ -33,7 +33,7 @@ def command(
     from tonnage.logs.user_times import moment
 
     if search == EVERYTHING and older_than is None and keep is None:
-        raise click.UsageError("this would remove everything: say what, with --older-than, --keep or a filter")
+        raise click.UsageError("this would remove everything: select jobs with --older-than, --keep or a filter")
     before = None if older_than is None else moment(older_than)
     with Archive.open(url) as archive:
         act = forget if yes else count_forgettable
@@ -43,4 +43,4 @@ def command(
         print_json({"jobs": count, "removed": yes, "left": left})
     else:
         jobs = counted(count, "job")
-        click.echo(f"{jobs} removed, {left:,} left" if yes else f"{jobs} would go; --yes removes them")
+        click.echo(f"{jobs} removed, {left:,} left" if yes else f"{jobs} would be removed; add --yes to remove them")

@@ -1,4 +1,4 @@
-"""``tonnage archive import``: what other tools wrote down, into the archive."""
+"""``tonnage archive import``: import the logs of other tools into the archive."""
 
 import sys
 from collections.abc import Callable
@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 import click
 
 from tonnage.cli.archive.options import archive_option
-from tonnage.cli.options import json_option, print_json, printable, say
-from tonnage.cli.sources import Reading, source_options
-from tonnage.cli.tables import counted
+from tonnage.cli.options import json_option, print_json, say
+from tonnage.cli.source_options import source_options
 from tonnage.errors import InputError
 from tonnage.option_values import pairs
+from tonnage.wording import counted, printable
 
 if TYPE_CHECKING:
     from tonnage.archive import Archive, Report
+    from tonnage.job_sources import Reading
     from tonnage.logs.sources import Source
 
 __all__ = ["command"]
@@ -31,22 +32,22 @@ _LONGEST = 100
 @source_options
 @click.option("--field", multiple=True, metavar="KEY=VALUE", help="A custom field for all jobs.")
 @click.option("--category", metavar="NAME", help="A category for all jobs, whatever the log says.")
-@click.option("--strict", is_flag=True, help="End at the first row that cannot be used.")
+@click.option("--strict", is_flag=True, help="Stop at the first row that cannot be used.")
 @json_option
 def command(
     texts: tuple[str, ...],
     url: str | None,
-    reading: Reading,
+    reading: "Reading",
     field: tuple[str, ...],
     category: str | None,
     strict: bool,
     as_json: bool,
 ) -> int:
-    """Store the jobs of logs: each once, however often it is imported.
+    """Import the jobs in logs; a job that was imported before is not stored again.
 
-    A SOURCE is a file (plain or gzip), a folder, "-" for standard input, or another archive's URL. Read are Nextflow
-    traces, Snakemake benchmarks, Slurm's sacct (-P and --json), HTCondor's history and event logs, summaries of tonnage
-    watch and cctools, WfFormat and DAX with run times, SWF, and tables (CSV).
+    A SOURCE is a file (plain or gzip), a folder, "-" for standard input, or another archive's URL. Supported formats:
+    Nextflow traces, Snakemake benchmarks, Slurm's sacct (-P and --json), HTCondor's history and event logs, summaries
+    of tonnage watch and cctools, WfFormat and DAX with run times, SWF, and tables (CSV).
 
     \b
     Example: tonnage archive import results/pipeline_info/execution_trace.txt
@@ -57,22 +58,23 @@ def command(
     from tonnage.archive.url import is_remote, remote_url
 
     if is_remote(url):
-        hint = f"or send them with a browser: {remote_url(url)}/upload"
-        raise InputError("logs are imported where the archive is, not over its server", path=remote_url(url), hint=hint)
+        hint = f"run this on the server, or upload them with a browser: {remote_url(url)}/upload"
+        raise InputError("logs cannot be imported over HTTP", path=remote_url(url), hint=hint)
     reports: list[Report] = []
     fields = pairs(field, "--field")
     sources = reading.sources(texts)
-    first = next(sources)  # a wrong name makes no archive
+    first = next(sources)  # so that a wrong name does not create an archive
     with Archive.open(url, create=True) as archive:
         if archive.on_network:
-            click.echo(f"tonnage: {archive} is on a network: its readers and writers wait for each other", err=True)
+            place = "on a network file system"
+            click.echo(f"tonnage: {archive} is {place}: readers and writers wait for each other", err=True)
         try:
             for source in chain([first], sources):
                 reports.append(_import(archive, source, fields, category, strict))
                 if not as_json:
                     _print(reports[-1])
         except KeyboardInterrupt:
-            click.echo("tonnage: interrupted; what was stored stays, and the same call goes on", err=True)
+            click.echo("tonnage: interrupted; what was stored is kept, repeat the command to continue", err=True)
             raise
         finally:
             if as_json:  # also what was done before an error
@@ -95,7 +97,7 @@ def _import(
 
 
 def _progress(source: "Source") -> "AbstractContextManager[Callable[[Report], None] | None]":
-    """Show how far a long import is, where somebody is looking."""
+    """Show a progress bar if standard error is a terminal."""
     return _Bar(source) if sys.stderr.isatty() else nullcontext()
 
 
@@ -133,7 +135,7 @@ def _print(report: "Report") -> None:
         click.echo(f"  and for {len(report.reasons) - _SHOWN_REASONS} more reasons")
     attempts = report.stored + report.duplicates
     if report.duplicates and not report.stored:
-        click.echo("  what was there before stays as it is (forget --source LABEL lets go of it)")
+        click.echo("  stored jobs were not changed (remove them with forget --source LABEL)")
     if attempts:
         known = ", ".join(f"{name} {count / attempts:.0%}" for name, count in report.known.items() if count)
         click.echo(f"  known: {known or 'no use of any resource'}")

@@ -1,4 +1,4 @@
-"""``tonnage archive migrate``: bring an older archive up to date."""
+"""``tonnage archive migrate``: upgrade an older archive."""
 
 import click
 
@@ -10,9 +10,9 @@ __all__ = ["command"]
 @click.command("migrate")
 @archive_option
 def command(url: str | None) -> None:
-    """Make or upgrade the archive's tables.
+    """Create or upgrade the archive's tables.
 
-    A SQLite archive is upgraded when it is opened, after a backup; one on PostgreSQL waits for this command.
+    A SQLite archive is upgraded when it is opened, after a backup; one on PostgreSQL only by this command.
 
     \b
     Example: tonnage archive migrate --archive postgresql://me@db.example.org/jobs

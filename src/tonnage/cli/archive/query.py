@@ -1,4 +1,4 @@
-"""``tonnage archive query``: the jobs that meet some conditions."""
+"""``tonnage archive query``: print the jobs that match some filters."""
 
 import sys
 from collections.abc import Callable
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from tonnage.cli.archive.options import archive_option, search_options
-from tonnage.cli.options import json_option, print_json, printable
+from tonnage.cli.options import json_option, print_json
 from tonnage.cli.tables import amount, cut, print_table
+from tonnage.wording import printable
 
 if TYPE_CHECKING:
     from tonnage.archive import Search
@@ -23,15 +24,15 @@ _LONGEST_NAME = 40
 @click.command("query")
 @archive_option
 @search_options
-@click.option("--sort", metavar="COLUMN", help="Largest or newest first; names as in the alphabet.")
-@click.option("--reverse", is_flag=True, help="The other way round.")
-@click.option("--limit", type=click.IntRange(0), help="At most so many; 0 for all.  [default: 50; with --csv all]")
+@click.option("--sort", metavar="COLUMN", help="Largest or newest first; names alphabetically.")
+@click.option("--reverse", is_flag=True, help="Reverse the order.")
+@click.option("--limit", type=click.IntRange(0), help="At most this many; 0 for all.  [default: 50; all with --csv]")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV with all columns.")
 @json_option
 def command(
     url: str | None, search: "Search", sort: str | None, reverse: bool, limit: int | None, as_csv: bool, as_json: bool
 ) -> None:
-    """Print the jobs that meet all conditions.
+    """Print the jobs that match all filters.
 
     \b
     Example: tonnage archive query --category align --where 'memory>4GB' --sort memory
@@ -42,9 +43,9 @@ def command(
     from tonnage.archive.remote import find_at
 
     if as_csv and as_json:
-        raise click.UsageError("--csv and --json both say how to print; give one of them")
+        raise click.UsageError("--csv and --json cannot be combined")
     limit = limit if limit is not None else 0 if as_csv else 50
-    # One more than is shown tells whether there are more.
+    # Ask for one more than is shown, to find out whether there are more.
     most = limit + 1 if limit and not as_csv else limit or None
     found = find_at(url, search, sort=sort, reverse=reverse, limit=most)
     if as_csv:
@@ -57,15 +58,15 @@ def command(
     if as_json:
         print_json({"attempts": [record(attempt) for attempt in attempts], "more": more})
     elif not attempts:
-        click.echo("no job meets these conditions")
+        click.echo("no matching jobs")
     else:
         _print(attempts)
         if more:
-            click.echo(f"the first {limit:,}; --limit 0 shows all")
+            click.echo(f"showing the first {limit:,}; --limit 0 shows all")
 
 
 def _print(attempts: "list[Attempt]") -> None:
-    """Print a table; columns in which nothing is known are left out."""
+    """Print a table without its empty columns."""
     columns = {name: cells for name, show in _COLUMNS.items() if any(cells := [show(attempt) for attempt in attempts])}
     rows = list(zip(*columns.values(), strict=True))
     give_way = ("command", "disk", "cores", "user", "task", "asked", "ended", "outcome")

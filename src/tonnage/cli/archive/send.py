@@ -1,25 +1,25 @@
-"""``tonnage archive send``: what waits here for an archive on a server."""
+"""``tonnage archive send``: send waiting measurements to an archive on a server."""
 
 import click
 
 from tonnage.cli.archive.options import archive_option
 from tonnage.cli.options import json_option, print_json, say
-from tonnage.cli.tables import counted
 from tonnage.errors import InputError
+from tonnage.wording import counted
 
 __all__ = ["command"]
 
-_PATIENT = 3.0  # seconds that a server which does not answer is tried again: somebody waits for this
+_PATIENT = 3.0  # seconds of retries if the server does not answer: a user is waiting
 
 
 @click.command("send")
 @archive_option
-@click.option("--refused", is_flag=True, help="Also what the server refused before: it may have changed its mind.")
+@click.option("--refused", is_flag=True, help="Also send what the server refused before.")
 @json_option
 def command(url: str | None, refused: bool, as_json: bool) -> int:
-    """Send what runs measured while the server of the archive was away; exit status 1 if something still waits.
+    """Send what runs measured while the archive's server was unavailable; exit status 1 if some of it still waits.
 
-    The next run with the same archive does so, too.
+    The next run with the same archive does the same.
 
     \b
     Example: tonnage archive send --archive http://jobs.example.org:8000
@@ -29,7 +29,7 @@ def command(url: str | None, refused: bool, as_json: bool) -> int:
     from tonnage.archive.url import is_remote
 
     if not is_remote(url):
-        raise InputError("only an archive on a server is sent something", hint="--archive http://SERVER:PORT")
+        raise InputError("send needs an archive on a server", hint="--archive http://SERVER:PORT")
     server = Server.of(url)
     outbox = Outbox(server)
     if refused:

@@ -1,4 +1,4 @@
-"""``tonnage archive stats``: what the jobs of each category use and waste."""
+"""``tonnage archive stats``: print what the jobs of each category use and waste."""
 
 from typing import TYPE_CHECKING
 
@@ -6,9 +6,10 @@ import click
 
 from tonnage.archive.registry import GROUPS
 from tonnage.cli.archive.options import archive_option, search_options
-from tonnage.cli.options import json_option, print_json, printable
+from tonnage.cli.options import json_option, print_json
 from tonnage.cli.tables import amount, print_table
 from tonnage.jobs import HOURS, Resource
+from tonnage.wording import printable
 
 if TYPE_CHECKING:
     from tonnage.archive import Search
@@ -30,16 +31,17 @@ _MOST_CATEGORIES = 40
     type=click.Choice([one.value for one in Resource]),
     default="memory",
     show_default=True,
-    help="What to show.",
+    help="Resource to show.",
 )
 @json_option
 def command(url: str | None, search: "Search", by: str, resource: str, as_json: bool) -> None:
-    """Print what the jobs of each category use.
+    """Print what the jobs of each category use and waste.
 
-    "known" is of how many jobs the use is known; those that ran out of the resource are counted apart. Categories that
-    waste most memory come first: what jobs were allocated, or else requested, and did not use, times the run time. A
-    job that did not succeed (it failed, was cancelled, ran out of memory or time) wastes all that it had. "to save" is
-    what would have been saved had each job requested the largest peak of its category.
+    "known" is the number of jobs with a known use; those that ran out of the resource are counted separately.
+    Categories that waste the most memory come first: what jobs were allocated, or else requested, and did not use,
+    times the run time. A job that did not succeed (it failed, was cancelled, or ran out of memory or time) wastes all
+    of its allocation. "to save" is what would have been saved if each job had requested the largest peak of its
+    category.
 
     \b
     Example: tonnage archive stats --since 90d
@@ -51,7 +53,7 @@ def command(url: str | None, search: "Search", by: str, resource: str, as_json: 
     if as_json:
         print_json({"categories": [one.facts() for one in found]})
     elif not found:
-        click.echo("no job meets these conditions")
+        click.echo("no matching jobs")
     else:
         _print(found, by, Resource(resource))
 
@@ -87,6 +89,6 @@ def _waste(one: "CategoryStats") -> list[str]:
 
 
 def _bars(counts: tuple[int, ...]) -> str:
-    """Draw a histogram; what is not empty is never drawn as empty."""
+    """Draw a histogram in which small bars stay visible."""
     most = max(counts)
     return "".join(_BLOCKS[-(-count * (len(_BLOCKS) - 1) // most) if count else 0] for count in counts)

@@ -1,4 +1,4 @@
-"""``tonnage replay``: the deciders on recorded data, side by side with their rivals."""
+"""``tonnage replay``: compare strategies on recorded data."""
 
 from tonnage.cli.groups import Subcommands
 
@@ -7,7 +7,7 @@ __all__ = ["replay"]
 replay = Subcommands(
     "replay",
     {name: f"tonnage.cli.replay.{name}" for name in ("pack", "rank", "run", "size")},
-    help="""Play recorded data to rival strategies.
+    help="""Compare strategies on recorded data.
 
     \b
     Example: tonnage replay size trace.csv --protocol sizey

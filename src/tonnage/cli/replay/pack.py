@@ -1,17 +1,18 @@
-"""``tonnage replay pack``: ways to pack a workflow side by side on a recorded queue."""
+"""``tonnage replay pack``: compare packing strategies on a recorded queue."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli.options import json_option, print_json, printable
+from tonnage.cli.options import json_option, print_json
 from tonnage.cli.pack import QueueOptions, log_facts, print_left_out, queue_options, work_of
 from tonnage.cli.replay.parallel import on_all_cores, progress
-from tonnage.cli.sources import named
-from tonnage.cli.tables import counted, print_table
+from tonnage.cli.source_options import named
+from tonnage.cli.tables import print_table
 from tonnage.errors import InputError
 from tonnage.pack.packers import PACKERS
+from tonnage.wording import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +30,11 @@ _HOUR = 3600
 @click.argument("paths", metavar="WORKFLOW...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @queue_options
 @click.option(
-    "--strategies", default="all", show_default=True, metavar="NAME,...", help="Which strategies; see tonnage pack."
+    "--strategies",
+    default="all",
+    show_default=True,
+    metavar="NAME,...",
+    help="Strategies to compare; see tonnage pack.",
 )
 @click.option(
     "--baseline",
@@ -37,21 +42,32 @@ _HOUR = 3600
     default="zhang",
     show_default=True,
     metavar="NAME",
-    help="What they are compared with.",
+    help="Strategy to compare with.",
 )
-@click.option("--every", default="30m", show_default=True, metavar="TIME", help="Between two submissions.")
-@click.option("--days", type=float, default=6.0, show_default=True, help="How many days of the log.")
-@click.option("--warmup", default="1d", show_default=True, metavar="TIME", help="From its first job to the first one.")
-@click.option("--spread", is_flag=True, help="As many submissions, but evenly over the whole log.")
+@click.option("--every", default="30m", show_default=True, metavar="TIME", help="Time between submissions.")
+@click.option("--days", type=float, default=6.0, show_default=True, help="Length of the experiment in days.")
+@click.option(
+    "--warmup",
+    default="1d",
+    show_default=True,
+    metavar="TIME",
+    help="Time from the log's first job to the first submission.",
+)
+@click.option("--spread", is_flag=True, help="Spread the same number of submissions over the whole log.")
 @click.option(
     "--max-submitted",
     "caps",
     type=click.IntRange(1),
     multiple=True,
     metavar="N",
-    help="Most batch jobs that wait or run; may be repeated.  [default: 16, or any number with --max-running]",
+    help="Keep at most N batch jobs queued or running; can be repeated.  [default: 16, or no limit with --max-running]",
 )
-@click.option("--resume", type=click.Path(path_type=Path), metavar="FILE", help="Keep what is done; go on from there.")
+@click.option(
+    "--resume",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Save finished parts in this file, and resume from it.",
+)
 @json_option
 def command(
     paths: tuple[Path, ...],
@@ -66,12 +82,12 @@ def command(
     resume: Path | None,
     as_json: bool,
 ) -> None:
-    """Say how ways to pack workflows compare on a recorded queue: the experiment of GLUME's paper.
+    """Compare ways to pack workflows on a recorded queue, as in the experiment of GLUME's paper.
 
-    Each workflow is submitted at many moments of the log, each time to the queue as it was then, with each strategy.
-    Printed are the mean makespan, how much shorter it is than the baseline's (the mean over submissions), how many
-    batch jobs expired and the node-hours that they held in vain; below, for how many workflows a strategy is better or
-    worse than another by more than 5 %. All cores are used.
+    Each workflow is submitted with each strategy at many times of the log, each time to the queue as it was then.
+    The output shows the mean makespan, how much shorter it is than the baseline's (the mean over submissions), the
+    number of expired batch jobs and the node-hours left idle; below that, for how many workflows a strategy is better
+    or worse than another by more than 5 %. All cores are used.
 
     \b
     Example: tonnage replay pack *.dax --queue kth-sp2.swf.gz
@@ -99,18 +115,18 @@ def command(
 
 
 def _works(paths: tuple[Path, ...], queue: QueueOptions) -> "dict[str, Work]":
-    """Return workflows by the names of their files; where two are alike, by their paths."""
+    """Return workflows by file name, or by path where two file names are the same."""
     stems = [path.stem for path in paths]
     names = [path.stem if stems.count(path.stem) == 1 else str(path) for path in paths]
     if len(set(names)) < len(names):
-        raise InputError("a workflow is named twice", hint="once is enough: the results would be the same")
+        raise InputError("the same workflow is given twice", hint="give it once: the results would be the same")
     return {name: work_of(path, None, queue) for name, path in zip(names, paths, strict=True)}
 
 
 def _played(
     works: "Mapping[str, Work]", workload: "Workload", experiment: "Experiment", resume: Path | None
 ) -> "dict[Chunk, Crossings]":
-    """Play what is not done yet."""
+    """Replay the parts that are not in the checkpoint, and return all of them."""
     from tonnage.lab.pack_checkpoint import Saved
     from tonnage.lab.pack_replay import Player, chunks
 
@@ -165,11 +181,11 @@ def _facts(
 
 
 def _cap(cap: int | None) -> str:
-    return "any number of batch jobs" if cap is None else f"at most {counted(cap, 'batch job')} that wait or run"
+    return "any number of batch jobs" if cap is None else f"at most {counted(cap, 'batch job')} queued or running"
 
 
 def _print_results(found: "Sequence[Result]", baseline: str, cap: str) -> None:
-    """Print a table for each workflow, the shortest makespan first."""
+    """Print a table for each workflow, sorted by makespan."""
     for workflow in dict.fromkeys(one.workflow for one in found):
         rows = [one for one in found if one.workflow == workflow]
         submissions = counted(rows[0].submissions, "submission")
@@ -190,11 +206,11 @@ def _print_results(found: "Sequence[Result]", baseline: str, cap: str) -> None:
 
 
 def _print_table(table: "Sequence[Score]", strategies: "Sequence[str]") -> None:
-    """Print wins and losses of each strategy against each other one."""
+    """Print the wins and losses of each strategy against every other."""
     if not table:
         return
     workflows = counted(len(table[0].improvements), "workflow")
-    click.echo(f"\nwins/losses beyond 5% of {workflows}, each strategy against those at the top")
+    click.echo(f"\nwins/losses by more than 5% in {workflows}, each strategy against those in the header")
     scores = {(one.strategy, one.rival): f"{one.wins()}/{one.losses()}" for one in table}
     rows = [[name, *(scores.get((name, rival), "-") for rival in strategies)] for name in strategies]
     print_table(["", *strategies], rows, right=strategies)

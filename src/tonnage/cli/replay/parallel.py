@@ -1,4 +1,4 @@
-"""Long replays: shared among all cores, and with a sign of how far they are."""
+"""Run long replays on all cores, with a progress bar."""
 
 import os
 import sys
@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 @contextmanager
 def all_cores() -> "Iterator[Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]]":
-    """Yield a `map` that shares its work among all cores; a single one does it itself."""
+    """Yield a `map` that spreads its work over all cores; with a single core it is the built-in one."""
     from tonnage.die_with_parent import become_a_child
 
     with _pool(become_a_child) as pool:
@@ -27,7 +27,7 @@ def all_cores() -> "Iterator[Callable[[Callable[..., Any], Iterable[Any]], Itera
 
 @contextmanager
 def on_all_cores(function: "Callable[[T], R]") -> "Iterator[Callable[[Iterable[T]], Iterable[R]]]":
-    """Yield a `map` of one function, which may carry much with it: it goes to each process once."""
+    """Yield a `map` of one function, which can hold a lot of data: it is sent to each process only once."""
     with _pool(_keep, function) as pool:
         yield partial(map, function) if pool is None else partial(pool.map, _kept)
 
@@ -46,14 +46,14 @@ def _pool(initializer: "Callable[..., None]", *values: object) -> "Iterator[Proc
         yield pool
     except BaseException:
         for child in active_children():
-            child.terminate()  # nobody wants to wait for what they are doing
+            child.terminate()  # rather than wait for results that will not be used
         raise
     finally:
         pool.shutdown(cancel_futures=True)
 
 
 _functions: "list[Callable[[Any], Any]]" = []
-"""What this process was started for."""
+"""The function that this worker process was started for."""
 
 
 def _keep(function: "Callable[[Any], Any]") -> None:
@@ -63,13 +63,13 @@ def _keep(function: "Callable[[Any], Any]") -> None:
     _functions.append(function)
 
 
-def _kept(value: Any) -> Any:  # noqa: ANN401 (what the function takes and gives)
+def _kept(value: Any) -> Any:  # noqa: ANN401 (what the function takes and returns)
     return _functions[-1](value)
 
 
 @contextmanager
 def progress(steps: int) -> "Iterator[Callable[[], None]]":
-    """Show how many steps are done, where somebody is looking."""
+    """Show a progress bar if standard error is a terminal; yield the function that advances it."""
     if not sys.stderr.isatty():
         yield lambda: None
         return

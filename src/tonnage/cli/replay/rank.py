@@ -1,4 +1,4 @@
-"""``tonnage replay rank``: methods to rank jobs side by side on the stochastic grid."""
+"""``tonnage replay rank``: compare ranking methods on the stochastic grid."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -7,7 +7,7 @@ import click
 
 from tonnage.cli.options import json_option, print_json, read_workflow, workflow_arguments
 from tonnage.cli.replay.parallel import all_cores, progress
-from tonnage.cli.sources import named
+from tonnage.cli.source_options import named
 from tonnage.cli.tables import bar, print_table
 from tonnage.errors import InputError
 from tonnage.rank.methods import METHODS
@@ -25,29 +25,33 @@ _ARRIVALS = tuple(10.0**power for power in range(-3, 4))
 _BATCHES = tuple(2.0**power for power in range(17))
 _COLUMNS = 60
 _POINTS = 500
-"""The most points of an eligible-jobs curve in the JSON."""
+"""The maximum number of points of an eligible-jobs curve in the JSON output."""
 
 
 @click.command("rank")
 @workflow_arguments
-@click.option("--methods", default="prio,fifo", show_default=True, metavar="NAME,...", help="Which methods, or all.")
+@click.option(
+    "--methods", default="prio,fifo", show_default=True, metavar="NAME,...", help="Methods to compare, or all."
+)
 @click.option(
     "--baseline",
     default="fifo",
     show_default=True,
     type=click.Choice(METHODS),
-    help="What they are compared with.",
+    help="Method to compare with.",
 )
 @click.option(
-    "--arrival", "arrivals", type=float, multiple=True, help="Mean time between batches; may be repeated.  [default: 1]"
+    "--arrival", "arrivals", type=float, multiple=True, help="Mean time between batches; can be repeated.  [default: 1]"
 )
 @click.option(
-    "--batch", "batches", type=float, multiple=True, help="Mean workers in a batch; may be repeated.  [default: 16]"
+    "--batch", "batches", type=float, multiple=True, help="Mean workers in a batch; can be repeated.  [default: 16]"
 )
-@click.option("--samples", type=click.IntRange(1, 2_000), help="Means to compare.  [default: 300, in a sweep 30]")
-@click.option("--runs", type=click.IntRange(1, 100_000), help="Runs in each mean.  [default: 300, in a sweep 30]")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another one, other random numbers.")
-@click.option("--sweep", is_flag=True, help="The paper's points: arrivals 0.001 to 1000, batches 1 to 65536.")
+@click.option(
+    "--samples", type=click.IntRange(1, 2_000), help="Number of means to compare.  [default: 300, or 30 in a sweep]"
+)
+@click.option("--runs", type=click.IntRange(1, 100_000), help="Runs per mean.  [default: 300, or 30 in a sweep]")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the random numbers.")
+@click.option("--sweep", is_flag=True, help="Use the paper's points: arrivals 0.001 to 1000, batches 1 to 65536.")
 @json_option
 def command(
     path: Path,
@@ -62,12 +66,12 @@ def command(
     sweep: bool,
     as_json: bool,
 ) -> None:
-    """Say how methods to rank jobs compare on the stochastic grid of the PRIO paper.
+    """Compare methods to rank jobs on the stochastic grid of the PRIO paper.
 
-    Workers arrive in batches, at random times and in random numbers; each asks for one job, and goes away where none is
-    eligible. All jobs take nearly one unit of time. Printed are ratios to the baseline: of the mean execution time, of
-    the part of the batches that found nothing to do (stalling), and of the part of the requests that were satisfied
-    (utilisation). Each is the median over all pairs of samples, with the range that holds 95 % of them.
+    Workers arrive in batches, at random times and in random numbers; each asks for one job, and leaves if none is
+    eligible. All jobs take about one unit of time. The output shows ratios to the baseline: of the mean execution time,
+    of the share of batches that found nothing to do (stalling), and of the share of requests that were satisfied
+    (utilisation). Each is the median over all pairs of samples, with the range that contains 95 % of them.
 
     \b
     Example: tonnage replay rank analysis.dag --arrival 1 --batch 16
@@ -77,7 +81,7 @@ def command(
     from tonnage.rank.grid import Grid
 
     if sweep and (arrivals or batches):
-        raise InputError("--sweep has points of its own", hint="leave --arrival and --batch out")
+        raise InputError("--sweep uses the paper's points", hint="leave out --arrival and --batch")
     grids = [
         Grid(arrival, batch)
         for arrival in (_ARRIVALS if sweep else arrivals or (1.0,))
@@ -112,7 +116,7 @@ def _orders(workflow: "Workflow", names: "Iterable[str]") -> "dict[str, Order]":
 
 
 def _played(orders: "dict[str, Order]") -> "dict[str, Order | None]":
-    """Return orders as the grid plays them: first in, first out is a queue and not an order."""
+    """Return orders as the grid expects them: first in, first out is a queue, not a fixed order."""
     return {name: None if name == "fifo" else order for name, order in orders.items()}
 
 
@@ -129,9 +133,9 @@ def _print(points: "list[Comparison]", *, plot: bool) -> None:
 
 
 def _draw(curves: "dict[str, Order]") -> None:
-    """Draw how many jobs are eligible from the first step to the last, all methods on one scale."""
+    """Draw how many jobs are eligible from the first step to the last, all methods on the same scale."""
     highest = max(int(eligible.max()) for eligible in curves.values())
-    click.echo(f"\neligible jobs from the first step to the last, one job a step: █ is {highest:,}")
+    click.echo(f"\neligible jobs from the first step to the last, one job per step: █ is {highest:,}")
     rows = []
     for name, points in _sampled(curves, _COLUMNS).items():
         bars = "".join(bar(count / max(highest, 1)) for _, count in points)
@@ -140,7 +144,7 @@ def _draw(curves: "dict[str, Order]") -> None:
 
 
 def _sampled(curves: "dict[str, Order]", most: int) -> dict[str, list[tuple[int, int]]]:
-    """Return at most so many points of each curve: a step, and how many jobs are eligible after it."""
+    """Return at most `most` points of each curve: a step, and how many jobs are eligible after it."""
     import numpy as np
 
     found = {}
@@ -151,11 +155,9 @@ def _sampled(curves: "dict[str, Order]", most: int) -> dict[str, list[tuple[int,
 
 
 def _plot(points: "list[Comparison]") -> None:
-    """Draw the execution time over the sizes of batches: a full bar is the baseline, the lowest is half."""
-    click.echo(
-        "execution time for batches of 1 to 65536 workers, as a part of the baseline's: ▁ half or less, █ as long,"
-    )
-    click.echo("▲ longer by more than 1 %. The least and the most are of points whose range does not hold 1.")
+    """Draw the execution time by batch size: a full bar equals the baseline, the lowest is half of it."""
+    click.echo("execution time for batches of 1 to 65536 workers, relative to the baseline: ▁ half or less, █ equal,")
+    click.echo("▲ longer by more than 1 %. The least and the most are of points whose range does not contain 1.")
     rows: dict[tuple[str, float], list[Comparison]] = {}
     for one in points:
         rows.setdefault((one.method, one.grid.between), []).append(one)
@@ -169,7 +171,7 @@ def _plot(points: "list[Comparison]") -> None:
 
 
 def _extreme(row: "list[Comparison]", extreme: "Callable[..., Comparison]") -> str:
-    """Return the least or the most execution time that is not as likely the baseline's, and where."""
+    """Return the least or the greatest execution time that clearly differs from the baseline's, and its batch size."""
     sure = [one for one in row if not (one.execution_time.low or 0) <= 1 <= (one.execution_time.high or 2)]
     sure = [one for one in sure if ((one.execution_time.median or 1) < 1) == (extreme is min)]
     if not sure:

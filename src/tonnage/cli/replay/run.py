@@ -1,4 +1,4 @@
-"""``tonnage replay run``: strategies side by side in whole runs, on virtual machines."""
+"""``tonnage replay run``: compare sizing strategies in simulated runs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -7,16 +7,18 @@ import click
 
 from tonnage.cli.options import json_option, print_json
 from tonnage.cli.replay.parallel import on_all_cores, progress
-from tonnage.cli.sources import Reading, named, source_options
-from tonnage.cli.tables import bar, counted, print_table
+from tonnage.cli.source_options import named, source_options
+from tonnage.cli.tables import bar, print_table
 from tonnage.errors import InputError
 from tonnage.rank.methods import METHODS
 from tonnage.size.strategies import STRATEGIES
 from tonnage.units import format_bytes, format_seconds
+from tonnage.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from tonnage.job_sources import Reading
     from tonnage.jobs import Resource
     from tonnage.lab.run_replay import Result
     from tonnage.lab.simulated_run import Load
@@ -24,9 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_STRATEGIES = tuple(name for name in STRATEGIES if name != "density")  # which knows all jobs beforehand
+_STRATEGIES = tuple(name for name in STRATEGIES if name != "density")  # it must know all jobs beforehand
 _USUAL = "auto,max-seen,whole-machine"
-_FEW = 20_000  # tasks in all, which are simulated before other processes have started
+_FEW = 20_000  # tasks in total: fewer are simulated in less time than it takes to start other processes
 _COLUMNS = ("strategy", "seconds", "resource", "category", "committed", "used", "first_allocation")
 
 
@@ -37,13 +39,17 @@ _COLUMNS = ("strategy", "seconds", "resource", "category", "committed", "used", 
     "--machines",
     required=True,
     metavar="KINDS",
-    help="10x16c64GB: ten with 16 cores and 64 GB each; +500GB is disk, and a comma stands before other kinds.",
+    help="10x16c64GB: ten with 16 cores and 64 GB each; +500GB adds disk, and commas separate kinds.",
 )
 @click.option(
-    "--strategies", default=_USUAL, show_default=True, metavar="NAME,...", help="Which strategies; see tonnage size."
+    "--strategies",
+    default=_USUAL,
+    show_default=True,
+    metavar="NAME,...",
+    help="Strategies to compare; see tonnage size.",
 )
 @click.option(
-    "--by", default="category", show_default=True, metavar="NAME", help="What a category is: see tonnage size."
+    "--by", default="category", show_default=True, metavar="NAME", help="How jobs are grouped; see tonnage size."
 )
 @click.option(
     "--rank",
@@ -52,13 +58,13 @@ _COLUMNS = ("strategy", "seconds", "resource", "category", "committed", "used", 
     default="prio",
     show_default=True,
     metavar="NAME",
-    help="Which task of a workflow goes first: see tonnage rank.",
+    help="Which task of a workflow goes first; see tonnage rank.",
 )
-@click.option("--timeline", type=click.Path(path_type=Path), metavar="FILE", help="Write amounts over time: CSV.")
+@click.option("--timeline", type=click.Path(path_type=Path), metavar="FILE", help="Write amounts over time as CSV.")
 @json_option
 def command(
     texts: tuple[str, ...],
-    reading: Reading,
+    reading: "Reading",
     machines: str,
     strategies: str,
     by: str,
@@ -66,15 +72,15 @@ def command(
     timeline: Path | None,
     as_json: bool,
 ) -> None:
-    """Say how long a workflow, or jobs that ran, would take on some machines with each strategy.
+    """Simulate a workflow, or the jobs of a log, on some machines with each strategy.
 
-    The engine is that of tonnage run; time and machines are not. Every strategy knows nothing at first and learns from
-    tasks as they end. A task that needs more memory or disk than it was given fails at the end of its run time, and is
-    tried with more. Cores only limit how many tasks run side by side. Jobs of a log wait for nothing, and go in the
-    log's order.
+    The engine is that of tonnage run; time and machines are simulated. Every strategy starts with no history and learns
+    from tasks as they finish. A task that needs more memory or disk than it was allocated fails at the end of its run
+    time, and is retried with more. Cores only limit how many tasks run side by side. Jobs of a log do not depend on
+    each other, and run in the log's order.
 
-    "of the oracle" is how long a run would take that knew the peaks of each task, as a part of the makespan; "wasted"
-    is the part of what was given that was not used, attempts that failed included.
+    "of the oracle" is the makespan of a run that knows each task's peaks beforehand, as a share of this makespan;
+    "wasted" is the share of the allocations that was not used, failed attempts included.
 
     \b
     Example: tonnage replay run montage.json --machines 10x16c64GB --strategies auto,max-seen
@@ -85,7 +91,7 @@ def command(
     names = list(_STRATEGIES) if strategies == "all" else named(strategies, _STRATEGIES, "--strategies")
     kinds = parse_machines(machines)
     load = _load(reading, texts, by)
-    _say_what_is_unknown(load)
+    _warn_about_unknown(load)
     found = _played(load, kinds, list(dict.fromkeys(names)), order)
     if timeline is not None:
         _write(timeline, found)
@@ -95,24 +101,24 @@ def command(
         _print(load, kinds, found)
 
 
-def _load(reading: Reading, texts: tuple[str, ...], by: str) -> "Load":
+def _load(reading: "Reading", texts: tuple[str, ...], by: str) -> "Load":
     from tonnage.lab.simulated_run import Load
 
     workflow = reading.workflow(texts)
     if workflow is None:
         return Load.of_records(reading.records(texts, by))
     if by != "category":
-        raise InputError("--by has no meaning with a workflow", hint="its tasks have categories")
+        raise InputError("--by does not apply to a workflow", hint="its tasks already have categories")
     return Load.of_workflow(workflow)
 
 
-def _say_what_is_unknown(load: "Load") -> None:
-    """Say of which resources nobody knows what was used: no strategy can learn about these."""
+def _warn_about_unknown(load: "Load") -> None:
+    """Warn about resources whose use is not known: no strategy can learn anything about them."""
     import numpy as np
 
     for resource, need in load.need.items():
-        if np.isnan(need).all() and resource != "disk":  # which hardly any log knows
-            click.echo(f"tonnage: {resource} is not known of any {_what(load)}: sizes of it say nothing", err=True)
+        if np.isnan(need).all() and resource != "disk":  # which hardly any log records
+            click.echo(f"tonnage: the {resource} used is unknown for every {_what(load)}: ignore its sizes", err=True)
 
 
 def _what(load: "Load") -> str:
@@ -120,7 +126,7 @@ def _what(load: "Load") -> str:
 
 
 def _played(load: "Load", machines: "Sequence[Machine]", names: list[str], order: str) -> "list[Result]":
-    """Simulate each strategy, and what could be had."""
+    """Simulate the oracle and each strategy."""
     from tonnage.lab.run_replay import Player
     from tonnage.lab.simulated_run import ORACLE, check_fits
 
@@ -160,7 +166,7 @@ def _facts(load: "Load", machines: "Sequence[Machine]", found: "Sequence[Result]
 
 
 def _timeline(one: "Result") -> dict[str, object]:
-    """Return the amounts over time of all categories together, and the first allocations of each."""
+    """Return the amounts over time, summed over categories, and the first allocations of each category."""
     line = one.timeline
     return {
         "seconds": line.edges[:-1].tolist(),
@@ -183,7 +189,7 @@ def _known(value: float) -> float | None:
 
 
 def _write(path: Path, found: "Sequence[Result]") -> None:
-    """Write a table: a row for each span of time, resource and category, and one for all categories together."""
+    """Write a CSV table: a row per time span, resource and category, and one for all categories together."""
     import csv
 
     with path.open("w", newline="") as file:
@@ -211,7 +217,7 @@ def _rows(one: "Result") -> "Iterator[tuple[object, ...]]":
 
 
 def _print(load: "Load", machines: "Sequence[Machine]", found: "Sequence[Result]") -> None:
-    """Print a line for each strategy, the shortest makespan first, and the memory of the first strategy over time."""
+    """Print a line per strategy, sorted by makespan, and the memory of the first given strategy over time."""
     what = _what(load)
     click.echo(f"{counted(len(load), what)} on {counted(len(machines), 'machine')}")
     oracle, *others = found
@@ -221,7 +227,7 @@ def _print(load: "Load", machines: "Sequence[Machine]", found: "Sequence[Result]
     print_table(header, [_row(one, oracle, resources) for one in ordered], right=header[1:])
     for one in others:
         if one.failed:
-            click.echo(f"{one.strategy}: {counted(one.failed, what)} could not be run", err=True)
+            click.echo(f"{one.strategy}: {counted(one.failed, what)} did not succeed", err=True)
     _draw(others[0])
 
 
@@ -237,11 +243,11 @@ def _row(one: "Result", oracle: "Result", resources: "Sequence[Resource]") -> li
 
 
 def _draw(one: "Result") -> None:
-    """Draw the memory that was committed and used from the first start to the last end."""
+    """Draw the memory that was committed and used over the run."""
     from tonnage.jobs import Resource
 
     if Resource.MEMORY not in one.waste_fraction:
-        return  # nobody knows what was used
+        return  # the memory used is unknown
     curve = one.timeline.curves[Resource.MEMORY]
     rows = {"committed": curve.committed.sum(axis=1), "used": curve.used.sum(axis=1)}
     highest = max(float(values.max()) for values in rows.values()) or 1.0

@@ -1,23 +1,25 @@
-"""``tonnage replay size``: strategies side by side on recorded jobs."""
+"""``tonnage replay size``: compare sizing strategies on recorded jobs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli.options import json_option, print_json, printable
+from tonnage.cli.options import json_option, print_json
 from tonnage.cli.size import check_share
-from tonnage.cli.sources import Reading, named, source_options
+from tonnage.cli.source_options import named, source_options
 from tonnage.cli.tables import print_table
 from tonnage.errors import InputError
 from tonnage.jobs import SHARED, Resource
 from tonnage.lab.size_protocols import PROTOCOLS
 from tonnage.option_values import amounts
 from tonnage.size.strategies import OFFLINE, STRATEGIES
+from tonnage.wording import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from tonnage.job_sources import Reading
     from tonnage.jobs import Attempt
     from tonnage.lab.size_protocols import Protocol
     from tonnage.logs.sources import Source
@@ -25,14 +27,18 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_SEEDS = (11, 12, 13, 14, 15)  # one split of the jobs says little: judge over several
+_SEEDS = (11, 12, 13, 14, 15)  # one split of the jobs says little: average over several
 
 
 @click.command("size")
 @click.argument("texts", metavar="SOURCE...", nargs=-1, required=True)
 @source_options
 @click.option(
-    "--strategies", default="all", show_default=True, metavar="NAME,...", help="Which strategies; see tonnage size."
+    "--strategies",
+    default="all",
+    show_default=True,
+    metavar="NAME,...",
+    help="Strategies to compare; see tonnage size.",
 )
 @click.option(
     "--protocol",
@@ -40,31 +46,43 @@ _SEEDS = (11, 12, 13, 14, 15)  # one split of the jobs says little: judge over s
     type=click.Choice(PROTOCOLS),
     default="tovar-online",
     show_default=True,
-    help="How jobs are played to them.",
+    help="How jobs are replayed.",
 )
-@click.option("--by", metavar="NAME", help="What a category is, as in tonnage size.  [default: category]")
+@click.option("--by", metavar="NAME", help="How jobs are grouped, as in tonnage size.  [default: category]")
 @click.option(
     "--resource",
     "resources",
     multiple=True,
     type=click.Choice([one.value for one in SHARED]),
-    help="What to size; may be repeated.  [default: memory]",
+    help="Resource to size; can be repeated.  [default: memory]",
 )
-@click.option("--machine", metavar="AMOUNTS", multiple=True, help="The machine: cores=16,memory=64GiB,disk=64GiB.")
-@click.option("--bucket", metavar="BYTES", help="Width of the histograms' buckets; 50MB in the protocols of Tovar.")
-@click.option("--level", type=click.IntRange(1, 3), help="phung: what is known; 1 nothing, 2 how many types, 3 types.")
-@click.option("--buckets", type=click.IntRange(1, 1000), help="How many buckets.  [default at level 2: of types]")
-@click.option("--grow", type=click.Choice(["exhausted", "all"]), help="What grows on a retry.  [default in phung: all]")
-@click.option("--cold-start", type=click.IntRange(0), metavar="JOBS", help="First jobs on whole machines.")
-@click.option("--converge", type=click.IntRange(0), metavar="JOBS", help="tovar-online: as many for each category.")
-@click.option("--history", type=click.FloatRange(0, 0.99), metavar="SHARE", help="sizey: part known beforehand: 0.3.")
-@click.option("--seed", "seeds", type=int, multiple=True, help="sizey: may be repeated.  [default: 11 to 15]")
-@click.option("--half-life", type=float, metavar="JOBS", help="A job counts half as much after so many others.")
-@click.option("--percentile", type=float, default=0.95, show_default=True, metavar="SHARE", help="For percentile.")
+@click.option(
+    "--machine", metavar="AMOUNTS", multiple=True, help="Size of the machine: cores=16,memory=64GiB,disk=64GiB."
+)
+@click.option("--bucket", metavar="BYTES", help="Width of histogram buckets; 50MB in Tovar's protocols.")
+@click.option("--level", type=click.IntRange(1, 3), help="phung: 1 knows nothing, 2 the number of types, 3 the types.")
+@click.option(
+    "--buckets", type=click.IntRange(1, 1000), help="Number of buckets.  [default at level 2: the number of types]"
+)
+@click.option(
+    "--grow", type=click.Choice(["exhausted", "all"]), help="Resources that grow on a retry.  [default in phung: all]"
+)
+@click.option("--cold-start", type=click.IntRange(0), metavar="JOBS", help="Give the first JOBS jobs a whole machine.")
+@click.option("--converge", type=click.IntRange(0), metavar="JOBS", help="tovar-online: the same for each category.")
+@click.option(
+    "--history", type=click.FloatRange(0, 0.99), metavar="SHARE", help="sizey: share of jobs known beforehand: 0.3."
+)
+@click.option(
+    "--seed", "seeds", type=int, multiple=True, help="sizey: random seed; can be repeated.  [default: 11 to 15]"
+)
+@click.option("--half-life", type=float, metavar="JOBS", help="A job counts half as much after this many others.")
+@click.option(
+    "--percentile", type=float, default=0.95, show_default=True, metavar="SHARE", help="For the strategy percentile."
+)
 @json_option
 def command(
     texts: tuple[str, ...],
-    reading: Reading,
+    reading: "Reading",
     strategies: str,
     protocol_name: str,
     by: str | None,
@@ -82,18 +100,18 @@ def command(
     percentile: float,
     as_json: bool,
 ) -> None:
-    """Say what each strategy would have cost on jobs that ran.
+    """Compare what each strategy would have cost on recorded jobs.
 
     \b
     Protocols:
       tovar          all jobs are known beforehand; a retry gets the largest peak of all (Tovar et al., 4.1)
-      tovar-online   whole machines until a category is known, and again after each surprise (4.3)
-      phung          jobs one by one on a machine of 16 cores and 64 GB, the first 10 on whole machines
-      sizey          30 % of each category is known, the others come in random order; one row is the mean over seeds
+      tovar-online   a whole machine until a category is known, and again after each surprise (4.3)
+      phung          jobs one by one on a machine of 16 cores and 64 GB, the first 10 with the whole machine
+      sizey          30 % of each category is known, the rest arrives in random order; each row is the mean over seeds
 
-    "wrr" is how much less is wasted than with whole machines, "ate" the mean over jobs of what they used of what they
-    were given, "throughput" is relative to the largest peak for all, and "oracle" is the part of the throughput that
-    could be had if every job's peak was known.
+    "wrr" is the waste saved compared with whole machines, "ate" the share of its allocations that a job used, averaged
+    over jobs, "throughput" is relative to giving every job the largest peak, and "oracle" is the share of the
+    throughput that would be possible if every job's peak were known.
 
     \b
     Example: tonnage replay size jobs.csv --protocol tovar --strategies max-seen,min-waste,auto
@@ -109,7 +127,7 @@ def command(
         ("--seed", seeds or None, "sizey"),
     ):
         if value is not None and protocol_name != only:
-            raise InputError(f"{option} has no meaning with the protocol {protocol_name}", hint=f"it is for {only}")
+            raise InputError(f"{option} does not apply to the protocol {protocol_name}", hint=f"it is for {only}")
     chosen = _strategies(strategies, online=protocol_name != "tovar")
     wanted = (resources, machine, bucket, grow, cold_start, converge, history, half_life, check_share(percentile))
     protocol = _protocol(protocol_name, *wanted)
@@ -143,7 +161,7 @@ def _protocol(
     half_life: float | None,
     share: float,
 ) -> "Protocol":
-    """Return a protocol with what the user wants otherwise."""
+    """Return a protocol with the settings that the user overrides."""
     from dataclasses import replace
 
     from tonnage.units import parse_bytes
@@ -163,7 +181,7 @@ def _protocol(
     return replace(protocol, **{key: value for key, value in wanted.items() if value is not None})  # type: ignore[arg-type]
 
 
-def _measured(reading: Reading, source: "Source", protocol: str) -> "Iterator[Attempt]":
+def _measured(reading: "Reading", source: "Source", protocol: str) -> "Iterator[Attempt]":
     from tonnage.lab.size_replay import as_sizey_measures
 
     measures: Callable[[Attempt], Attempt] = as_sizey_measures if protocol == "sizey" else lambda attempt: attempt
@@ -173,7 +191,7 @@ def _measured(reading: Reading, source: "Source", protocol: str) -> "Iterator[At
 def _grouped(
     jobs: "Sequence[Attempt]", protocol: "Protocol", by: str | None, level: int | None, buckets: int | None
 ) -> "tuple[Records, Protocol, str]":
-    """Return jobs in groups, and the protocol with the number of buckets: at level 2 as many as there are types."""
+    """Group the jobs and set the protocol's number of buckets: at level 2, the number of types."""
     from dataclasses import replace
 
     from tonnage.size import collect
@@ -185,12 +203,12 @@ def _grouped(
 
 
 def _seeds(seeds: tuple[int, ...], protocol: "Protocol") -> tuple[int, ...]:
-    """Return the seeds to play with: one where nothing is random."""
+    """Return the seeds to replay with: a single one if nothing is random."""
     return (seeds or _SEEDS) if protocol.history else (0,)
 
 
 def _print(found: "Sequence[dict[str, object]]") -> None:
-    """Print a table for each source and resource, the least waste first."""
+    """Print a table for each source and resource, sorted by waste."""
     tables: dict[tuple[object, object], list[dict[str, object]]] = {}
     for row in found:
         tables.setdefault((row["source"], row["resource"]), []).append(row)

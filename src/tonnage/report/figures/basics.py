@@ -1,4 +1,4 @@
-"""What all figures share: texts, units, colours."""
+"""Texts, units and colours, which all figures share."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -15,22 +15,22 @@ from tonnage.jobs import Resource
 __all__ = ["Figure", "FloatArray", "Palette", "Scale", "escaped_json", "listed", "plain", "scale"]
 
 Figure: TypeAlias = dict[str, Any]
-"""A title, and the data and the layout that plotly knows."""
+"""A title, and plotly's data and layout."""
 FloatArray: TypeAlias = NDArray[np.float64]
 
 _ROOM = 60
 _ROOM_IN_LEGEND = 36
 _LONG = 8
-"""What names begin with may stay, if it is shorter than this."""
-_SERIES = 7  # colours that everybody can tell apart
+"""A common prefix of names is kept if it is shorter than this."""
+_SERIES = 7  # colours that are easy to tell apart, also for the colour-blind
 _BYTES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 _SECONDS = ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
 _DIGITS = 6
-"""What a picture can show of a number."""
+"""Significant digits that are visible in a picture."""
 
 
 def plain(text: str, room: int = _ROOM) -> str:
-    """Return a text for a figure: plotly reads some tags and entities, and here nothing is one."""
+    """Return a text for a figure, escaped because plotly interprets some tags and entities."""
     clean = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
     if len(clean) > room:
         clean = f"{clean[: room // 2]}…{clean[-(room - room // 2 - 1) :]}"
@@ -38,13 +38,13 @@ def plain(text: str, room: int = _ROOM) -> str:
 
 
 def escaped_json(value: object) -> str:
-    """Return JSON that can stand in an HTML page: nothing in it ends a script or begins a comment."""
+    """Return JSON that is safe in an HTML page: nothing in it ends a script or starts a comment."""
     text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def listed(values: Iterable[float]) -> list[float | None]:
-    """Return numbers for a figure: those that are not known are None, and none has more digits than can be seen."""
+    """Return numbers for a figure: None if unknown, and without digits that would not be visible."""
     return [float(f"{value:.{_DIGITS}g}") if isfinite(value) else None for value in values]
 
 
@@ -61,7 +61,7 @@ class Scale:
 
 
 def scale(resource: Resource, largest: float) -> Scale:
-    """Return a unit for amounts of a resource up to the largest."""
+    """Return the unit for amounts of a resource, given the largest."""
     if resource.unit == "bytes":
         return next((Scale(*one) for one in _BYTES if largest >= one[0]), Scale(1.0, "B"))
     if resource.unit == "seconds":
@@ -71,25 +71,25 @@ def scale(resource: Resource, largest: float) -> Scale:
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """A colour for each of some names: the first few have one of their own, the others share grey."""
+    """Colours for names: the first few have their own, the others share grey."""
 
     names: tuple[str, ...]
     beginning: str = ""
-    """What all names begin with, which therefore says nothing: ``NFCORE_RNASEQ:RNASEQ:``."""
+    """The common prefix of all names, which says nothing: ``NFCORE_RNASEQ:RNASEQ:``."""
 
     @classmethod
     def of(cls, names: Sequence[str]) -> "Palette":
-        """Return colours for names, the most important first."""
+        """Assign colours to names, which are given in order of importance."""
         common = commonprefix(list(names)) if len(names) > 1 else ""  # noqa: RUF071 (letters are what is wanted)
         end = max(common.rfind(mark) for mark in ":/.") + 1
         return cls(tuple(names[:_SERIES]), common[:end] if end >= _LONG else "")
 
     def short(self, name: str) -> str:
-        """Return a name without what all begin with."""
+        """Return a name without the common prefix."""
         return name.removeprefix(self.beginning) or "(none)"
 
     def legend(self, name: str | None) -> str:
-        """Return a name for the legend of a figure; None is all that have no colour of their own."""
+        """Return a name for the legend of a figure; None stands for all names without their own colour."""
         return "others" if name is None else plain(self.short(name), _ROOM_IN_LEGEND)
 
     def colour(self, name: str) -> str:
@@ -97,5 +97,5 @@ class Palette:
         return f"--series-{self.names.index(name) + 1}" if name in self.names else "--series-other"
 
     def swatch(self, name: str) -> str:
-        """Return the class of a small square in that colour."""
+        """Return the CSS class of a small square in that colour."""
         return f"swatch s{self.names.index(name) + 1}" if name in self.names else "swatch"

@@ -1,4 +1,4 @@
-"""The workflow drawn: each task a point, or in large ones each category."""
+"""Drawings of the workflow: one point per task, or in large workflows per category."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _BLANK = {"visible": False, "showgrid": False, "zeroline": False}
 def task_graph(
     workflow: Workflow, texts: Sequence[str], path: Sequence[int], palette: Palette, seconds: FloatArray
 ) -> Figure:
-    """Return a workflow from left to right, level by level, with a path through it; texts must be plain."""
+    """Draw a workflow from left to right, level by level, with a path through it; texts must be plain."""
     graph = workflow.graph.reduced()
     x, y = graph.level.astype(np.float64), _heights(graph)
     steps = set(pairwise(path))
@@ -56,11 +56,11 @@ def task_graph(
                 }
             )
     tallest = int(graph.widths.max()) if graph.size else 1
-    return _figure("The workflow: what waits for what, from left to right", data, min(max(tallest * 14 + 90, 240), 640))
+    return _figure("The workflow: dependencies from left to right", data, min(max(tallest * 14 + 90, 240), 640))
 
 
 def category_graph(workflow: Workflow, palette: Palette) -> Figure:
-    """Return which categories wait for which, with how many tasks and dependencies there are."""
+    """Draw which categories depend on which, with the numbers of tasks and dependencies."""
     names = list(workflow.categories)[:60]
     place = {name: number for number, name in enumerate(names)}
     of_task = np.array([place.get(task.category, -1) for task in workflow.tasks], np.int64)
@@ -104,7 +104,7 @@ def category_graph(workflow: Workflow, palette: Palette) -> Figure:
             "showlegend": False,
         }
     )
-    figure = _figure("Which categories wait for which", data, 380)
+    figure = _figure("Dependencies between categories", data, 380)
     figure["layout"]["xaxis"]["range"] = [-0.6, float(x.max(initial=0.0)) + 0.6]
     return figure
 
@@ -118,7 +118,7 @@ def _figure(title: str, data: list[Figure], height: int) -> Figure:
 def _lines(
     edges: Sequence[tuple[int, int]], x: FloatArray, y: FloatArray, colour: str, width: float, name: str
 ) -> Figure:
-    """Return all lines as one, which is broken between them."""
+    """Return all lines as one trace with gaps in between."""
     across: list[float | None] = []
     up: list[float | None] = []
     for first, second in edges:
@@ -136,7 +136,7 @@ def _lines(
 
 
 def _heights(graph: Graph) -> FloatArray:
-    """Return how high each task is drawn: near those it depends on, so that few lines cross."""
+    """Return the height at which each task is drawn: near those it depends on, so that few lines cross."""
     levels = [np.flatnonzero(graph.level == number) for number in range(len(graph.widths))]
     y = np.zeros(graph.size)
     for own in levels:
@@ -151,7 +151,7 @@ def _heights(graph: Graph) -> FloatArray:
 
 
 def _places(wanted: FloatArray) -> FloatArray:
-    """Return places in the order of what is wanted, one apart, around 0."""
+    """Return evenly spaced positions around 0, in the order of the wanted ones."""
     places = np.empty(len(wanted))
     places[np.argsort(wanted, kind="stable")] = np.arange(len(wanted)) - (len(wanted) - 1) / 2
     return places

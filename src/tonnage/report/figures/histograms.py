@@ -12,10 +12,10 @@ __all__ = ["counts_by_category", "histogram", "histogram_of_counts"]
 _MOST_BINS = 60
 _FEWEST_BINS = 10
 _ROOM = 1.12
-"""How far beyond the largest peak a rung of the ladder may lie and still be drawn."""
+"""How far beyond the largest peak a rung of the ladder is still drawn."""
 _UNEVEN = 100
 """From this ratio of the highest bar to the lowest, the axis of counts is logarithmic: rare peaks matter most."""
-_LEVELS = 5  # of the texts above each other
+_LEVELS = 5  # heights at which texts are placed, so that they do not overlap
 
 
 def _bins(peaks: FloatArray, resource: Resource) -> tuple[FloatArray, FloatArray]:
@@ -45,9 +45,9 @@ def histogram(
     requested: float | None = None,
     title: str | None = None,
 ) -> Figure:
-    """Return a histogram of peaks (NaN is left out); a decision's ladder is drawn in, and what jobs usually request.
+    """Draw a histogram of peaks (without NaN), with a decision's ladder and what jobs usually request.
 
-    Where jobs were given different amounts at first, `given` is drawn as an outline.
+    If first attempts were allocated different amounts, `given` is drawn as an outline.
     """
     edges, counts = _bins(peaks, resource)
     figure = histogram_of_counts(edges, counts, resource, decision=decision, requested=requested, title=title)
@@ -58,18 +58,18 @@ def histogram(
 
 
 def _outline(amounts: FloatArray, edges: FloatArray, resource: Resource) -> Figure:
-    """Return how many jobs were given what at first, as a line; what is beyond the last edge counts there."""
+    """Return the first allocations of jobs as a line; those beyond the last edge are counted there."""
     counts, _ = np.histogram(np.clip(amounts, edges[0], edges[-1]), edges)
     full = np.flatnonzero(counts)
     factor = scale(resource, float(edges[-1])).factor
     return {
         "type": "scatter",
         "mode": "lines",
-        "name": "given at first",
+        "name": "first allocation",
         "x": listed(edges / factor),
         "y": listed(np.append(counts, counts[-1]).astype(np.float64)) if len(full) else [],
         "line": {"shape": "hv", "color": "--rung", "width": 1.5, "dash": "dot"},
-        "hovertemplate": "%{y:,} were given so much at first<extra></extra>",
+        "hovertemplate": "%{y:,} were first allocated this much<extra></extra>",
         "showlegend": False,
     }
 
@@ -83,7 +83,7 @@ def histogram_of_counts(
     requested: float | None = None,
     title: str | None = None,
 ) -> Figure:
-    """Return a histogram whose bins were counted already."""
+    """Draw a histogram from the counts of its bins."""
     full = np.flatnonzero(counts)
     largest = float(edges[full[-1] + 1]) if len(full) else float(edges[-1])
     ladder = decision.ladder if decision else ()
@@ -104,7 +104,7 @@ def histogram_of_counts(
         shapes, notes = shapes + more_shapes, notes + more_notes
     what = str(resource).replace("_", " ")
     return {
-        "title": title or f"How many jobs had which peak of {what}",
+        "title": title or f"Jobs by peak of {what}",
         "data": [
             {
                 "type": "bar",
@@ -139,7 +139,7 @@ def histogram_of_counts(
 def _rungs(
     resource: Resource, ladder: tuple[float, ...], factor: float, begin: float, limit: float
 ) -> tuple[list[Figure], list[Figure]]:
-    """Return lines and texts for what jobs are tried with; what is too far away stands as text at the edge."""
+    """Return lines and texts for the rungs of a ladder; rungs too far away become text at the edge."""
     shapes: list[Figure] = []
     notes: list[Figure] = []
     beyond = []
@@ -192,7 +192,7 @@ def _note(x: float, text: str, colour: str, level: int, *, late: bool) -> Figure
 def counts_by_category(
     title: str, counts: Mapping[str, Mapping[str, int]], colours: Mapping[str, str], palette: Palette
 ) -> Figure | None:
-    """Return stacked bars: how many of what there are in each category."""
+    """Draw stacked bars of counts in each category."""
     if not counts:
         return None
     names = [palette.legend(name) for name in counts]

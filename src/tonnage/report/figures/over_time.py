@@ -1,4 +1,4 @@
-"""What ran and what it held, over time: tasks by category, lanes, committed against used (Tovar et al., Figure 15)."""
+"""Figures over time: tasks by category, lanes, committed against used (Tovar et al., Figure 15)."""
 
 import heapq
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ __all__ = ["Bar", "Clock", "committed_and_used", "lanes", "mean_over_time", "pac
 
 _SPANS = 300
 _DATES_FROM = 2 * 86400.0
-"""From so many seconds on, a picture says on which day something was, and not how long after the begin."""
+"""From this many seconds on, pictures show dates instead of the time since the start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,49 +27,49 @@ class Clock:
 
     @classmethod
     def of(cls, started: FloatArray, ended: FloatArray) -> "Clock | None":
-        """Return the clock of attempts; None where nobody knows when any ran."""
+        """Return the clock of attempts; None if no times are known."""
         known = np.isfinite(started) & np.isfinite(ended)
         return cls(float(started[known].min()), float(ended[known].max())) if known.any() else None
 
     @property
     def dates(self) -> bool:
-        """Whether moments are dates."""
+        """Whether moments are drawn as dates."""
         return self.end - self.begin >= _DATES_FROM and self.begin > 0
 
     @property
     def units(self) -> Scale:
-        """The unit of times since the begin."""
+        """The unit of times since the start."""
         return scale(Resource.WALL_TIME, self.end - self.begin)
 
     def moments(self, values: FloatArray) -> list[object]:
-        """Return moments as a picture wants them."""
+        """Return moments in plotly's format."""
         if not self.dates:
             return list(listed((values - self.begin) / self.units.factor))
         return [datetime.fromtimestamp(float(one), UTC).strftime("%Y-%m-%d %H:%M:%S") for one in values]
 
     def lengths(self, values: FloatArray) -> list[float | None]:
-        """Return lengths of time as bars want them."""
+        """Return durations in plotly's format for bars."""
         return listed(values * 1000 if self.dates else values / self.units.factor)
 
     def axis(self) -> Figure:
-        """Return the axis of moments."""
-        limits = self.moments(self.edges(1))  # the same in all pictures, so that they can be read below each other
+        """Return the time axis."""
+        limits = self.moments(self.edges(1))  # the same in all pictures, so that they line up below each other
         if self.dates:
             return {"type": "date", "title": {"text": "UTC"}, "range": limits}
-        return {"title": {"text": f"{self.units.unit} since the begin"}, "range": limits}
+        return {"title": {"text": f"{self.units.unit} since the start"}, "range": limits}
 
     def edges(self, spans: int = _SPANS) -> FloatArray:
-        """Return the ends of equal spans of time."""
+        """Return the edges of equal time spans."""
         return np.linspace(self.begin, self.end if self.end > self.begin else self.begin + 1.0, spans + 1)
 
 
 def mean_over_time(started: FloatArray, ended: FloatArray, amounts: FloatArray, edges: FloatArray) -> FloatArray:
-    """Return how much was held at the same time in each span, on average; what is not known counts as nothing.
+    """Return how much was held at the same time in each span, on average; unknown amounts count as 0.
 
-    So the area below is what was held times how long, whatever the spans.
+    So the area below the curve is the amount held times its duration, whatever the spans.
     """
     known = np.isfinite(started) & np.isfinite(ended) & np.isfinite(amounts)
-    origin = float(edges[0])  # seconds since 1970 leave few digits for what is between them
+    origin = float(edges[0])  # seconds since 1970 leave few digits for differences
     begun = _held_since(started[known] - origin, amounts[known], edges - origin)
     over = _held_since(ended[known] - origin, amounts[known], edges - origin)
     mean: FloatArray = np.maximum(np.diff(begun - over) / np.diff(edges), 0.0)
@@ -77,7 +77,7 @@ def mean_over_time(started: FloatArray, ended: FloatArray, amounts: FloatArray, 
 
 
 def _held_since(moments: FloatArray, amounts: FloatArray, edges: FloatArray) -> FloatArray:
-    """Return what amounts that are held from some moments on add up to until each edge: amount times seconds."""
+    """Return the total of amounts held from given moments on until each edge, in amount times seconds."""
     order = np.argsort(moments)
     total = np.concatenate([[0.0], np.cumsum(amounts[order])])
     offset = np.concatenate([[0.0], np.cumsum(amounts[order] * moments[order])])
@@ -89,7 +89,7 @@ def _held_since(moments: FloatArray, amounts: FloatArray, edges: FloatArray) -> 
 def running_by_category(
     started: FloatArray, ended: FloatArray, category: NDArray[np.int64], names: Sequence[str], palette: Palette
 ) -> Figure | None:
-    """Return how many attempts of each category ran at the same time; None where nobody knows when they did."""
+    """Draw how many attempts of each category ran at the same time; None if no times are known."""
     clock = Clock.of(started, ended)
     if clock is None:
         return None
@@ -139,9 +139,9 @@ def committed_and_used(
     *,
     capacity: float | None = None,
 ) -> Figure | None:
-    """Return what attempts were given and used over time; None where neither is known.
+    """Draw what attempts were allocated and used over time; None if neither is known.
 
-    An attempt is reckoned to use its peak from its start to its end.
+    An attempt is assumed to use its peak from its start to its end.
     """
     clock = Clock.of(started, ended)
     if clock is None or not (np.isfinite(given).any() or np.isfinite(used).any()):
@@ -199,20 +199,20 @@ def committed_and_used(
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One attempt in a lane."""
+    """An attempt drawn as a bar in a lane."""
 
     started: float
     ended: float
     category: str
     text: str
-    """What is said about it, made plain."""
+    """Its hover text, escaped with `plain`."""
     good: bool
 
 
 def packed(spans: Sequence[tuple[float, float]]) -> list[int]:
-    """Return a lane for each span of time, so that those in one lane do not overlap, in as few lanes as can be."""
+    """Assign time spans to lanes so that those in one lane do not overlap, using as few lanes as possible."""
     lanes: list[int] = [0] * len(spans)
-    free: list[tuple[float, int]] = []  # when each lane gets free
+    free: list[tuple[float, int]] = []  # when each lane becomes free
     many = 0
     for place in sorted(range(len(spans)), key=lambda one: spans[one]):
         begin, end = spans[place]
@@ -226,7 +226,7 @@ def packed(spans: Sequence[tuple[float, float]]) -> list[int]:
 
 
 def lanes(bars: Sequence[Bar], palette: Palette) -> Figure | None:
-    """Return a picture with a bar for each attempt, those that did not succeed hatched; None where there is none."""
+    """Draw a bar for each attempt, hatched if it did not succeed; None if there are no attempts."""
     if not bars:
         return None
     started, ended = np.array([one.started for one in bars]), np.array([one.ended for one in bars])
@@ -234,7 +234,7 @@ def lanes(bars: Sequence[Bar], palette: Palette) -> Figure | None:
     if clock is None:
         return None
     lane = packed([(one.started, one.ended) for one in bars])
-    shortest = (clock.end - clock.begin) / 600  # what is shorter could not be seen
+    shortest = (clock.end - clock.begin) / 600  # shorter bars would be invisible
     data = []
     for name in [*palette.names, None]:
         own = [
@@ -244,7 +244,7 @@ def lanes(bars: Sequence[Bar], palette: Palette) -> Figure | None:
         ]
         if not own:
             continue
-        own.sort(key=lambda place: not bars[place].good)  # the legend looks like the first
+        own.sort(key=lambda place: not bars[place].good)  # the legend shows the style of the first
         data.append(
             {
                 "type": "bar",

@@ -1,4 +1,4 @@
-"""Scatters of peaks: memory against time, and a peak against the size of what was read."""
+"""Scatter plots of peaks: memory against run time, and a peak against the size of the input."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from tonnage.report.figures.basics import Figure, FloatArray, Palette, listed, s
 __all__ = ["peak_against_input", "peaks_scatter"]
 
 _WIDE = 300.0
-"""From this ratio of the largest to a small number on, an axis is logarithmic."""
+"""From this ratio of the largest number to the 5 % quantile on, an axis is logarithmic."""
 
 
 def _axis(values: FloatArray, title: str) -> Figure:
@@ -23,7 +23,7 @@ def _axis(values: FloatArray, title: str) -> Figure:
 def peaks_scatter(
     seconds: FloatArray, memory: FloatArray, groups: Sequence[str], texts: Sequence[str], palette: Palette, by: str
 ) -> Figure | None:
-    """Return the peaks of attempts: memory against run time, coloured by their group; texts must be plain."""
+    """Draw the peaks of attempts: memory against run time, coloured by group; texts must be plain."""
     known = np.isfinite(seconds) & np.isfinite(memory)
     if not known.any():
         return None
@@ -68,7 +68,7 @@ def _pair(seconds: FloatArray, memory: FloatArray) -> tuple[tuple[Resource, Floa
 def peak_against_input(
     inputs: FloatArray, peaks: FloatArray, resource: Resource, *, colour: str = "--series-1", most: int = 1000
 ) -> Figure | None:
-    """Return peaks against the sizes of inputs; None where too few are known, or all inputs are of one size."""
+    """Draw peaks against the sizes of inputs; None if too few are known, or all inputs have the same size."""
     known = np.flatnonzero(np.isfinite(inputs) & np.isfinite(peaks))
     if len(known) < 3 or inputs[known].min() == inputs[known].max():
         return None

@@ -11,7 +11,7 @@
     return getComputedStyle(document.documentElement).getPropertyValue(name).trim() || "#888";
   }
 
-  // Only what stands under a key for colours is looked up: a category may be called anything, even "--ink".
+  // Only values under a key for colours are looked up: a category can have any name, even "--ink".
   function coloured(value, key) {
     if (typeof value === "string") {
       return /color/i.test(key) && value.startsWith("--") ? colour(value) : value;
@@ -29,7 +29,7 @@
     const line = colour("--line");
     return {
       gridcolor: line, linecolor: line, zerolinecolor: line, tickcolor: line, automargin: true,
-      fixedrange: fingers.matches, // who moves a finger scrolls the page
+      fixedrange: fingers.matches, // moving a finger scrolls the page
       ...own,
       title: { font: { size: 12 }, standoff: 8, ...(own && own.title) },
     };
@@ -43,7 +43,7 @@
       margin: { l: 50, r: 18, t: 28, b: 42 },
       hovermode: "closest",
       autosize: true,
-      uirevision: "the same", // who has zoomed in stays there when numbers change
+      uirevision: "the same", // keep the zoom when numbers change
       ...own,
       height: undefined,
       font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: colour("--ink"), ...own.font },
@@ -62,14 +62,14 @@
   function draw(div, figure) {
     figures.set(div, figure);
     if (figure.layout && figure.layout.height) {
-      div.style.height = `${figure.layout.height + 12}px`; // plotly fills what it is in
+      div.style.height = `${figure.layout.height + 12}px`; // plotly fills its container
     }
     div.setAttribute("role", "img");
     div.setAttribute("aria-label", figure.title || "picture");
     return Plotly.react(div, coloured(figure.data || [], ""), layoutOf(figure), {
       displaylogo: false,
       responsive: true,
-      displayModeBar: fingers.matches ? false : "hover", // it would cover the picture for good
+      displayModeBar: fingers.matches ? false : "hover", // on a touch screen, it would always cover the picture
       modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "toggleSpikelines"],
     });
   }
@@ -97,7 +97,7 @@
     }
   }
 
-  // Pictures are drawn when they come near: a page may hold many.
+  // Pictures are drawn when they come near the viewport: a page can have many.
   const near = new IntersectionObserver((entries) => {
     for (const entry of entries) {
       if (entry.isIntersecting) {

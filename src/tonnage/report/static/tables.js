@@ -1,8 +1,8 @@
 // Tables that can be sorted and filtered: `<table class="sortable">`. A header sorts by a click or by Enter, numbers by
-// data-value. `<input class="filter" aria-controls="ID">` shows only the rows in which each of its words stands, and
-// `<output for="ID">` says how many those are. Rows of large tables stand in `<script type="application/json">`, whose
+// data-value. `<input class="filter" aria-controls="ID">` shows only the rows that contain each of its words, and
+// `<output for="ID">` says how many those are. Rows of large tables are in `<script type="application/json">`, whose
 // id the table names in data-rows: [[cell, ...], ...], where a cell is a text or [text, value]; data-link in a header
-// is what comes before the text of its cells in the address that they lead to.
+// turns its cells into links: it is the prefix of their addresses, before the text of the cell.
 "use strict";
 
 (() => {
@@ -19,7 +19,7 @@
       cell.textContent = shown;
     }
     if (shown.length > 40) {
-      cell.title = shown; // what is too long for its column
+      cell.title = shown; // the text is too long for its column
     }
     if (value !== null && value !== undefined) {
       cell.dataset.value = value;
@@ -52,7 +52,7 @@
     return text !== "" && !Number.isNaN(number) ? number : text.toLowerCase();
   }
 
-  // Numbers before texts, and what is not known last, whichever way round.
+  // Numbers come before texts, and unknown values last, in both directions.
   function compare(first, second, sign) {
     if (first === "" || second === "") {
       return (first === "") - (second === "");
@@ -70,7 +70,7 @@
     const place = header.cellIndex;
     const numbers = header.classList.contains("number");
     const before = header.getAttribute("aria-sort");
-    // Of numbers the large ones are looked for, of texts the first.
+    // Users look for large numbers, but for texts in alphabetical order.
     const direction = before ? (before === "ascending" ? "descending" : "ascending") : (numbers ? "descending" : "ascending");
     for (const other of table.tHead.rows[0].cells) {
       other.removeAttribute("aria-sort");

@@ -1,1 +1,1 @@
-"""Where a run takes place: this machine, a batch system (`batch/`), or an HTCondor pool (`htcondor/`)."""
+"""Backends, on which tasks run: this machine, a batch system (`batch/`), or an HTCondor pool (`htcondor/`)."""

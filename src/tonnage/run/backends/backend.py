@@ -1,12 +1,12 @@
-"""What a backend is: a place for runs, with its machines, and a driver that lets the engine work there.
+"""The protocol of backends: machines on which tasks run, and a driver that carries out the engine's decisions there.
 
-Drivers share `StopSignals`, what the user wants while a run goes on, and `AttemptRecorder`, which passes on what
-becomes of attempts that run elsewhere.
+Drivers share `StopSignals`, the signals of the user during a run, and `AttemptRecorder`, which reports what happens to
+attempts that run elsewhere.
 """
 
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
@@ -39,34 +39,34 @@ __all__ = [
 
 
 class Watcher(Protocol):
-    """Is told what happens; made for views and logs."""
+    """Receives the events of a run, for views and logs."""
 
     def started(self, start: Start, now: float) -> None:
-        """An attempt has started."""
+        """An attempt started."""
 
     def seen(self, seen: Seen) -> None:
-        """A running attempt was looked at."""
+        """A running attempt was measured."""
 
     def ended(self, end: Ended, settled: Settled) -> None:
-        """An attempt has ended, or with number 0 a task was given up without one."""
+        """An attempt ended or, if its number is 0, a task failed without one."""
 
     def tick(self, engine: Engine) -> None:
         """Some time has passed."""
 
 
 class Driver(Protocol):
-    """Lets tasks run until nothing more can be done."""
+    """Runs tasks on a backend."""
 
     def go(self) -> int | None:
-        """Run; return the signal that stopped it, if one did."""
+        """Run until nothing more can be done; return the signal that stopped it, if one did."""
 
     def go_last(self) -> int | None:
-        """Run what was added at the end."""
+        """Run the final tasks, which were added after the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outstanding:
-    """What an earlier engine has sent away, and may still run."""
+    """What an earlier engine submitted and may still be running."""
 
     attempts: frozenset[int] = frozenset()
     tasks: frozenset[str] = frozenset()
@@ -87,19 +87,18 @@ class RunContext:
     lock: Lock
     token: str
     places: Sequence[int]
-    """The place of each task in the order in which tasks should run."""
+    """The position of each task in the preferred order."""
     strategy: str
     rules: Rules
     sandbox: bool
     seconds: Mapping[int, float] = field(default_factory=dict)
-    """How long tasks took in earlier runs."""
+    """Run times of tasks in earlier runs."""
     run_fraction: float = 1.0
-    """For which part of their time limits jobs run, as far as the archive knows."""
+    """The fraction of their time limits for which jobs run, according to the archive."""
     stale: frozenset[str] = frozenset()
     """Tasks whose earlier attempts do not count."""
     shared_disk: bool = False
     """Whether the run's folder is on a network file system."""
-    say: Callable[[str], None]
 
 
 class Backend(Protocol):
@@ -107,44 +106,44 @@ class Backend(Protocol):
 
     name: str
     machine: Machine
-    """The largest: what a task can get at most."""
+    """The largest machine, which limits what a task can be allocated."""
     coarse: int | None
-    """To how many sizes between powers of two amounts are rounded, as a Plan has it."""
+    """The number of sizes between two powers of two to which amounts are rounded; see Plan."""
 
     def amounts(self) -> dict[Resource, float]:
-        """Return how much of each resource a task can get at most."""
+        """Return the maximum of each resource for a task."""
 
     def space(self) -> Space:
-        """Return where attempts find room."""
+        """Return the space in which attempts find room."""
 
     def check(self, workflow: Workflow) -> None:
-        """Raise InputError where a workflow can never run here."""
+        """Raise InputError if a workflow can never run here."""
 
     def outstanding(self, journal: Journal, folder: RunFolder, stale: frozenset[str]) -> Outstanding:
-        """Return what an earlier engine has sent away; tasks that are `stale` do not count.
+        """Return what an earlier engine submitted, without the tasks that are `stale`.
 
-        Raises InputError where such a task may still run.
+        Raises InputError if such a task may still be running.
         """
 
     def still_out(self, folder: RunFolder) -> int:
-        """Return how many batch jobs a run has in the queue of this backend."""
+        """Return the number of batch jobs that a run has in the queue of this backend."""
 
     def driving(self, context: RunContext, watcher: Watcher) -> AbstractContextManager[Driver]:
-        """Return a driver for an engine here, while the context lasts."""
+        """Return a context manager for the driver of an engine on this backend."""
 
     def submissions(self, context: RunContext) -> list[str]:
-        """Return what would be submitted at first: scripts, or a command. Nothing is."""
+        """Return what would be submitted first, as scripts or a command, without submitting it."""
 
 
 def refuse_too_large(workflow: Workflow, machine: Machine, where: str, hint: str | None = None) -> None:
-    """Raise InputError where a task asks for more than any machine has."""
+    """Raise InputError if a task requests more than any machine has."""
     for task in workflow.tasks:
         resource = fits(task.request, machine.amounts())
         if resource is not None:
-            asked, most = getattr(task.request, resource), machine.amounts()[resource]
+            requested, most = getattr(task.request, resource), machine.amounts()[resource]
             raise InputError(
-                f'task "{task.name}" asks for {resource.shown(asked)} of {resource}, '
-                f"and {where} has {resource.shown(most)} for tasks",
+                f'task "{task.name}" requests {resource.shown(requested)} of {resource}, '
+                f"but {where} has only {resource.shown(most)} for tasks",
                 path=workflow.source.path if workflow.source else None,
                 hint=hint,
             )
@@ -152,19 +151,19 @@ def refuse_too_large(workflow: Workflow, machine: Machine, where: str, hint: str
 
 @dataclass(slots=True)
 class StopSignals:
-    """What the signals that came ask for."""
+    """What the signals received so far ask for."""
 
     finish: bool = False
-    """Start nothing more, and let running tasks finish."""
+    """Whether to start nothing more, and let running tasks finish."""
     kill: bool = False
-    """End running tasks."""
+    """Whether to kill running tasks."""
     signal: int | None = None
     """The last signal."""
 
 
 @contextmanager
 def heard(signals: StopSignals) -> Iterator[None]:
-    """Note signals while this lasts: the first Ctrl-C lets tasks finish, the second or any other signal ends them."""
+    """Record signals in this context: the first Ctrl-C lets tasks finish, a second or any other signal kills them."""
 
     def hear(number: int, _frame: FrameType | None) -> None:
         signals.kill = signals.finish or number != signal.SIGINT
@@ -181,7 +180,7 @@ def heard(signals: StopSignals) -> Iterator[None]:
 
 @dataclass(kw_only=True)
 class AttemptRecorder:
-    """Tells the engine, the journal and the watcher what becomes of attempts."""
+    """Reports what happens to attempts to the engine, the journal and the watcher."""
 
     engine: Engine
     journal: Journal
@@ -189,7 +188,7 @@ class AttemptRecorder:
     _shown: set[int] = field(default_factory=set)
 
     def show(self, start: Start, since: float) -> bool:
-        """Let the watcher know that an attempt runs; whether that is news."""
+        """Report a running attempt to the watcher; return whether it was not reported before."""
         if start.attempt in self._shown:
             return False
         self._shown.add(start.attempt)
@@ -197,7 +196,7 @@ class AttemptRecorder:
         return True
 
     def settle(self, end: Ended) -> Settled:
-        """Take in the end of an attempt."""
+        """Process the end of an attempt."""
         self.show(self.engine.start_of(end.attempt), end.started or time.time())
         self._shown.discard(end.attempt)
         settled = self.engine.ended(end)

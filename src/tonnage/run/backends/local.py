@@ -1,7 +1,7 @@
-"""Runs on this machine: tasks are processes, minded by a pool of warm minders.
+"""The backend for this machine: tasks are processes, watched by a pool of minders.
 
-`Local` drives an engine with anything that starts attempts and anything that writes events. A pilot uses it on the
-nodes of a batch job, with agents and a ledger.
+`Local` drives an engine with any starter of attempts and any writer of events. A pilot uses it on the nodes of a batch
+job, with agents and a ledger.
 """
 
 import time
@@ -28,7 +28,8 @@ from tonnage.run.files import Files
 from tonnage.run.folders import RunFolder
 from tonnage.run.journal import Journal
 from tonnage.run.machines import Room, Space, this_machine
-from tonnage.run.minders import Answer, Minders, Order, Seen, end_orphans
+from tonnage.run.marked_processes import end_orphans
+from tonnage.run.minders import Answer, Minders, Order, Seen
 from tonnage.run.orders import Orders
 from tonnage.run.outcomes import judge
 from tonnage.watch.order import MACHINE_LOST
@@ -36,41 +37,41 @@ from tonnage.workflow import Workflow
 
 __all__ = ["Local", "LocalBackend"]
 
-_TICK = 0.5  # seconds after which watchers hear from us, whatever happens
-_MOST_LOST = 50  # attempts in a row: something is broken, and retries would go on for ever
+_TICK = 0.5  # seconds between two calls of the watcher while nothing happens
+_MOST_LOST = 50  # attempts in a row: something is broken, and retries would never end
 
 
 class _AttemptStarter(Protocol):
-    """Run commands: minders on this machine, or agents on several."""
+    """Runs commands: minders on this machine, or agents on several."""
 
     def start(self, orders: Iterable[Order]) -> None:
-        """Carry out orders; what `wait` has returned before is safe by now."""
+        """Carry out orders; everything that `wait` has returned before is stored safely by now."""
 
     def stop(self, attempt: int) -> None:
-        """Kill all processes of an attempt that runs; its answer follows."""
+        """Kill all processes of a running attempt; its answer follows."""
 
     def wait(self, seconds: float | None = None) -> list[Answer | Seen]:
-        """Return all that has arrived, as soon as there is something, or after some time."""
+        """Return everything that has arrived, as soon as there is something, or after the timeout."""
 
 
 class _EventWriter(Protocol):
-    """Where everything is written before it is acted on: a journal, or the ledger of a batch job."""
+    """Records everything before it is acted on: a journal, or the ledger of a batch job."""
 
     def started(self, starts: Sequence[Start], now: float) -> None:
-        """Note attempts that are about to start."""
+        """Record attempts that are about to start."""
 
     def ended(self, end: Ended, settled: Settled) -> None:
-        """Note the end of an attempt, and what becomes of its task."""
+        """Record the end of an attempt, and what happens to its task."""
 
     def refused(self, settled: Settled) -> None:
-        """Note a task that was given up without an attempt."""
+        """Record a task that failed without an attempt."""
 
     def commit(self) -> None:
-        """Make certain what was noted since the last time."""
+        """Make everything since the last commit permanent."""
 
 
 class Local:
-    """Drives an engine until it has finished or is told to stop."""
+    """Drives an engine until it has finished or is stopped by a signal."""
 
     def __init__(
         self,
@@ -93,27 +94,27 @@ class Local:
         self._lost = 0
 
     def go(self, watcher: Watcher) -> int | None:
-        """Run until nothing more can be done; return the signal that stopped it before that, if one did."""
+        """Run until nothing more can be done; return the signal that stopped it earlier, if one did."""
         with heard(self._signals):
             self.drive(watcher)
         return self._signals.signal
 
     def drive(self, watcher: Watcher, more: Callable[[], bool] = lambda: False) -> None:
-        """Go on while something runs or may still be added: `more` adds it, and tells whether there may be more.
+        """Run while tasks are running or may still be added: `more` adds them, and returns whether more may come.
 
-        It is asked whenever something has happened. Signals are left alone, so that any thread may do this.
+        It is called whenever something has happened. Signals are not handled here, so that any thread can call this.
         """
         waiting = more()
         self._start(watcher)
         while waiting or self._engine.running:
             news = self._minders.wait(_TICK if self._engine.running else None)
             waiting = more()
-            self._obey()  # before anything starts that a signal has come for
+            self._obey()  # before anything starts that a signal was meant to prevent
             self._step(watcher, news)
         watcher.tick(self._engine)
 
     def _step(self, watcher: Watcher, news: "list[Answer | Seen]") -> None:
-        """Take in what has arrived, and start what there is room for now."""
+        """Process what has arrived, and start what there is room for now."""
         for one in news:
             if isinstance(one, Seen):
                 watcher.seen(one)
@@ -126,30 +127,30 @@ class Local:
         start = self._engine.start_of(answer.attempt)
         task = self._engine.tasks[start.task]
         since = self._since.pop(answer.attempt)
-        if answer.stopped_because != MACHINE_LOST:  # with which all that ran there is lost
+        if answer.stopped_because != MACHINE_LOST:  # which loses everything that ran there
             self._lost = self._lost + 1 if answer.lost else 0
         if answer.lost:
             end_orphans(
                 self._token, answer.attempt
-            )  # with both its minder and the keeper killed, no other process does
+            )  # nothing else does if both its minder and the fork server were killed
         if answer.started is None:
-            answer = replace(answer, started=since)  # what is older is not its work
+            answer = replace(answer, started=since)  # older files were not written by it
         end = judge(answer, task, self._files)
         settled = self._engine.ended(end)
         self._journal.ended(end, settled)
         watcher.ended(end, settled)
         if self._lost > _MOST_LOST:
             self._journal.commit()
-            problem = f"{self._lost} attempts in a row were lost: the processes that watch over them cannot work"
-            raise TonnageError(problem, hint=f"is {self._folder.logs} there, with space on its disk?")
+            problem = f"{self._lost} attempts in a row were lost: the processes that monitor them cannot run"
+            raise TonnageError(problem, hint=f"check that {self._folder.logs} exists and that its disk is not full")
 
     def _start(self, watcher: Watcher) -> None:
-        """Let everything start that can; where some cannot be prepared, others may."""
+        """Start everything that can start; if some attempts cannot be prepared, others may use their room."""
         while not self._start_some(watcher):
             pass
 
     def _start_some(self, watcher: Watcher) -> bool:
-        """Start what there is room for, written down before it happens; whether all of it could be prepared."""
+        """Record and start what there is room for; return whether all of it could be prepared."""
         starts = self._engine.admit()
         now = time.time()
         if starts:
@@ -173,7 +174,7 @@ class Local:
         try:
             return self._orders.order(start, task)
         except (OSError, TonnageError) as error:
-            note = f"it cannot be prepared: {error}"
+            note = f"could not be started: {error}"
             end = Ended(attempt=start.attempt, outcome=Outcome.FAILED, hopeless=True, ended=time.time(), note=note)
             settled = self._engine.ended(end)
             self._journal.ended(end, settled)
@@ -181,7 +182,7 @@ class Local:
             return None
 
     def _obey(self) -> None:
-        """Do what the signals say that came: let running tasks finish, or end them."""
+        """Act on signals: let running tasks finish, or kill them."""
         if self._signals.finish:
             self._engine.closed = True
         if self._signals.kill:
@@ -197,7 +198,7 @@ class LocalBackend:
     coarse: int | None = None
 
     def __init__(self, home: Path, amounts: Mapping[Resource, float]) -> None:
-        """Look at this machine; `amounts` are what the user says that it has."""
+        """Determine what this machine has; `amounts` are set by the user."""
         self.machine = this_machine(home).with_amounts(amounts)
 
     def amounts(self) -> dict[Resource, float]:
@@ -209,14 +210,14 @@ class LocalBackend:
         return Room([self.machine])
 
     def check(self, workflow: Workflow) -> None:
-        """Do nothing: a task that asks for too much is told when its turn comes, and others run."""
+        """Do nothing: a task that requests too much fails when its turn comes, and others run."""
 
     def outstanding(self, journal: Journal, folder: RunFolder, stale: frozenset[str]) -> Outstanding:  # noqa: ARG002 (as Backend)
-        """Return that nothing is: what an engine has started here ends with it."""
+        """Return nothing: processes that an engine started here end with it."""
         return NOTHING_OUTSTANDING
 
     def still_out(self, folder: RunFolder) -> int:  # noqa: ARG002
-        """Return that nothing is."""
+        """Return 0: there is no queue."""
         return 0
 
     def submissions(self, context: RunContext) -> list[str]:  # noqa: ARG002
@@ -225,7 +226,7 @@ class LocalBackend:
 
     @contextmanager
     def driving(self, context: RunContext, watcher: Watcher) -> Iterator[Driver]:
-        """Mind tasks on this machine."""
+        """Start the minders, and return a driver that uses them."""
         minders = Minders(context.folder.path, [context.lock.descriptor])
         try:
             local = Local(context.engine, context.journal, context.files, context.folder, context.token, minders)
@@ -240,9 +241,9 @@ class _Here:
     watcher: Watcher
 
     def go(self) -> int | None:
-        """Run."""
+        """Run until nothing more can be done."""
         return self.local.go(self.watcher)
 
     def go_last(self) -> int | None:
-        """Run what was added at the end."""
+        """Run the final tasks."""
         return self.local.go(self.watcher)

@@ -1,1 +1,1 @@
-"""`tonnage.Executor`: functions and commands that a Python program submits while it runs."""
+"""`tonnage.Executor`, which runs functions and commands that a Python program submits."""

@@ -1,7 +1,7 @@
-"""Calls one function in a process of its own: ``python -P call_child.py CALL``, where the executor has written CALL.
+"""Calls one function in a process of its own: ``python -P call_child.py CALL``, where CALL is written by the executor.
 
-The result goes to CALL.result, or what was raised to CALL.error; each appears whole or not at all. This file is run as
-a script, since ``-m`` takes half as long as Python's own start, and it imports as little as it can.
+The result is written to CALL.result, an exception to CALL.error; both files appear atomically. This file is run as a
+script, because ``-m`` would take half as long as Python's own start, and it imports as little as possible.
 """
 
 import os
@@ -16,35 +16,35 @@ RESULT, RAISED = ".result", ".error"
 def main(call: str) -> int:
     """Call the function; return the exit status."""
     if os.path.exists(call + RAISED):
-        os.remove(call + RAISED)  # what an earlier attempt raised
+        os.remove(call + RAISED)  # from an earlier attempt
     try:
         with open(call, "rb") as file:
             sys.path += [place for place in load(file) if place not in sys.path]
             function, arguments, named = load(file)
         _write(call + RESULT, _pickled(function(*arguments, **named)))
     except BaseException as error:
-        _write(call + RAISED, dumps(_told(error)))
+        _write(call + RAISED, dumps(_described(error)))
         return 1
     return 0
 
 
-def _told(error: BaseException) -> "tuple[str, bytes | None]":
-    """Return an exception as it travels: its traceback, which is printed too, and itself where that can be pickled."""
+def _described(error: BaseException) -> "tuple[str, bytes | None]":
+    """Print the traceback of an exception, and return it with the pickled exception, if that is possible."""
     from traceback import format_exception
 
     frame = error.__traceback__
-    text = "".join(format_exception(type(error), error, frame.tb_next if frame else None))  # without this file's own
+    text = "".join(format_exception(type(error), error, frame.tb_next if frame else None))  # without our own frame
     sys.stderr.write(text)
     try:
         pickled = _pickled(error)
-        loads(pickled)  # many an exception cannot be made again from what it was
+        loads(pickled)  # some exceptions can be pickled, but not unpickled
     except BaseException:
         return text, None
     return text, pickled
 
 
 def _pickled(value: object) -> bytes:
-    """Return the pickle of a value; loading cloudpickle takes longer than many a call, and is seldom needed."""
+    """Pickle a value; cloudpickle is imported only if needed, because that takes longer than many calls."""
     try:
         return dumps(value, 5)
     except Exception:

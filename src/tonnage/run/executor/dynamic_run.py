@@ -1,4 +1,4 @@
-"""A run whose tasks come while it goes on: the engine, the journal and the minders of any other, driven by a thread."""
+"""A run to which tasks are added while it is active: the usual engine, journal and minders, driven by a thread."""
 
 import atexit
 import logging
@@ -37,26 +37,26 @@ from tonnage.workflow import Task, Workflow
 __all__ = ["UNNAMED", "DynamicRun"]
 
 UNNAMED = "executor"
-"""What a run is called whose program chose no name."""
+"""The name of a run if the program chose none."""
 _log = logging.getLogger(__name__)
 _UNKNOWN = -1
 
 
 class DynamicRun:
-    """Runs tasks that any thread adds, until it is told that there will be no more.
+    """Runs tasks that any thread adds, until it is closed.
 
-    What others wish for waits in a queue for the one thread that touches the engine; a bell wakes it.
+    Requests of other threads wait in a queue for the one thread that uses the engine; a bell wakes it.
     """
 
     def __init__(
         self, name: str, home: Path, machine: Mapping[Resource, float], strategy: str, rules: Rules, archive: str | None
     ) -> None:
-        """Begin a run."""
+        """Create the folder of a run, and start its thread."""
         _check(name, strategy)
         self.name = name
         self.home = home
         self.machine = this_machine(home).with_amounts(machine)
-        with ExitStack() as opened:  # what is open is closed where something goes wrong here, else when the run ends
+        with ExitStack() as opened:  # closed if something fails here, otherwise at the end of the run
             self._archive_session = opened.enter_context(archive_session(archive))
             self.folder = new_run(home / f"{name}.run")
             lock = Lock(self.folder)
@@ -67,7 +67,7 @@ class DynamicRun:
             self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
             opened.callback(os.close, self._bell)
             self.calls = self.folder.path / "calls"
-            self.calls.mkdir(mode=0o700)  # what lies there is unpickled
+            self.calls.mkdir(mode=0o700)  # its files are unpickled
             opened.callback(shutil.rmtree, self.calls, ignore_errors=True)
             self._opened = opened.pop_all()
         self._minders.watch_also(self._bell)
@@ -78,52 +78,52 @@ class DynamicRun:
         self._categories: set[str] = set()
         self._futures: dict[int, TaskFuture[Any]] = {}  # by the numbers of their tasks, until they are settled
         self._numbers: dict[TaskFuture[Any], int] = {}  # the other way round; _UNKNOWN until the engine has the task
-        self._starts: dict[int, Start] = {}  # by attempts that run
-        self._wishes: deque[Callable[[], None]] = deque()
-        self._door = threading.RLock()  # a garbage collection may call `close` in the midst of anything
+        self._starts: dict[int, Start] = {}  # by running attempts
+        self._requests: deque[Callable[[], None]] = deque()
+        self._door = threading.RLock()  # a garbage collection may call `close` at any point
         self._process = os.getpid()
         self._closed = self._ended = False
         self._broken: BaseException | None = None
         self._token = secrets.token_hex(8)
         self._journal.note(self._facts(strategy))
-        # A daemon, since Python waits for other threads before they could be told that the program ends.
+        # A daemon, because Python waits for other threads before it calls atexit functions.
         self._over = threading.Event()
         _under_way.add(self)
         threading.Thread(target=self._go, name=f"tonnage {self.folder.id}", daemon=True).start()
 
     @property
     def belongs_to_this_process(self) -> bool:
-        """Whether this is no fork of the process that began it."""
+        """Whether this process started the run, and is not a fork of the one that did."""
         return self._process == os.getpid()
 
-    # What any thread may call
+    # Can be called by any thread
 
     def add(self, task: Task, future: TaskFuture[Any], prepare: Callable[[], object] = lambda: None) -> None:
-        """Let a task run as soon as there is room for it; `prepare` is called where it is sure that it will."""
+        """Add a task, which runs as soon as there is room; `prepare` is called once the task is accepted."""
         with self._door:
             if self._broken is not None:
-                raise BrokenExecutor("the run has broken down, and takes no more tasks") from self._broken
+                raise BrokenExecutor("the run stopped because of an error, and accepts no more tasks") from self._broken
             if self._closed:
                 raise RuntimeError("cannot schedule new futures after shutdown")
             if not self.belongs_to_this_process:
-                raise RuntimeError("a fork of the program has none of its threads, and cannot submit tasks")
+                raise RuntimeError("tasks cannot be submitted from a forked process, which has no threads")
             prepare()
             self._numbers[future] = _UNKNOWN
-            self._wish(partial(self._add, task, future))
+            self._request(partial(self._add, task, future))
 
     def cancelled(self, future: TaskFuture[Any]) -> None:
-        """Note that a task was cancelled."""
+        """Drop a task that was cancelled."""
         with self._door:
-            self._wish(partial(self._drop, future))
+            self._request(partial(self._drop, future))
 
     def close(self, *, cancel_waiting: bool = False, cancel_all: bool = False) -> None:
-        """Take no more tasks, and end when those that are there have; some are cancelled before."""
+        """Accept no more tasks, and end when all are finished; optionally cancel waiting or all tasks."""
         with self._door:
             self._closed = True
-            self._wish(partial(self._cancel, waiting=cancel_waiting, running=cancel_all))
+            self._request(partial(self._cancel, waiting=cancel_waiting, running=cancel_all))
 
     def join(self) -> None:
-        """Wait for the end of the run; Ctrl-C ends what runs."""
+        """Wait for the end of the run; Ctrl-C kills running tasks."""
         try:
             self._over.wait()
         except BaseException:
@@ -131,12 +131,12 @@ class DynamicRun:
             self._over.wait()
             raise
 
-    def _wish(self, wish: Callable[[], None]) -> None:
+    def _request(self, request: Callable[[], None]) -> None:
         if not self._ended:
-            self._wishes.append(wish)
+            self._requests.append(request)
             os.eventfd_write(self._bell, 1)
 
-    # What only the run's own thread does
+    # Called only by the run's own thread
 
     def _go(self) -> None:
         try:
@@ -152,13 +152,13 @@ class DynamicRun:
             self._end()
 
     def _more(self) -> bool:
-        """Do what was wished for; whether there may be more."""
+        """Carry out requests of other threads; return whether more may come."""
         with suppress(BlockingIOError):
             os.eventfd_read(self._bell)
-        # In this order: who closes the door after the bell fell silent rings again; what came before is in the queue.
+        # In this order: a request after the bell was reset rings it again, and earlier requests are in the queue.
         may_come = not self._closed
-        while self._wishes:
-            self._wishes.popleft()()
+        while self._requests:
+            self._requests.popleft()()
         return may_come
 
     def _add(self, task: Task, future: TaskFuture[Any]) -> None:
@@ -175,21 +175,21 @@ class DynamicRun:
         self._numbers[future] = number
 
     def _recall(self, category: str) -> None:
-        """Learn from the archive what tasks of a category have used in programs of this name."""
+        """Learn from the archive what tasks of a category used in programs with this name."""
         try:
             history = history_of(self._archive_session.archive, self._wanted(category)).get(category)
         except TonnageError as error:
-            _log.warning("nothing is known of %s: %s", category, error)
+            _log.warning("the history of %s could not be read: %s", category, error)
             return
         if history is not None:
             self._learner.remember(category, history)
 
     def _wanted(self, *categories: str) -> Wanted:
-        folder = str(self.home) if self.name == UNNAMED else None  # a name that a program chose for itself is its own
+        folder = str(self.home) if self.name == UNNAMED else None  # a name that a program chose is unique to it
         return Wanted(workflow=self.name, folder=folder, categories=frozenset(categories))
 
     def _drop(self, future: TaskFuture[Any]) -> None:
-        """Take a task out of the queue, or end its processes."""
+        """Take a task out of the queue, or kill its processes."""
         number = self._forget(future)
         if number is None:
             return
@@ -213,26 +213,26 @@ class DynamicRun:
     def _input_bytes(self, number: int) -> float:
         return self._files.input_bytes(self._engine.tasks[number])
 
-    # As a watcher
+    # The Watcher protocol
 
-    def started(self, start: Start, now: float) -> None:  # noqa: ARG002 (a watcher's)
-        """An attempt has started."""
+    def started(self, start: Start, now: float) -> None:  # noqa: ARG002 (as Watcher has it)
+        """An attempt started."""
         self._starts[start.attempt] = start
         future = self._futures.get(start.task)
         if future is not None:
             future.began(start)
 
     def seen(self, seen: Seen) -> None:
-        """A running attempt was looked at."""
+        """A running attempt was measured."""
 
     def tick(self, engine: Engine) -> None:
         """Some time has passed."""
 
     def ended(self, end: Ended, settled: Settled) -> None:
-        """An attempt has ended, or with number 0 a task was given up without one."""
+        """An attempt ended or, if its number is 0, a task failed without one."""
         start = self._starts.pop(end.attempt, None)
         future = self._futures.get(settled.task)
-        if future is None:  # it was cancelled while it ran
+        if future is None:  # it was cancelled while it was running
             self._engine.cancel(settled.task)
             return
         if start is not None:
@@ -241,11 +241,11 @@ class DynamicRun:
             self._forget(future)
             future.settle(end, settled)
 
-    # The end
+    # End
 
     def _break(self, error: BaseException) -> None:
-        """Let all futures know that nothing more will come."""
-        _log.error("the run %s has broken down: %s", self.folder.id, error)
+        """Make all open futures fail."""
+        _log.error("the run %s stopped because of an error: %s", self.folder.id, error)
         with self._door:
             self._broken, self._closed = error, True
         self._minders.close()
@@ -266,13 +266,13 @@ class DynamicRun:
             self._over.set()
 
     def _remember(self) -> None:
-        """Let the archive learn from the run."""
+        """Store the finished attempts in the archive."""
         try:
             self._journal.commit()
             workflow = Workflow.build(self.name, self._engine.tasks)
             report = remember(self._archive_session, self._journal, self.folder, workflow, {})
         except TonnageError as error:
-            _log.warning("the archive did not take in the run %s: %s", self.folder.id, error)
+            _log.warning("the run %s could not be stored in the archive: %s", self.folder.id, error)
             return
         for reason, count in report.reasons.items():
             _log.warning("the archive skipped attempts: %s (%d)", reason, count)
@@ -294,9 +294,9 @@ class DynamicRun:
 
 def _check(name: str, strategy: str) -> None:
     if not name or "/" in name or "\0" in name:
-        raise InputError(f'"{name}" cannot be the name of a run: it becomes the name of a folder')
+        raise InputError(f'"{name}" cannot be the name of a run, because it is not a valid name of a folder')
     if strategy not in STRATEGIES:
-        raise InputError(f'there is no strategy "{strategy}"', hint=f"one of {', '.join(STRATEGIES)}")
+        raise InputError(f'there is no strategy "{strategy}"', hint=f"choose from {', '.join(STRATEGIES)}")
 
 
 _under_way: set[DynamicRun] = set()
@@ -304,7 +304,7 @@ _under_way: set[DynamicRun] = set()
 
 @atexit.register
 def _end_with_the_program() -> None:
-    """Wait for what was submitted, as concurrent.futures does, and for what the archive learns from it."""
+    """Wait for submitted tasks, as concurrent.futures does, and until they are stored in the archive."""
     for run in list(_under_way):
         if run.belongs_to_this_process:
             run.close()

@@ -1,6 +1,6 @@
-"""Functions and commands submitted while a program runs: sized, watched and retried as tasks of a workflow are.
+"""Functions and commands that a program submits: sized, monitored and retried like tasks of a workflow.
 
-A function call waits in a file, and `call_child` carries it out in a process of its own.
+A function call is written to a file, and `call_child` carries it out in a process of its own.
 """
 
 import os
@@ -18,12 +18,13 @@ from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from tonnage.atomic import private_opener
-from tonnage.errors import InputError
+from tonnage.errors import InputError, TaskFailedError
 from tonnage.jobs import NOTHING_KNOWN, SHARED, Amounts, Resource
+from tonnage.option_values import amounts_given
 from tonnage.run.events import Ended, Rules, Settled, State
 from tonnage.run.executor import call_child
 from tonnage.run.executor.dynamic_run import UNNAMED, DynamicRun
-from tonnage.run.executor.futures import Finished, TaskFailedError, TaskFuture, failure, finished
+from tonnage.run.executor.futures import Finished, TaskFuture, failure, finished
 from tonnage.workflow import Task
 from tonnage.workflow.shell import executable
 
@@ -32,16 +33,16 @@ __all__ = ["Category", "Executor", "category_of"]
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 Amount = float | str
-"""An amount in bytes, seconds or cores, or as a text with its unit: ``"2GB"``."""
+"""An amount in bytes, seconds or cores, or a string with a unit: ``"2GB"``."""
 Name = str | os.PathLike[str]
 
 
 class Executor(futures.Executor):
-    """Runs functions and commands, each in a process of its own with as much as it needs.
+    """Runs functions and commands, each in a process of its own with the resources that it needs.
 
-    What tasks of a category are given is learnt from those that have ended, in this program and in earlier ones; one
-    that needs more than it was given is stopped and gets more. The run has a folder in ``.tonnage/runs``, and
-    ``tonnage status`` shows how far it is.
+    The sizes of tasks are learnt from finished tasks of the same category, in this program and in earlier ones. A task
+    that needs more than it was allocated is stopped and retried with more. The run has a folder in ``.tonnage/runs``,
+    and ``tonnage status`` shows its progress.
     """
 
     def __init__(
@@ -54,29 +55,30 @@ class Executor(futures.Executor):
         name: str = UNNAMED,
         folder: Name | None = None,
     ) -> None:
-        """Begin a run.
+        """Start a run.
 
-        :param machine: what tasks may use together, such as ``{"cores": 4, "memory": "8GB"}``; else all there is.
+        :param machine: what all tasks together may use, such as ``{"cores": 4, "memory": "8GB"}``; by default the whole
+            machine.
         :param size: how tasks are sized: a strategy of ``tonnage size``.
-        :param retries: how often a task that failed by itself is tried again.
-        :param archive: the file or URL of the archive, else the user's own.
-        :param name: what the run is called: sizes are learnt from programs of this name, without one from those in
-            the same folder.
-        :param folder: where tasks run, else the current folder.
+        :param retries: how often a failed task is retried.
+        :param archive: the file or URL of the archive; by default the user's own.
+        :param name: the name of the run: sizes are learnt from programs with this name or, without a name, from those
+            in the same folder.
+        :param folder: where tasks run; by default the current folder.
         """
         home = Path(folder or ".").absolute()
-        allowed = _amounts(machine or {}, SHARED)
+        allowed = amounts_given(machine or {}, SHARED)
         self._run = DynamicRun(name, home, dict(allowed.known()), size, Rules(retries=retries), archive)
         self._numbers = count(1)
-        weakref.finalize(self, self._run.close).atexit = False  # the run looks after the program's end itself
+        weakref.finalize(self, self._run.close).atexit = False  # the run handles the end of the program itself
 
     @property
     def folder(self) -> Path:
-        """The folder of the run: its journal, and what tasks printed."""
+        """The folder of the run, with its journal and the output of its tasks."""
         return self._run.folder.path
 
     def submit(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> TaskFuture[_T]:
-        """Call a function in a process of its own; its category is its name."""
+        """Call a function in a process of its own; its name is its category."""
         return self.category(category_of(fn)).submit(fn, *args, **kwargs)
 
     def category(
@@ -89,10 +91,10 @@ class Executor(futures.Executor):
         wall_time: Amount | None = None,
         inputs: Sequence[Name] = (),
     ) -> "Category":
-        """Return an executor for functions of a category: what they ask for, and the files that they read.
+        """Return an executor for functions of a category, with their requests and the files that they read.
 
-        What is asked for counts until it is known what such functions use; how large its inputs are helps to predict
-        what a call needs. A call that takes longer than `wall_time` is stopped, and tried again with twice the time.
+        Requests are used until it is known what functions of the category use; the size of its inputs helps to predict
+        what a call needs. A call that takes longer than `wall_time` is stopped, and retried with twice the time.
         """
         request = _request(cores, memory, disk, wall_time)
         return Category(self, name, request, self._existing(inputs))
@@ -109,13 +111,13 @@ class Executor(futures.Executor):
         inputs: Sequence[Name] = (),
         outputs: Sequence[Name] = (),
     ) -> TaskFuture[Finished]:
-        """Run a shell command in the executor's folder; its category is by default its program.
+        """Run a shell command in the executor's folder; its category is its program by default.
 
-        It fails if its exit status is not 0, or if one of its outputs is not there afterwards: then the future raises
-        a `TaskFailedError` with the end of what it wrote to its standard error.
+        It fails if its exit status is not 0, or if one of its outputs does not exist afterwards: the future then raises
+        a `TaskFailedError` with the end of its standard error.
         """
         if not command.strip():
-            raise InputError("there is no command to run")
+            raise InputError("the command is empty")
         kind = category or executable(command) or "command"
         task = Task(
             name=self._name(kind),
@@ -130,9 +132,9 @@ class Executor(futures.Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more tasks; wait until all have ended and the archive has learnt from them, unless told otherwise.
+        """Accept no more tasks; with `wait`, wait until all have finished and are stored in the archive.
 
-        With `cancel_futures`, tasks that have not begun are cancelled. Ctrl-C while this waits ends those that run.
+        With `cancel_futures`, tasks that have not started are cancelled. Ctrl-C during the wait kills running tasks.
         """
         self._run.close(cancel_waiting=cancel_futures)
         if wait:
@@ -141,13 +143,13 @@ class Executor(futures.Executor):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Wait for all tasks; after Ctrl-C or ``sys.exit``, end them."""
+        """Wait for all tasks; after Ctrl-C or ``sys.exit``, cancel them."""
         if kind is not None and not issubclass(kind, Exception):
             self._run.close(cancel_all=True)
         self.shutdown()
 
     def _call(self, category: "Category", data: bytes) -> TaskFuture[_T]:
-        """Add the call of a function to the run."""
+        """Add a function call to the run."""
         name = self._name(category.name)
         call = _Call(self._run.calls / name.rpartition(".")[2])
         task = Task(
@@ -166,16 +168,16 @@ class Executor(futures.Executor):
         return f"{category}.{next(self._numbers)}"
 
     def _existing(self, names: Sequence[Name]) -> tuple[str, ...]:
-        """Return the names of files that a task reads: a task that waits for another is submitted when that is done."""
+        """Return the names of a task's inputs, which must exist: a task is submitted after those that it depends on."""
         found = tuple(os.fspath(one) for one in names)
         for name in found:
             if not (self._run.home / name).exists():
-                raise InputError(f'the input "{name}" is not there')
+                raise InputError(f'the input "{name}" does not exist')
         return found
 
 
 class Category(futures.Executor):
-    """An executor for functions of one category; made by `Executor.category`, and shut down with its executor."""
+    """An executor for functions of one category; created by `Executor.category`, and shut down with its executor."""
 
     def __init__(self, executor: Executor, name: str, request: Amounts, inputs: tuple[str, ...]) -> None:
         self.name = name
@@ -191,19 +193,7 @@ class Category(futures.Executor):
 def _request(cores: Amount | None, memory: Amount | None, disk: Amount | None, wall_time: Amount | None) -> Amounts:
     given = {"cores": cores, "memory": memory, "disk": disk, "wall_time": wall_time}
     found = {name: amount for name, amount in given.items() if amount is not None}
-    return _amounts(found, (*SHARED, Resource.WALL_TIME)) if found else NOTHING_KNOWN
-
-
-def _amounts(given: Mapping[str, Amount], known: Sequence[Resource]) -> Amounts:
-    """Return the amounts that a user wrote as numbers or texts."""
-    found: dict[str, float] = {}
-    for name, amount in given.items():
-        if name not in known:
-            raise InputError(f'"{name}" is not a resource here', hint=f"one of {', '.join(known)}")
-        found[name] = Resource(name).parse(amount) if isinstance(amount, str) else float(amount)
-        if not found[name] > 0:
-            raise InputError(f"{name} must be more than 0")
-    return Amounts.of(**found)  # type: ignore[arg-type]
+    return amounts_given(found, (*SHARED, Resource.WALL_TIME)) if found else NOTHING_KNOWN
 
 
 def category_of(function: Callable[..., object]) -> str:
@@ -215,7 +205,7 @@ def category_of(function: Callable[..., object]) -> str:
 
 
 def _pickled(function: Callable[..., object], arguments: tuple[object, ...], named: Mapping[str, object]) -> bytes:
-    """Return a call as it travels: first where modules are found, then the function and what it is called with."""
+    """Pickle a call: first the module search path, then the function and its arguments."""
     import cloudpickle
 
     try:
@@ -228,27 +218,27 @@ def _pickled(function: Callable[..., object], arguments: tuple[object, ...], nam
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A call that waits in a file; only this user can write into its folder, so it may be unpickled."""
+    """A call in a file; it is safe to unpickle, because only this user can write to its folder."""
 
     path: Path
 
     @property
     def command(self) -> str:
-        """What carries it out."""
+        """The command that carries it out."""
         return shlex.join([sys.executable, "-P", call_child.__file__, str(self.path)])
 
     @property
     def result(self) -> Path:
-        """Where its result will be."""
+        """The file for its result."""
         return self._beside(call_child.RESULT)
 
     def write(self, data: bytes) -> None:
-        """Let it wait."""
+        """Write the call to its file."""
         with open(self.path, "wb", opener=private_opener) as file:
             file.write(data)
 
     def collect(self, end: Ended, settled: Settled) -> Any:  # noqa: ANN401 (whatever the function returns)
-        """Return what the function returned, or raise what it raised; afterwards the call is gone."""
+        """Return what the function returned, or raise what it raised, and remove the call's files."""
         try:
             if settled.state is State.DONE:
                 return pickle.loads(self.result.read_bytes())  # noqa: S301 (our own file)
@@ -262,7 +252,7 @@ class _Call:
             path.unlink(missing_ok=True)
 
     def _raised(self, end: Ended, settled: Settled) -> BaseException:
-        """Return what the function raised, with its traceback as a note; or why it was never called."""
+        """Return what the function raised, with its traceback as a note, or the reason why it was not called."""
         try:
             text, data = pickle.loads(self._beside(call_child.RAISED).read_bytes())  # noqa: S301 (our own file)
         except OSError:
@@ -270,7 +260,7 @@ class _Call:
         try:
             error = None if data is None else pickle.loads(data)  # noqa: S301 (our own file)
         except Exception:
-            error = None  # what it needs is only there in the other process
+            error = None  # it depends on something that exists only in the other process
         if not isinstance(error, BaseException):
             return TaskFailedError(text.rstrip())
         error.add_note(f"\nIn the task's own process:\n{text.rstrip()}")

@@ -1,4 +1,4 @@
-"""What becomes of a task that was submitted: futures that also tell what their tasks were given and what they used."""
+"""Futures of submitted tasks, which also know what each attempt was allocated and what it used."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, InvalidStateError
@@ -7,26 +7,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tonnage.errors import TonnageError
+from tonnage.errors import TaskFailedError
+from tonnage.files import tail
 from tonnage.jobs import NOTHING_KNOWN, Amounts, Decision, Outcome
 from tonnage.run.events import Ended, Settled, Start, State
+from tonnage.run.failures import reason_for
 
-__all__ = ["Finished", "TaskFailedError", "TaskFuture", "Tried", "failure", "finished"]
+__all__ = ["Finished", "TaskFuture", "Tried", "failure", "finished"]
 
 _T = TypeVar("_T")
-_TAIL = 2_000  # bytes of what a task complained about that are worth repeating
-
-
-class TaskFailedError(TonnageError):
-    """A task was given up: says why, and what it wrote last to its standard error."""
+_TAIL = 2_000  # bytes from the end of a task's standard error that are repeated in an error
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """One attempt of a task: what it was given and why, how it ended, what it used."""
+    """One attempt of a task: what it was allocated and why, how it ended, what it used."""
 
     number: int
-    """Which attempt of its task this is, from 1."""
+    """Which attempt of its task this is, counted from 1."""
     decisions: tuple[Decision, ...]
     allocated: Amounts
     outcome: Outcome
@@ -34,12 +32,12 @@ class Tried:
     note: str
     """What went wrong."""
     stdout: Path | None
-    """The file with what it printed; None where it printed nothing."""
+    """The file with its standard output; None if it printed nothing."""
     stderr: Path | None
 
     @classmethod
     def of(cls, start: Start, end: Ended) -> "Tried":
-        """Return an attempt from its start and its end."""
+        """Combine the start and the end of an attempt."""
         places = (None if name is None else Path(name) for name in (end.stdout, end.stderr))
         return cls(start.number, start.decisions, start.allocated, end.outcome, end.used, end.note, *places)
 
@@ -50,17 +48,17 @@ class Finished:
 
     exit_status: int
     stdout: Path | None
-    """The file with what it printed; None where it printed nothing."""
+    """The file with its standard output; None if it printed nothing."""
     stderr: Path | None
 
     @property
     def text(self) -> str:
-        """What it printed."""
+        """Its standard output."""
         return "" if self.stdout is None else self.stdout.read_text(encoding="utf-8", errors="replace")
 
 
 class TaskFuture(Future[_T]):
-    """The future of a task: its result, and what is known of its attempts."""
+    """The future of a task: its result, and what is known about its attempts."""
 
     def __init__(
         self,
@@ -69,49 +67,49 @@ class TaskFuture(Future[_T]):
         collect: Callable[[Ended, Settled], _T],
         cancelled: "Callable[[TaskFuture[Any]], None]",
     ) -> None:
-        """`collect` returns the result or raises why there is none; `cancelled` is called when it is cancelled."""
+        """Create a future; `collect` returns the result or raises an error, `cancelled` is called on cancellation."""
         super().__init__()
         self.name = name
-        """What the task is called in the journal, the archive and `tonnage status`."""
+        """The name of the task in the journal, the archive and `tonnage status`."""
         self.category = category
         self.attempts: tuple[Tried, ...] = ()
-        """The attempts that have ended."""
+        """The finished attempts."""
         self._collect = collect
-        self._tell = cancelled
+        self._on_cancel = cancelled
         self._attempt: int | None = None
 
     @property
     def usage(self) -> Amounts:
-        """What the last attempt used that has ended: the one that succeeded, if one has."""
+        """What the last finished attempt used: the successful one, if there is one."""
         return self.attempts[-1].used if self.attempts else NOTHING_KNOWN
 
     def running(self) -> bool:
-        """Whether an attempt runs at the moment."""
+        """Whether an attempt is running."""
         return self._attempt is not None and not self.done()
 
     def cancel(self) -> bool:
-        """Take the task back: one that waits never starts, and the processes of one that runs are ended.
+        """Cancel the task: a waiting one never starts, and the processes of a running one are killed.
 
-        Returns whether it had not finished before. That it works while the task runs is more than other executors do.
+        Returns False if the task had already finished. Unlike other executors, this one can cancel running tasks.
         """
         if not super().cancel():
             return False
-        self._tell(self)
+        self._on_cancel(self)
         return True
 
-    # For the run that the task belongs to: only its thread calls these.
+    # Called only by the thread of the run that the task belongs to.
 
     def began(self, start: Start) -> None:
-        """Note that an attempt starts."""
+        """Note that an attempt started."""
         self._attempt = start.attempt
 
     def tried(self, start: Start, end: Ended) -> None:
-        """Note that an attempt has ended."""
+        """Note that an attempt ended."""
         self._attempt = None
         self.attempts = (*self.attempts, Tried.of(start, end))
 
     def settle(self, end: Ended, settled: Settled) -> None:
-        """Set the result, or the reason why there is none."""
+        """Set the result, or the exception if there is none."""
         try:
             value = self._collect(end, settled)
         except BaseException as error:
@@ -121,7 +119,7 @@ class TaskFuture(Future[_T]):
             self.set_result(value)
 
     def fail(self, error: BaseException) -> None:
-        """Set the reason why there is no result."""
+        """Set the exception."""
         with self._unless_cancelled():
             self.set_exception(error)
 
@@ -129,12 +127,12 @@ class TaskFuture(Future[_T]):
     def _unless_cancelled(self) -> Iterator[None]:
         try:
             yield
-        except InvalidStateError:  # it was cancelled a moment ago
+        except InvalidStateError:  # it was cancelled in the meantime
             self.set_running_or_notify_cancel()
 
 
 def finished(end: Ended, settled: Settled) -> Finished:
-    """Return what a command left behind, or raise why it failed."""
+    """Return the result of a command; raises TaskFailedError if it failed."""
     if settled.state is not State.DONE:
         raise failure(end, settled)
     stdout, stderr = (None if name is None else Path(name) for name in (end.stdout, end.stderr))
@@ -142,20 +140,7 @@ def finished(end: Ended, settled: Settled) -> Finished:
 
 
 def failure(end: Ended, settled: Settled) -> TaskFailedError:
-    """Return why a task was given up."""
-    parts = [end.note, "" if settled.reason == "given up" else settled.reason]
-    message = "; ".join(part for part in parts if part) or "it was given up"
-    tail = "" if end.stderr is None else _tail(Path(end.stderr))
-    return TaskFailedError(f"{message}\n{tail}" if tail else message)
-
-
-def _tail(path: Path) -> str:
-    """Return the last lines of a file."""
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - _TAIL))
-            text = file.read().decode(errors="replace")
-    except OSError:
-        return ""
-    return (text if size <= _TAIL else text.partition("\n")[2] or text).rstrip()
+    """Return the error of a failed task: why it failed, and the end of its standard error."""
+    message = reason_for(end, settled) or "the task failed"
+    printed = "" if end.stderr is None else tail(Path(end.stderr), _TAIL).rstrip()
+    return TaskFailedError(f"{message}\n{printed}" if printed else message)

@@ -1,1 +1,1 @@
-"""What runs inside of batch jobs that carry many tasks."""
+"""What runs inside batch jobs that carry many tasks: a pilot, and an agent on each node."""

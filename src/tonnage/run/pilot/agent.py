@@ -1,13 +1,13 @@
-"""The agent of one node in a packed batch job: runs what the pilot orders, with minders of its own.
+"""The agent of one node in a packed batch job: carries out the pilot's orders with minders of its own.
 
 ``python -P -u -m tonnage.run.pilot.agent FOLDER NAME TOKEN PATIENCE`` reads lines of JSON from standard input and
-writes some to standard output, which srun carries between the nodes:
+writes lines of JSON to standard output, which srun transfers between the nodes:
 
     to the agent      {"order": ...}  {"stop": attempt}  {"ping": 0, "heard": answers}  {"bye": 0, "heard": answers}
     from the agent    {"answer": ...}  {"seen": ...}  {"pong": 0}  {"bye": 0}
 
-When the pilot is gone, everything that runs here is killed; nothing may go on that might be started again
-elsewhere. Answers that the pilot may not have heard are left as results in FOLDER/agents/NAME, as minders do.
+When the pilot is gone, everything that runs here is killed, because it may be started again elsewhere. Answers that
+the pilot may not have received are written as results to FOLDER/agents/NAME, as minders do.
 """
 
 import json
@@ -24,23 +24,24 @@ from types import FrameType
 from typing import Any
 
 from tonnage.errors import TonnageError
-from tonnage.run.minders import Answer, Minders, Order, Seen, end_orphans
+from tonnage.run.marked_processes import end_orphans
+from tonnage.run.minders import Answer, Minders, Order, Seen
 from tonnage.watch.order import TERMINATED, leave_result
 
 __all__ = ["AGENTS", "Ending", "agent_folder", "main"]
 
 AGENTS = "agents"
 _TICK = 1.0
-_MOMENT = 0.2  # seconds in which a signal for a whole batch job has reached all of its processes
+_MOMENT = 0.2  # seconds until a signal to a batch job has reached all of its processes
 _TO_KILL = 5.0
 _PIECE = 1 << 16
 
 
 class Ending:
-    """Notes the signal that tells this process to end; `descriptor` becomes readable then, so that a poll wakes up."""
+    """Records the signal that asks this process to end; `descriptor` becomes readable, which wakes up a poll."""
 
     def __init__(self) -> None:
-        """Listen to signals, for good."""
+        """Install signal handlers permanently."""
         self.signal: int | None = None
         self.descriptor, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -48,7 +49,7 @@ class Ending:
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
 
     def told(self) -> bool:
-        """Whether this process was told to end; `descriptor` is readable again only after the next signal."""
+        """Whether a signal has arrived; `descriptor` becomes readable again only after the next one."""
         with suppress(BlockingIOError):
             os.read(self.descriptor, 4096)
         return self.signal is not None
@@ -58,16 +59,16 @@ class Ending:
 
 
 def agent_folder(folder: Path, name: str) -> Path:
-    """Return where the agent of a node keeps its files, below the folder of the batch job."""
+    """Return the folder of a node's agent in the folder of the batch job."""
     return folder / AGENTS / name
 
 
 def main(arguments: list[str]) -> None:
-    """Run an agent until it is told to end."""
+    """Run tasks on this node until the pilot job shuts down."""
     folder, name, token, patience = arguments
     own = agent_folder(Path(folder), name)
     ending = Ending()
-    os.sched_setaffinity(0, range(os.cpu_count() or 1))  # all that the job has here: some clusters pin a step to a core
+    os.sched_setaffinity(0, range(os.cpu_count() or 1))  # all cores of the job: some clusters pin a step to one core
     with Minders(own) as minders:
         minders.watch_also(0)
         minders.watch_also(ending.descriptor)
@@ -77,7 +78,7 @@ def main(arguments: list[str]) -> None:
 
 
 class _Agent:
-    """Talks to the pilot, and has its orders carried out."""
+    """Communicates with the pilot, and lets minders carry out its orders."""
 
     def __init__(self, minders: Minders, folder: Path, name: str, token: str, ending: Ending) -> None:
         self._minders = minders
@@ -87,16 +88,16 @@ class _Agent:
         self._ending = ending
         self._running: set[int] = set()
         self._unheard: deque[Answer] = deque()
-        """Answers that were sent, and that the pilot may not have written down."""
+        """Answers that were sent, but that the pilot may not have recorded."""
         self._heard = 0
         self._held: list[tuple[float, Answer]] = []
-        """Answers of attempts that failed a moment ago, perhaps because the batch job is being ended."""
+        """Answers of attempts that just failed, perhaps because the batch job is being terminated."""
         self._line = b""
         self._bye = False
         self._last = time.monotonic()
 
     def serve(self, patience: float) -> None:
-        """Carry out orders until there can be no more: the pilot says so, is gone, or is silent for too long."""
+        """Carry out orders until the pilot says good-bye, is gone, or is silent for too long."""
         while not self._ending.told() and not self._bye and time.monotonic() - self._last < patience:
             for one in self._minders.wait(_MOMENT if self._held else _TICK):
                 self._take(one)
@@ -105,8 +106,8 @@ class _Agent:
             self._release(time.monotonic() - _MOMENT)
 
     def end(self) -> None:
-        """Kill everything that runs, and tell how it ended, or leave it in a file if the pilot is gone."""
-        self._say({"bye": 0})  # at once, so that nothing more is started here
+        """Kill everything that runs, and report how it ended, or write that to files if the pilot is gone."""
+        self._send({"bye": 0})  # immediately, so that nothing more is started here
         for attempt in self._running:
             self._minders.stop(attempt)
         deadline = time.monotonic() + _TO_KILL
@@ -124,31 +125,33 @@ class _Agent:
 
     def _take(self, one: Answer | Seen) -> None:
         if isinstance(one, Seen):
-            self._say({"seen": asdict(one)})
+            self._send({"seen": asdict(one)})
             return
         self._running.discard(one.attempt)
         if one.lost:
-            end_orphans(self._token, one.attempt)  # with both its minder and the keeper killed, no other process does
+            end_orphans(
+                self._token, one.attempt
+            )  # nothing else does if both its minder and the fork server were killed
         if one.status and not one.stopped_because:
             self._held.append((time.monotonic(), one))
         else:
             self._answer(one)
 
     def _release(self, before: float) -> None:
-        """Send answers that were held back for long enough: the batch job was not ended."""
+        """Send answers that were held back for long enough: the batch job was not terminated."""
         while self._held and self._held[0][0] <= before:
             self._answer(self._held.pop(0)[1])
 
     def _answer(self, answer: Answer) -> None:
         answer = replace(answer, host=self._name)
         self._unheard.append(answer)
-        self._say({"answer": answer.message()})
+        self._send({"answer": answer.message()})
 
     def _leave(self, answer: Answer) -> None:
-        with suppress(TonnageError, OSError):  # the folder is gone, or full: nothing is left to be told
+        with suppress(TonnageError, OSError):  # the folder is gone, or its disk is full: it cannot be reported
             leave_result(str(self._folder), answer.message())
 
-    def _say(self, message: dict[str, Any]) -> None:
+    def _send(self, message: dict[str, Any]) -> None:
         data = json.dumps(message).encode() + b"\n"
         try:
             while data:
@@ -157,7 +160,7 @@ class _Agent:
             self._bye = True  # the pilot is gone
 
     def _listen(self) -> bool:
-        """Take in what the pilot has sent; whether it is still there."""
+        """Process what the pilot has sent; return whether it is still there."""
         while select.select([0], [], [], 0)[0]:
             piece = os.read(0, _PIECE)
             if not piece:
@@ -177,18 +180,18 @@ class _Agent:
             if "heard" in one:
                 self._forget(one["heard"])
             if "ping" in one:
-                self._say({"pong": 0})
+                self._send({"pong": 0})
             self._bye = self._bye or "bye" in one
 
     def _forget(self, heard: int) -> None:
-        """Drop answers that the pilot has heard: it tells how many that are in all."""
+        """Drop answers that the pilot has recorded; `heard` is their total number."""
         while self._heard < heard and self._unheard:
             self._unheard.popleft()
             self._heard += 1
 
 
 def _terminated(answer: Answer) -> Answer:
-    """Return an answer as that of an attempt that ended with its batch job: whether it was finished is unknown."""
+    """Mark an answer as that of an attempt that ended with its batch job: whether it had finished is unknown."""
     return replace(answer, stopped_because=TERMINATED)
 
 

@@ -1,10 +1,11 @@
-"""The pilot's side of the agents of a packed batch job: orders go to nodes, answers come, lost nodes are noticed.
+"""The pilot's side of the agents of a packed batch job: sends orders, receives answers, and detects lost nodes.
 
-All pipes are looked after by the one thread that calls `Agents.wait`; another only pings, so that agents know of us
-while we wait for a slow disk. What is said is described in `tonnage.run.pilot.agent`.
+All pipes are handled by the one thread that calls `Agents.wait`. Another thread only pings, so that agents know that
+the pilot is alive while it waits for a slow disk. `tonnage.run.pilot.agent` describes the messages.
 """
 
 import json
+import logging
 import os
 import select
 import subprocess
@@ -28,13 +29,15 @@ __all__ = ["Agents", "Here", "undelivered"]
 _TICK = 1.0
 _CHECK = 0.25
 _PIECE = 1 << 16
-_BEATS = 12  # pings in the time after which a node that does not answer is lost
-_SILENCE = 2 / 3  # of that time, after which an agent that hears nothing ends: before it is taken for lost
+_log = logging.getLogger(__name__)
+
+_BEATS = 12  # pings in the time after which a node that does not answer counts as lost
+_SILENCE = 2 / 3  # of that time, after which an agent that receives nothing ends: before it counts as lost
 _TO_END = 10.0
 
 
 class Here:
-    """A batch job without a batch system: all of its nodes are this machine."""
+    """A batch job without a batch system, whose nodes are all this machine."""
 
     def __init__(self, nodes: Sequence[str]) -> None:
         self._nodes = list(nodes)
@@ -44,16 +47,16 @@ class Here:
         return self._nodes
 
     def launcher(self, node: str) -> Sequence[str]:  # noqa: ARG002 (as InsideJob has it)
-        """Return what runs a command on this machine: nothing more."""
+        """Return an empty prefix: no launcher is needed."""
         return ()
 
     def environment(self, ours: Mapping[str, str]) -> dict[str, str]:
-        """Return our variables."""
+        """Return our variables unchanged."""
         return dict(ours)
 
 
 def undelivered(folder: Path) -> dict[int, Answer]:
-    """Return the answers that agents of a batch job could not deliver, because the pilot was gone."""
+    """Return the answers that agents of a batch job could not deliver because the pilot was gone."""
     found: dict[int, Answer] = {}
     for own in (folder / AGENTS).glob("*"):
         found |= left_results(own)
@@ -61,7 +64,7 @@ def undelivered(folder: Path) -> dict[int, Answer]:
 
 
 class _Node:
-    """The agent of one node, as far as it can be seen from here."""
+    """The agent of one node, as the pilot sees it."""
 
     def __init__(self, number: int, name: str, process: "subprocess.Popen[bytes]") -> None:
         pipes = (process.stdin, process.stdout)
@@ -71,33 +74,33 @@ class _Node:
         self.process = process
         self.there = True
         self.leaving = False
-        """Whether nothing more is to be started there."""
+        """Whether nothing more may be started there."""
         self.running: set[int] = set()
         self.answers = 0
         self.safe = 0
-        """How many of the answers are written down."""
+        """The number of answers that are recorded in the ledger."""
         self.heard_at = time.monotonic()
         self.line, self.unsent = b"", b""
         os.set_blocking(self.stdin, False)
 
     def close(self) -> None:
-        """Let go of the pipes."""
+        """Close the pipes."""
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
                 pipe.close()
 
 
 class Agents:
-    """One agent on each node; to whom an order goes is its machine.
+    """One agent on each node; the machine of an order selects the agent.
 
-    An agent keeps its answers until `start` is called again, and writes them down where we die before: see
-    `undelivered`. So what `wait` has returned must be safe before `start` is called.
+    An agent keeps its answers until `start` is called again, and writes them to files if the pilot dies before that:
+    see `undelivered`. What `wait` has returned must therefore be stored safely before `start` is called.
     """
 
     def __init__(
         self, folder: Path, nodes: Sequence[str], token: str, *, job: InsideJob, patience: float = 60.0
     ) -> None:
-        """Start agents on nodes of our batch job; one that does not answer for `patience` seconds is lost."""
+        """Start agents on the nodes of our batch job; one that is silent for `patience` seconds counts as lost."""
         self._folder = folder.absolute()
         self._patience = patience
         self._epoll = select.epoll()
@@ -122,12 +125,12 @@ class Agents:
 
     @property
     def running(self) -> int:
-        """How many attempts have been started and not answered."""
+        """The number of attempts that were started and not yet answered."""
         return len(self._where)
 
     @property
     def there(self) -> int:
-        """How many nodes are not lost."""
+        """The number of nodes that are not lost."""
         return sum(node.there for node in self._nodes)
 
     def lost_machines(self) -> list[int]:
@@ -136,7 +139,7 @@ class Agents:
         return lost
 
     def start(self, orders: Iterable[Order]) -> None:
-        """Send each order to its node; answers before are safe by now."""
+        """Send each order to its node; earlier answers are stored safely by now."""
         for node in self._nodes:
             node.safe = node.answers
         for order in orders:
@@ -149,18 +152,18 @@ class Agents:
                 self._answer_for(node)
 
     def stop(self, attempt: int) -> None:
-        """Kill all processes of an attempt that runs; its answer follows."""
+        """Kill all processes of a running attempt; its answer follows."""
         node = self._where.get(attempt)
         if node is not None and node.there:
             self._say(node, {"stop": attempt})
 
     def watch_also(self, descriptor: int) -> None:
-        """Let `wait` return, too, when something can be read from this descriptor."""
+        """Make `wait` return also when this descriptor becomes readable."""
         self._others.add(descriptor)
         self._epoll.register(descriptor, select.EPOLLIN)
 
     def wait(self, seconds: float | None = None) -> list[Answer | Seen]:
-        """Return all that has arrived, as soon as there is something, or after some time: without one, a second."""
+        """Return what has arrived, as soon as there is something or after the timeout, by default a second."""
         deadline = time.monotonic() + (_TICK if seconds is None else seconds)
         woken = False
         while True:
@@ -171,7 +174,7 @@ class Agents:
                 if node is not None and node.there:
                     self._attend(node, descriptor, event)
             now = time.monotonic()
-            if now >= self._next_check:  # after listening, where we have not done so for a while
+            if now >= self._next_check:  # after reading the pipes, which may not have happened for a while
                 self._check(now)
             ended = self._end_by is not None and not self.there
             if self._found or self._lost or woken or ended or now >= deadline:
@@ -179,7 +182,7 @@ class Agents:
                 return found
 
     def end(self, seconds: float) -> None:
-        """Have everything that runs killed; the answers follow within that time."""
+        """Tell the agents to kill everything that runs; the answers follow within that time."""
         if self._end_by is None:
             self._end_by = time.monotonic() + seconds
             for node in self._nodes:
@@ -187,7 +190,7 @@ class Agents:
                     self._say(node, {"bye": 0, "heard": node.safe})
 
     def close(self) -> None:
-        """End all agents, with all that they run."""
+        """End all agents with everything that they run."""
         self.end(_TO_END)
         self._lost.clear()
         deadline = max(self._end_by or 0.0, time.monotonic() + _TICK)
@@ -219,7 +222,7 @@ class Agents:
         try:
             process = subprocess.Popen(words, bufsize=0, stdin=pipe, stdout=pipe, env=ours)  # noqa: S603 (our program)
         except OSError as error:
-            raise TonnageError(f"{name}: no agent can be started: {error.filename}: {error.strerror}") from None
+            raise TonnageError(f"{name}: the agent cannot be started: {error.filename}: {error.strerror}") from None
         node = _Node(number, name, process)
         self._epoll.register(node.stdout, select.EPOLLIN)
         return node
@@ -228,7 +231,7 @@ class Agents:
         self._send(node, json.dumps(message).encode() + b"\n")
 
     def _send(self, node: _Node, data: bytes = b"") -> None:
-        """Send something, and what could not be sent before; the rest when the pipe takes more."""
+        """Send data, after what could not be sent before; the rest follows when the pipe accepts more."""
         waited = bool(node.unsent)
         with self._sending:
             node.unsent += data
@@ -238,14 +241,14 @@ class Agents:
             except BlockingIOError:
                 pass
             except OSError:
-                node.unsent = b""  # its end will be noticed where we listen
+                node.unsent = b""  # its end will be noticed when its output is read
         if node.unsent and not waited:
             self._epoll.register(node.stdin, select.EPOLLOUT)
         elif waited and not node.unsent:
             self._epoll.unregister(node.stdin)
 
     def _ping(self) -> None:
-        """Ask every node again and again whether it is there, between messages; a ping is sent as a whole or not."""
+        """Ping all nodes periodically, between messages; a ping is sent completely or not at all."""
         while not self._closed.wait(self._patience / _BEATS):
             for node in self._nodes:
                 with self._sending, suppress(OSError):
@@ -271,7 +274,7 @@ class Agents:
         except ValueError:
             message = None
         if not isinstance(message, dict):
-            return  # something else that found its way into the output of the launcher
+            return  # other output of the launcher
         if "answer" in message:
             self._take(node, Answer.of(message["answer"]))
         elif "seen" in message:
@@ -286,7 +289,7 @@ class Agents:
             self._found.append(answer)
 
     def _check(self, now: float) -> None:
-        """Give up nodes that have not answered for too long, and everything that runs when it is to have ended."""
+        """Lose nodes that have not answered for too long, and everything that still runs after the deadline."""
         self._next_check = now + _CHECK
         for node in self._nodes:
             if node.there and now - node.heard_at > self._patience:
@@ -295,7 +298,7 @@ class Agents:
                 self._answer_for(node)
 
     def _lose(self, node: _Node) -> None:
-        """Go on without a node."""
+        """Continue without a node."""
         node.there = False
         self._epoll.unregister(node.stdout)
         if node.unsent:
@@ -305,13 +308,14 @@ class Agents:
         self._note_leaving(node)
 
     def _note_leaving(self, node: _Node) -> None:
-        """Let nothing more start on a node; where we have not said good-bye, something went wrong with it."""
+        """Let nothing more start on a node; if the pilot has not said good-bye, the node counts as lost."""
         if not node.leaving and self._end_by is None:
+            _log.warning("node %s was lost", node.name)
             self._lost.append(node.number)
         node.leaving = True
 
     def _answer_for(self, node: _Node) -> None:
-        """Answer for attempts of a node that cannot do it itself any more; minders that outlived it may have words."""
+        """Answer in place of an agent that is gone; minders that outlived it may have written results."""
         why = MACHINE_LOST if self._end_by is None else TERMINATED
         for attempt in sorted(node.running):
             answer = result_of(agent_folder(self._folder, node.name), attempt)

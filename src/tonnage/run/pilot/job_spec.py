@@ -1,4 +1,4 @@
-"""The job spec of a packed batch job: all that its pilot must know, in one file."""
+"""The job spec of a packed batch job: everything that its pilot needs to know, in one file."""
 
 import json
 from collections.abc import Mapping
@@ -15,40 +15,40 @@ from tonnage.workflow import Task
 
 __all__ = ["JOB_SPEC", "LEDGER", "JobSpec"]
 
-JOB_SPEC, LEDGER = "job.json", "ledger"  # files in the folder of a batch job, which is batches/NUMBER below the run's
+JOB_SPEC, LEDGER = "job.json", "ledger"  # files in the folder of a batch job, batches/NUMBER in the folder of the run
 _PLAIN = ("run", "home", "token", "sandbox", "strategy", "number", "first_attempt", "attempts", "patience")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
-    """What a packed batch job carries; tasks are numbered by their places in `tasks`."""
+    """The contents of a packed batch job; tasks are numbered by their positions in `tasks`."""
 
     run: str
     """The folder of the run."""
     home: str
-    """The folder where the names of the workflow's files start."""
+    """The folder to which the names of the workflow's files are relative."""
     token: str
     number: int
-    """Of the batch job."""
+    """The number of the batch job."""
     first_attempt: int
     attempts: int
-    """How many numbers of attempts, from the first, it may use."""
+    """How many attempt numbers it may use, starting with the first."""
     tasks: tuple[Task, ...]
     places: tuple[int, ...]
-    """The place of each task in the order in which they should run."""
+    """The position of each task in the preferred order."""
     nodes: Mapping[str, Machine]
-    """What each node of the cluster has, those included that the batch job does not get."""
+    """The nodes of the cluster, including those that are not allocated to the batch job."""
     dependencies: tuple[tuple[int, int], ...] = ()
-    """Pairs of tasks; the second waits for the first."""
+    """Pairs of tasks, of which the second depends on the first."""
     awaited: Mapping[int, tuple[tuple[int, str], ...]] = field(default_factory=dict)
-    """For which tasks of other batch jobs some wait: the number of the batch job, and the task's name."""
+    """For each task, the tasks of other batch jobs that it waits for: number of the batch job, and name of the task."""
     carried: Mapping[int, Carried] = field(default_factory=dict)
     """What is known about tasks from earlier attempts or runs."""
     strategy: str = "auto"
     rules: Rules = field(default_factory=Rules)
     sandbox: bool = False
     patience: float = 60.0
-    """Seconds after which a node that does not answer is lost."""
+    """Seconds after which a node that does not answer counts as lost."""
 
     def write(self, folder: Path) -> None:
         """Write the job spec into the folder of the batch job."""

@@ -1,7 +1,7 @@
-"""The ledger of a packed batch job: what its pilot did, a line for each event, for the engine that submitted the job.
+"""The ledger of a packed batch job: one line for each event, written by its pilot for the engine that submitted it.
 
-Only the end of a file that one process appends to ever changes, so it can be read on another machine at any time, and
-after its writer was killed.
+One process appends to the file, and nothing but its end ever changes. It can therefore be read on another machine at
+any time, and after its writer was killed.
 """
 
 import json
@@ -42,7 +42,7 @@ class AttemptStarted:
 
 @dataclass(frozen=True, slots=True)
 class AttemptEnded:
-    """An attempt has ended, and what becomes of its task."""
+    """An attempt ended, and what happens to its task."""
 
     task: str
     end: Ended
@@ -51,7 +51,7 @@ class AttemptEnded:
 
 @dataclass(frozen=True, slots=True)
 class TaskRefused:
-    """A task was given up without an attempt."""
+    """A task failed without an attempt."""
 
     task: str
     settled: Settled
@@ -59,7 +59,7 @@ class TaskRefused:
 
 @dataclass(frozen=True, slots=True)
 class MachineLost:
-    """A node does not answer any more; nothing starts there."""
+    """A node no longer answers; nothing starts there."""
 
     node: str
     time: float
@@ -67,7 +67,7 @@ class MachineLost:
 
 @dataclass(frozen=True, slots=True)
 class PilotFinished:
-    """The batch job has ended: nothing follows, unless the cluster starts it again."""
+    """The pilot has finished: nothing follows, unless the cluster restarts the batch job."""
 
     reason: str
     time: float
@@ -77,10 +77,10 @@ Entry: TypeAlias = AttemptStarted | AttemptEnded | TaskRefused | MachineLost | P
 
 
 class Ledger:
-    """Appends to a ledger; `commit` writes everything since the last one, as whole lines."""
+    """Appends to a ledger; `commit` writes everything since the last commit as complete lines."""
 
     def __init__(self, path: Path, tasks: Sequence[str], nodes: Sequence[str]) -> None:
-        """Open a ledger or go on with one; `tasks` and `nodes` are the names of those that the engine numbers."""
+        """Open or create a ledger; `tasks` and `nodes` are the names for the engine's numbers."""
         self.path = path
         self._tasks = tasks
         self._nodes = nodes
@@ -90,12 +90,12 @@ class Ledger:
             self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             size = os.fstat(self._descriptor).st_size
             if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
-                self._lines.append("")  # the writer of the last line was killed: it stays by itself
+                self._lines.append("")  # the writer was killed within the last line, which is thereby terminated
         except OSError as error:
             raise self._error(error) from None
 
     def started(self, starts: Sequence[Start], now: float) -> None:
-        """Note attempts that are about to start."""
+        """Record attempts that are about to start."""
         for start in starts:
             facts = {"task": self._tasks[start.task], "node": self._nodes[start.machine], "time": now}
             begin = json.dumps({"event": "started", **facts, "start": plain_start(start)})
@@ -103,19 +103,19 @@ class Ledger:
             self._lines.append(f'{begin[:-1]}, "decisions": [{decisions}]}}')
 
     def ended(self, end: Ended, settled: Settled) -> None:
-        """Note the end of an attempt, and what becomes of its task."""
+        """Record the end of an attempt, and what happens to its task."""
         self._note("ended", task=self._tasks[settled.task], end=plain_ended(end), settled=_plain_settled(settled))
 
     def refused(self, settled: Settled) -> None:
-        """Note a task that was given up without an attempt."""
+        """Record a task that failed without an attempt."""
         self._note("refused", task=self._tasks[settled.task], settled=_plain_settled(settled))
 
     def machine_lost(self, machine: int, now: float) -> None:
-        """Note that a machine is gone."""
+        """Record that a machine was lost."""
         self._note("machine lost", node=self._nodes[machine], time=now)
 
     def bye(self, reason: str, now: float) -> None:
-        """Note that nothing follows; this is brought to the disk."""
+        """Record that the pilot has finished, and sync the file to disk."""
         self._note("bye", reason=reason, time=now)
         self.commit()
         try:
@@ -124,32 +124,32 @@ class Ledger:
             raise self._error(error) from None
 
     def commit(self) -> None:
-        """Write what was noted since the last time."""
+        """Write everything since the last commit."""
         if not self._lines:
             return
         data = "".join([f"{line}\n" for line in self._lines]).encode()
         self._lines.clear()
         try:
-            while data:  # one call takes all of it, unless the disk is full
+            while data:  # one call writes all of it, unless the disk is full
                 data = data[os.write(self._descriptor, data) :]
         except OSError as error:
             raise self._error(error) from None
 
     def close(self) -> None:
-        """Close the file; what was not committed is lost."""
+        """Close the file, discarding what was not committed."""
         os.close(self._descriptor)
 
     def _note(self, event: str, **facts: object) -> None:
         self._lines.append(json.dumps({"event": event, **facts}))
 
     def _written(self, decision: Decision) -> str:
-        """Return a decision as it is written: many attempts share a few."""
+        """Return a decision as JSON, cached because many attempts share a few."""
         known = self._decisions.get(id(decision))
         if known is None:
             if len(self._decisions) >= _REMEMBERED:
                 self._decisions.clear()
             known = decision, json.dumps(plain_decision(decision))
-            self._decisions[id(decision)] = known  # the decision is kept, so that nothing else gets its id
+            self._decisions[id(decision)] = known  # the decision is kept alive, so that no other object gets its id
         return known[1]
 
     def _error(self, error: OSError) -> TonnageError:
@@ -157,18 +157,18 @@ class Ledger:
 
 
 class LedgerReader:
-    """Reads a ledger, also while it is being written or before there is one."""
+    """Reads a ledger, even while it is being written or before it exists."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.skipped = 0
-        """Lines that could not be read: torn when a writer was killed."""
+        """The number of unreadable lines, which are incomplete because a writer was killed."""
         self._offset = 0
 
     def new(self) -> list[Entry]:
         """Return the entries that were completed since the last call."""
         try:
-            with self.path.open("rb") as file:  # anew each time: so a network file system shows what there is
+            with self.path.open("rb") as file:  # reopened, so that a network file system shows current content
                 file.seek(self._offset)
                 data = file.read()
         except FileNotFoundError:

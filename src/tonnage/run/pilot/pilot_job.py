@@ -1,11 +1,11 @@
-"""The pilot: the head of a packed batch job, which runs the tasks of its job spec on the nodes of the job.
+"""The pilot: the first process of a packed batch job, which runs the tasks of its job spec on the nodes of the job.
 
-``python -P -m tonnage.run.pilot.pilot_job BATCHFOLDER --inside MODULE:CLASS`` is what the job's script executes: the
-engine of one machine, with an agent on each node to run tasks and the ledger for its journal; the class is the batch
-system's InsideJob. With ``--here NODE ...`` instead there is no batch system: agents of nodes with these names are
-started on this machine.
+The job's script executes ``python -P -m tonnage.run.pilot.pilot_job BATCHFOLDER --inside MODULE:CLASS``: the engine for
+one machine, with an agent on each node to run tasks, and the ledger as its journal. The class is the batch system's
+InsideJob. With ``--here NODE ...`` instead, there is no batch system: agents with these names run on this machine.
 """
 
+import logging
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,36 +40,39 @@ from tonnage.run.recovery import carried_after
 from tonnage.size import Plan
 from tonnage.size.learner import Learner
 from tonnage.watch.order import TERMINATED
+from tonnage.wording import counted
 from tonnage.workflow import Workflow
 
 __all__ = ["Pilot", "main"]
 
-_TO_END = 2.0  # seconds: after a little more, a cluster may kill what does not end by itself
+_TO_END = 2.0  # seconds: soon afterwards, a cluster may kill what has not ended by itself
 _LOOK = 1.0
-_DONE = "nothing is left to do"
-_FAILED = "a task failed, after which nothing more was to start"
-_NO_ROOM = "no node is left that has room for the rest"
-_USED_UP = "the numbers for attempts are used up"
+_DONE = "nothing left to run"
+_FAILED = "a task failed, and --fail-fast is set"
+_NO_ROOM = "no remaining node has room for the rest"
+_USED_UP = "no attempt numbers left"
 _LOST = "all nodes were lost"
-_TERMINATED = "the batch job was ended"
+_TERMINATED = "the batch job was terminated"
 _GOOD = (_DONE, _FAILED, _NO_ROOM, _USED_UP)
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _News:
-    """What has become of tasks that are awaited."""
+    """News about tasks in other batch jobs that ours wait for."""
 
     done: list[int] = field(default_factory=list)
-    """Our tasks, once for each that they wait for and that is done."""
+    """Our tasks, once for each task that they wait for and that is done."""
     failed: list[int] = field(default_factory=list)
-    """Our tasks that wait for one which was given up."""
+    """Our tasks that wait for a task that failed."""
 
 
 class _Awaiting:
-    """Tasks of other batch jobs that some of ours wait for: their ends are in the ledgers of those jobs."""
+    """Tasks of other batch jobs that ours wait for; their ends are in the ledgers of those jobs."""
 
     def __init__(self, folder: Path, awaited: Mapping[int, Sequence[tuple[int, str]]]) -> None:
-        """Look into the folders beside our own; `awaited` are the batch jobs and tasks that each of ours waits for."""
+        """Find the other ledgers next to our folder; `awaited` are the batch jobs and tasks that ours wait for."""
         self._waiting: dict[int, dict[str, list[int]]] = {}
         for task, others in awaited.items():
             for batch, name in others:
@@ -78,11 +81,11 @@ class _Awaiting:
 
     @property
     def tasks(self) -> set[int]:
-        """Our tasks that wait for something which can still come."""
+        """Our tasks that wait for a task that can still finish."""
         return {task for names in self._waiting.values() for tasks in names.values() for task in tasks}
 
     def look(self) -> _News:
-        """Return what has happened since the last call."""
+        """Return what happened since the last call."""
         news = _News()
         for batch, names in list(self._waiting.items()):
             for entry in self._readers[batch].new():
@@ -93,7 +96,7 @@ class _Awaiting:
 
     def _take(self, entry: Entry, names: dict[str, list[int]], news: _News) -> None:
         if isinstance(entry, PilotFinished):
-            names.clear()  # the engine that submitted us knows what becomes of the rest
+            names.clear()  # the engine that submitted us takes care of the rest
         if isinstance(entry, AttemptEnded | TaskRefused):
             state = entry.settled.state
             if state is State.DONE:
@@ -103,19 +106,21 @@ class _Awaiting:
 
 
 def main(arguments: list[str]) -> int:
-    """Carry what a batch job carries; return the exit status."""
+    """Run the pilot of a batch job; return the exit status."""
+    # The batch job's output is its log: the batch system keeps it in a file.
+    logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     folder = Path(arguments[0])
     ending = Ending()
     try:
         return Pilot(folder, _job(arguments[1:]), ending).carry()
     except TonnageError as error:
-        _say(error.report())
+        _log.error("%s", error.report())
         return error.exit_status
 
 
 @dataclass
 class _Past:
-    """What an earlier start of the same batch job has achieved, as its ledger has it."""
+    """What an earlier start of the same batch job achieved, according to its ledger."""
 
     done: set[str] = field(default_factory=set)
     failed: set[str] = field(default_factory=set)
@@ -126,7 +131,7 @@ class _Past:
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> "_Past":
-        """Add up what a ledger says."""
+        """Summarise the entries of a ledger."""
         past = cls()
         for entry in entries:
             if isinstance(entry, AttemptStarted):
@@ -139,7 +144,7 @@ class _Past:
         return past
 
     def take(self, task: str, end: Ended, settled: Settled) -> None:
-        """Take in the end of an attempt."""
+        """Process the end of an attempt."""
         began = self.open.pop(end.attempt, None)
         if settled.state is State.DONE:
             self.done.add(task)
@@ -152,16 +157,16 @@ class _Past:
 
 
 class Pilot:
-    """Runs the tasks of a job spec, until there is nothing more to do or it is told to end."""
+    """Runs the tasks of a job spec until nothing more can be done or a signal arrives."""
 
     def __init__(self, folder: Path, job: InsideJob, ending: Ending) -> None:
-        """Read the job spec and what an earlier start has achieved; unknown nodes are left alone."""
+        """Read the job spec and the results of an earlier start; nodes that are not in the job spec are not used."""
         self._folder = folder.absolute()
         self._job_spec = job_spec = JobSpec.read(self._folder)
         nodes = job.nodes()
         self._nodes = [name for name in nodes if name in job_spec.nodes]
         if not self._nodes:
-            raise TonnageError(f"none of the nodes is known: {' '.join(nodes)}")
+            raise TonnageError(f"none of the nodes is in the job spec: {' '.join(nodes)}")
         self._ending = ending
         self._job = job
         self._run = RunFolder(Path(job_spec.run))
@@ -177,15 +182,15 @@ class Pilot:
         self._next_look, self._hope = 0.0, False
 
     def carry(self) -> int:
-        """Run everything; return the exit status. Whatever happens is in the ledger."""
-        _say(f"{len(self._job_spec.tasks):,} tasks on {' '.join(self._nodes)}")
+        """Run everything, recording it in the ledger; return the exit status."""
+        _log.info("%s on %s", counted(len(self._job_spec.tasks), "task"), " ".join(self._nodes))
         try:
             reason = self._drive()
         except TonnageError as error:
             reason = f"{error}"
             self._ledger.bye(reason, time.time())
         counts = self._engine.counts
-        _say(f"{reason}; {counts[State.DONE]:,} tasks are done, {counts[State.FAILED]:,} failed")
+        _log.info("%s; %s done, %d failed", reason, counted(counts[State.DONE], "task"), counts[State.FAILED])
         return 0 if reason in _GOOD else 1
 
     def _drive(self) -> str:
@@ -196,16 +201,15 @@ class Pilot:
             local = Local(self._engine, self._ledger, self._files, self._run, token, self._agents)
             local.drive(_Log(self._job_spec), self._more)
             reason = self._why_ended()
-            self._ledger.bye(reason, time.time())  # before agents end, which may take longer than we have
+            self._ledger.bye(reason, time.time())  # before agents end, which may take too long
             return reason
 
     def _more(self) -> bool:
-        """Take in what came from elsewhere: signals, lost nodes, other batch jobs; whether more may come."""
+        """Process signals, lost nodes and news from other batch jobs; return whether more may come."""
         if self._ending.told():
             self._engine.closed = True
             self._agents.end(_TO_END)
         for machine in self._agents.lost_machines():
-            _say(f"{self._nodes[machine]} was lost")
             self._engine.lose(machine)
             self._ledger.machine_lost(machine, time.time())
         if self._engine.closed or self._engine.used_up or not self._agents.there:
@@ -217,7 +221,7 @@ class Pilot:
         return self._hope
 
     def _look(self) -> bool:
-        """See what has become of tasks in other batch jobs; whether one of ours can still start because of them."""
+        """Check on tasks in other batch jobs; return whether one of ours can still start because of them."""
         news = self._awaiting.look()
         for task in news.done:
             self._engine.awaited_is_done(task)
@@ -237,24 +241,24 @@ class Pilot:
         return _USED_UP if self._engine.used_up else _NO_ROOM
 
     def _cancel(self, tasks: Iterable[int]) -> None:
-        """Let tasks not start any more, nor those that depend on them."""
+        """Cancel tasks, and all tasks that depend on them."""
         stack = list(tasks)
         while stack:
             task = stack.pop()
             if self._engine.cancel(task):
                 stack += self._workflow.graph.children_of(task).tolist()
 
-    # What there was before
+    # Recovery from an earlier start
 
     def _settle(self, past: _Past) -> None:
-        """Write down how attempts of an earlier start ended; agents may have left results that were not heard."""
+        """Record how attempts of an earlier start ended, using results that its agents could not deliver."""
         results = undelivered(self._folder) if past.open else {}
         for attempt, began in list(past.open.items()):
             place = self._workflow.index[began.task]
             lost = Answer(attempt, started=began.time, ended=time.time(), stopped_because=TERMINATED, host=began.node)
             end = judge(results.get(attempt) or lost, self._job_spec.tasks[place], self._files)
             done = end.outcome is Outcome.DONE
-            settled = Settled(place, State.DONE) if done else Settled(place, State.READY, "it is tried again")
+            settled = Settled(place, State.DONE) if done else Settled(place, State.READY, "retrying")
             self._ledger.ended(end, settled)
             past.take(began.task, end, settled)
         self._ledger.commit()
@@ -282,40 +286,35 @@ class Pilot:
 
 
 class _Log:
-    """Prints what happens into the output of the batch job."""
+    """Logs failures to the output of the batch job."""
 
     def __init__(self, job_spec: JobSpec) -> None:
         self._tasks = job_spec.tasks
 
     def started(self, start: Start, now: float) -> None:
-        """Say nothing: it is in the ledger."""
+        """Do nothing: it is in the ledger."""
 
     def seen(self, seen: Seen) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def ended(self, end: Ended, settled: Settled) -> None:
-        """Say what went wrong."""
+        """Log what went wrong."""
         if settled.state is not State.DONE:
             why = "; ".join(part for part in (end.note, settled.reason) if part)
-            _say(f"{self._tasks[settled.task].name}: {why}")
+            _log.info("%s: %s", self._tasks[settled.task].name, why)
 
     def tick(self, engine: Engine) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
 
 def _job(arguments: Sequence[str]) -> InsideJob:
-    """Return the batch job in which this is."""
+    """Return the batch job in which this process runs."""
     if arguments[:1] == ["--here"]:
         return Here(arguments[1:])
     if arguments[:1] != ["--inside"]:
         raise TonnageError("expected --inside MODULE:CLASS or --here NODE ...")
     found: InsideJob = Deferred(arguments[1])()
     return found
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(f"{time.strftime('%H:%M:%S')} {text}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

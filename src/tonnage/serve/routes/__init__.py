@@ -1,1 +1,1 @@
-"""What the server answers: a module per topic, with its REST interface and its page."""
+"""Routes of the server: one module per topic, with its REST API and its page."""

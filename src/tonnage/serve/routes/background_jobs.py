@@ -13,32 +13,32 @@ from tonnage.serve.settings import Site, site_of
 __all__ = ["Work", "described", "router"]
 
 router = APIRouter()
-_Id = Annotated[str, Path(pattern="^[A-Za-z0-9_-]{1,40}$", description="The id that the order was answered with.")]
+_Id = Annotated[str, Path(pattern="^[A-Za-z0-9_-]{1,40}$", description="The id in the response that started it.")]
 _Site = Annotated[Site, Depends(site_of)]
 
 
 class Work(Answer):
-    """A piece of long work at one moment."""
+    """A background job at one moment."""
 
     id: str
     kind: str
     state: State
     done: int
-    """Steps that are done."""
+    """How many steps are done."""
     total: int
-    """Of how many; 0 where nobody knows."""
+    """How many steps there are; 0 if unknown."""
     doing: str
     result: dict[str, Any] | None
-    """What came of it, where it is done."""
+    """The result, if it is done."""
     error: str | None
     hint: str | None
     """What can be done about the error."""
 
 
 def described(piece: BackgroundJob | None) -> Work:
-    """Return the progress of a background job as an answer."""
+    """Return the progress of a background job as a response."""
     if piece is None:
-        raise HTTPException(404, "there is no such work, or it was long ago")
+        raise HTTPException(404, "there is no such background job, or it ended long ago")
     return Work(
         id=piece.id,
         kind=piece.kind,
@@ -52,9 +52,9 @@ def described(piece: BackgroundJob | None) -> Work:
     )
 
 
-@router.get("/api/work/{id}", responses=problems(401, 404, 422), summary="How far a piece of long work is")
+@router.get("/api/work/{id}", responses=problems(401, 404, 422), summary="Progress of a background job")
 def work(id: _Id, site: _Site) -> Work:
-    """Say how far an upload or a comparison is, and what came of it."""
+    """Return the progress of an upload or a comparison, and its result once it is done."""
     return described(site.background_jobs.piece(id))
 
 
@@ -62,8 +62,8 @@ def work(id: _Id, site: _Site) -> Work:
     "/api/work/{id}",
     responses=problems(401, 403, 404, 422),
     dependencies=[token_wanted],
-    summary="Stop a piece of long work",
+    summary="Stop a background job",
 )
 def stop(id: _Id, site: _Site) -> Work:
-    """Stop it; what it has done so far stays."""
+    """Stop a background job; what it has done so far is kept."""
     return described(site.background_jobs.stop(id))

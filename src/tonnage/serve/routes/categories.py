@@ -25,16 +25,16 @@ class Choice(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    name: str = Field(default="", max_length=1000, description="Only those whose names hold this.")
+    name: str = Field(default="", max_length=1000, description="Only those whose names contain this.")
     resource: Literal["memory", "disk", "cores", "wall_time", "cpu_time", "processes"] = Field(
-        default="memory", description="What they are sorted by, where that is p50, p95 or max."
+        default="memory", description="The resource to sort by, if `sort` is p50, p95 or max."
     )
     sort: Literal["waste", "jobs", "category", "p50", "p95", "max"] = Field(
-        default="waste", description="By default, those that waste most memory first."
+        default="waste", description="By default, those that waste the most memory first."
     )
-    reverse: bool = Field(default=False, description="The other way round.")
-    offset: int = Field(default=0, ge=0, le=10_000_000, description="How many are left out at the beginning.")
-    limit: int = Field(default=1000, ge=1, le=10_000, description="How many at most.")
+    reverse: bool = Field(default=False, description="Reverse the order.")
+    offset: int = Field(default=0, ge=0, le=10_000_000, description="How many to skip at the beginning.")
+    limit: int = Field(default=1000, ge=1, le=10_000, description="How many to return at most.")
 
     def of(self, counted: Counted) -> list[Mapping[str, Any]]:
         """Return the chosen categories, in order."""
@@ -61,31 +61,31 @@ def _spread(resource: str, name: str) -> Any:  # noqa: ANN401 (a function)
 
 
 class Spread(BaseModel):
-    """How the use of a resource is spread over jobs."""
+    """The distribution of a resource's use over jobs."""
 
     count: int
     p50: float
     p95: float
     max: float
     histogram: list[int]
-    """Jobs in equally wide ranges from 0 to the largest."""
+    """Numbers of jobs in ranges of equal width, from 0 to the largest use."""
 
 
 class Waste(BaseModel):
-    """Memory that jobs had and wasted, in GB times hours; all of it where they did not succeed."""
+    """Memory that jobs held and wasted, in GB times hours; jobs that did not succeed waste all of it."""
 
     jobs: int
     gbh: float
     requested_gbh: float
-    """What they had."""
+    """What they held."""
     unmeasured_gbh: float
-    """What other jobs had that succeeded and whose use is unknown: neither used nor wasted."""
+    """What successful jobs with unknown use held: counts as neither used nor wasted."""
     savings_gbh: float
     fraction: float | None
 
 
 class Category(BaseModel):
-    """What the jobs of a category use; one whose category is not known has an empty name."""
+    """What the jobs of a category use; the name is empty for jobs of unknown category."""
 
     category: str
     jobs: int
@@ -101,9 +101,9 @@ class Categories(Answer):
     counted: float
     """When they were counted, in seconds since 1970."""
     jobs: int
-    """How many jobs there are in all."""
+    """How many jobs there are in total."""
     total: int
-    """How many categories are chosen."""
+    """How many categories match."""
     categories: list[Category]
 
 
@@ -114,7 +114,7 @@ class Categories(Answer):
     summary="What the jobs of each category use",
 )
 def categories(choice: Annotated[Choice, Query()], site: _Site) -> Json:
-    """List the categories with how many jobs each has, and the median, 95th percentile and largest use of resources."""
+    """List the categories with their number of jobs and the median, 95th percentile and largest use of resources."""
     counted = site.overview.now(site.settings.limits.seconds)
     found = choice.of(counted)
     some = found[choice.offset : choice.offset + choice.limit]
@@ -123,7 +123,7 @@ def categories(choice: Annotated[Choice, Query()], site: _Site) -> Json:
 
 @router.get("/", include_in_schema=False)
 def page(site: _Site, choice: Annotated[Choice, Query()]) -> HTMLResponse:
-    """Show the categories; of an archive that is being counted for the first time, as soon as that is done."""
+    """Show the categories; if the archive is being counted for the first time, as soon as that is done."""
     counted = site.overview.begun()
     if counted is None:
         return HTMLResponse(render("categories.html", here="/", counted=None))
@@ -151,7 +151,7 @@ _HEADERS = (("jobs", "Jobs"), ("p50", "Median"), ("p95", "95 %"), ("max", "Large
 
 
 def _sorted_by(here: Mapping[str, Any], choice: Choice, name: str) -> str:
-    """Return the URL of the same list sorted by a column; where it already is, in reverse."""
+    """Return the URL of the same list sorted by a column; reversed if it already is."""
     again = choice.sort == name and not choice.reverse
     return address("/", here, sort=name, reverse=again or None, offset=None)
 

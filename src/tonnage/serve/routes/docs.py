@@ -1,4 +1,4 @@
-"""The REST interface for people: ``/docs``, made from its OpenAPI description without third-party scripts."""
+"""The documentation of the REST API: ``/docs``, made from its OpenAPI description without third-party scripts."""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ _LIKELY = {"name": "align", "id": "ID", "file": "@jobs.csv"}
 
 
 def outline(schema: dict[str, Any], whole: dict[str, Any], depth: int = 0) -> str:
-    """Return the shape of what a schema describes: names and types, with lists in brackets."""
+    """Return an outline of a schema: names and types, with lists in brackets."""
     schema = _meant(schema, whole)
     pad = "  " * (depth + 1)
     if schema.get("properties") and depth < _DEEPEST:
@@ -88,33 +88,33 @@ def _meant(schema: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any]:
 
 @router.get("/docs", include_in_schema=False)
 def page(request: Request) -> HTMLResponse:
-    """Show what the server answers to."""
+    """Show the documentation of the REST API."""
     description = request.app.openapi()
     base = str(request.base_url).rstrip("/")
     calls = [
-        _call(description, base, method, path, said)
+        _call(description, base, method, path, operation)
         for path, methods in description["paths"].items()
-        for method, said in methods.items()
+        for method, operation in methods.items()
     ]
     return HTMLResponse(render("docs.html", here="/docs", about=description["info"]["description"], calls=calls))
 
 
-def _call(description: dict[str, Any], base: str, method: str, path: str, said: dict[str, Any]) -> dict[str, Any]:
-    token = bool(said.get("security"))
+def _call(description: dict[str, Any], base: str, method: str, path: str, operation: dict[str, Any]) -> dict[str, Any]:
+    token = bool(operation.get("security"))
     return {
         "anchor": f"{method}-{path.strip('/').replace('/', '-').replace('{', '').replace('}', '')}",
         "method": method.upper(),
         "path": path,
-        "summary": said.get("summary", ""),
-        "about": said.get("description", ""),
+        "summary": operation.get("summary", ""),
+        "about": operation.get("description", ""),
         "token": token,
-        "parameters": [_parameter(description, one) for one in said.get("parameters", [])],
+        "parameters": [_parameter(description, one) for one in operation.get("parameters", [])],
         "bodies": [
             (kind, outline(content["schema"], description))
-            for kind, content in said.get("requestBody", {}).get("content", {}).items()
+            for kind, content in operation.get("requestBody", {}).get("content", {}).items()
         ],
-        "answers": [_answer(description, status, answer) for status, answer in said["responses"].items()],
-        "curl": _curl(description, base, method, path, said, token),
+        "answers": [_answer(description, status, answer) for status, answer in operation["responses"].items()],
+        "curl": _curl(description, base, method, path, operation, token),
     }
 
 
@@ -140,14 +140,14 @@ def _answer(description: dict[str, Any], status: str, answer: dict[str, Any]) ->
     }
 
 
-def _curl(description: dict[str, Any], base: str, method: str, path: str, said: dict[str, Any], token: bool) -> str:
-    """Return a call that works as it is, if what it names exists."""
-    required = [one["name"] for one in said.get("parameters", []) if one.get("required") and one["in"] == "query"]
+def _curl(description: dict[str, Any], base: str, method: str, path: str, call: dict[str, Any], token: bool) -> str:
+    """Return a curl command that works as it is, if what it names exists."""
+    required = [one["name"] for one in call.get("parameters", []) if one.get("required") and one["in"] == "query"]
     query = "&".join(f"{name}={_LIKELY.get(name, '...')}" for name in required)
     address = base + path.replace("{", "").replace("}", "").replace("/id", "/ID")
     words = ["curl", *([] if method == "get" else ["-X", method.upper()])]
     words += ["--oauth2-bearer", "TOKEN"] if token else []
-    for kind, content in said.get("requestBody", {}).get("content", {}).items():
+    for kind, content in call.get("requestBody", {}).get("content", {}).items():
         if kind == "multipart/form-data":
             words += ["-F", "file=@jobs.csv"]
         elif kind == "application/json":

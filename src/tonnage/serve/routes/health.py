@@ -14,15 +14,15 @@ router = APIRouter()
 
 
 class Health(Answer):
-    """Who answers."""
+    """The versions of the server and its archive."""
 
     version: str
     archive: Literal["sqlite", "postgresql"]
     archive_version: str
 
 
-@router.get("/api/health", responses=problems(401, 503), summary="Whether the server and its archive are there")
+@router.get("/api/health", responses=problems(401, 503), summary="Whether the server and its archive are up")
 def health(site: Annotated[Site, Depends(site_of)]) -> Health:
-    """Say which Tonnage answers, and what kind of archive it has."""
+    """Return the version of Tonnage and the kind of its archive."""
     kind: Literal["sqlite", "postgresql"] = "sqlite" if site.archive.on_sqlite else "postgresql"
     return Health(version=__version__, archive=kind, archive_version=site.archive.version() or "")

@@ -1,4 +1,4 @@
-"""The REST interface of runs: what is known at their start, and what they measured at their end."""
+"""The REST API for runs, which fetch their history at the start and post what they measured at the end."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -46,8 +46,8 @@ class _Post:
 class _Writer:
     """Stores posted attempts, those of many posts in one transaction; belongs to one event loop.
 
-    A commit takes as long for a thousand posts as for one, and a database has one writer at a time anyway: so posts
-    that arrive while others are being stored wait and are stored together. They wait without a thread each, so that
+    A commit takes as long for a thousand posts as for one, and a database has one writer at a time anyway. So posts
+    that arrive while others are being stored wait and are stored together. They do not occupy a thread each, so that
     the server can answer queries meanwhile.
     """
 
@@ -56,9 +56,9 @@ class _Writer:
     _task: "asyncio.Task[None] | None" = None
 
     async def store(self, batch: Batch, source: Sequence[str | None]) -> int:
-        """Store a batch, all or nothing; return, after the commit, how many of its attempts were new."""
+        """Store a batch atomically; return, after the commit, how many of its attempts were new."""
         if sum(len(post.batch) for post in self._waiting) > _MOST_WAITING:
-            raise TonnageError("more is posted than can be stored: too many wait", hint="post it again a little later")
+            raise TonnageError("too many posted attempts are waiting to be stored", hint="post them again later")
         post = _Post(batch, source, asyncio.get_running_loop().create_future())
         self._waiting.append(post)
         if self._task is None:
@@ -88,7 +88,7 @@ class _Writer:
         try:
             counts = await run_in_threadpool(self.archive.add_together, together)
         except Exception as error:
-            if len(posts) > 1:  # one that the database refuses must not take the others with it
+            if len(posts) > 1:  # one that the database rejects must not fail the others
                 for post in posts:
                     await self._store([post])
                 return
@@ -108,23 +108,23 @@ def _settle(future: "asyncio.Future[int]", result: int | Exception) -> None:
 
 
 class Stored(Answer):
-    """What became of attempts that were posted; they are in the archive for good."""
+    """The result of posting attempts, which are now safely stored in the archive."""
 
     stored: int
     """How many are new."""
     duplicates: int
-    """How many were there already, and stay as they are."""
+    """How many were stored before, and are unchanged."""
 
 
 class RefusedAttempt(Problem):
     """An attempt that cannot be stored."""
 
     place: int
-    """Which of the posted ones it is, from 0."""
+    """Its index in the list of posted attempts, from 0."""
 
 
 class Refused(Problem):
-    """Why nothing of what was posted is stored."""
+    """Why none of the posted attempts were stored."""
 
     refused: list[RefusedAttempt] | None = None
 
@@ -164,11 +164,11 @@ def make_router() -> APIRouter:
     ) -> Response:
         """Store what attempts used, all of them or none: at most 1,000, in a body of at most 8 MiB.
 
-        An attempt is known by its `identity`, or else by its `native_id`; one that is there already stays as it is, so
-        that who got no answer may send the same again. What is answered is stored for good.
+        An attempt is identified by its `identity`, or else by its `native_id`. One that is already stored stays as it
+        is, so a client that got no response can send the same again. When the response is sent, everything is stored.
         """
         try:
-            # A thread is worth its cost only where other requests would have to wait.
+            # A thread is worth its cost only if other requests would have to wait.
             posted = _posted(body) if len(body) <= _SHORT else await run_in_threadpool(_posted, body)
         except _RefusedError as error:
             return _refused(error)
@@ -177,7 +177,7 @@ def make_router() -> APIRouter:
 
     @router.post(
         "/api/past",
-        summary="What a run wants to know at its start",
+        summary="The history that a run needs at its start",
         responses={
             200: {"content": {"application/x-ndjson": {"schema": {"type": "string"}}}, "description": "Records"},
             **problems(400, 401, 413, 415, 422, 503),
@@ -188,11 +188,11 @@ def make_router() -> APIRouter:
     def post_past(
         body: Annotated[bytes, Depends(_json_body)], site: Annotated[Site, Depends(site_of)]
     ) -> StreamingResponse:
-        """Return attempts to learn from, a record a line without what is unknown: of each category the newest 5,000.
+        """Return attempts to learn from, one record per line without unknown values: the newest 5,000 of each category.
 
-        They are those of this very workflow, else of one of its name, else of the category in any workflow, else of its
-        program: the first of these of which an attempt has finished. Without categories, all of the workflow's are
-        meant.
+        They are attempts of this exact workflow, else of one with its name in the same folder, else of one with its
+        name and at least half of its commands: the first of these with a finished attempt. Without categories, all
+        those of the workflow are returned.
         """
         wanted = _wanted(_parsed(body))
         return StreamingResponse(_records(site.archive, wanted), media_type="application/x-ndjson")
@@ -204,7 +204,7 @@ async def _json_body(request: Request) -> bytes:
     """Return the body of a request whose content type is JSON."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        raise HTTPException(415, "the body must be JSON, and say so: Content-Type: application/json")
+        raise HTTPException(415, "the body must be JSON, with Content-Type: application/json")
     return await request.body()
 
 
@@ -215,7 +215,7 @@ def _parsed(body: bytes) -> object:
         raise HTTPException(400, f"the body {error}") from None
 
 
-# What comes in
+# Requests
 
 
 def _posted(body: bytes) -> _Posted:
@@ -233,15 +233,15 @@ def _posted(body: bytes) -> _Posted:
 
 def _taken(records: object) -> list[Attempt]:
     if not isinstance(records, list):
-        raise InputError("attempts: a list is expected")
+        raise InputError("attempts: expected a list")
     if len(records) > MOST:
-        raise HTTPException(413, f"{len(records):,} attempts are more than {MOST:,}")
+        raise HTTPException(413, f"{len(records):,} attempts are too many: at most {MOST:,} in one request")
     found, wrong = [], []
     for place, one in enumerate(records):
         try:
             attempt = attempt_of(one)
             if attempt.identity is None and attempt.native_id is None:
-                raise InputError("identity: an attempt needs one, or a native_id")
+                raise InputError("identity: an attempt needs an identity or a native_id")
             found.append(attempt)
         except InputError as error:
             wrong.append((place, error))
@@ -273,7 +273,7 @@ def _wanted(value: object) -> Wanted:
 
 def _object(value: object, what: str, keys: tuple[str, ...]) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise InputError(f"{what}: an object is expected")
+        raise InputError(f"{what}: expected an object")
     for key in value:
         if key not in keys:
             raise InputError(f'{what}: "{key[:50]}" is not one of {", ".join(keys)}')
@@ -282,7 +282,7 @@ def _object(value: object, what: str, keys: tuple[str, ...]) -> dict[str, Any]:
 
 def _text(value: object, what: str, longest: int = _LONGEST_NAME) -> str:
     if not isinstance(value, str) or len(value) > longest:
-        raise InputError(f"{what}: a text of at most {longest:,} letters is expected")
+        raise InputError(f"{what}: expected a string of at most {longest:,} characters")
     return value
 
 
@@ -293,21 +293,21 @@ def _maybe_text(facts: dict[str, Any], key: str) -> str | None:
 def _texts(facts: dict[str, Any], key: str, most: int, longest: int = _LONGEST_NAME) -> frozenset[str]:
     values = facts.get(key, [])
     if not isinstance(values, list) or len(values) > most:
-        raise InputError(f"{key}: a list of at most {most:,} is expected")
+        raise InputError(f"{key}: expected a list of at most {most:,} strings")
     return frozenset(_text(one, f"one of {key}", longest) for one in values)
 
 
-# What goes out
+# Responses
 
 
 def _records(archive: Archive, wanted: Wanted) -> Iterator[bytes]:
-    """Yield many records at once, since each piece costs a trip to a thread and back."""
+    """Yield many records at once, since each piece costs a round trip to a thread."""
     found = recall(archive, wanted)
     while some := list(islice(found, _LINES)):
         yield "".join(f"{text_of(brief_record(one))}\n" for one in some).encode()
 
 
-# Their descriptions
+# Schemas of the requests
 
 
 def _body(schema: dict[str, object]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from tonnage.serve.settings import Site, site_of
 __all__ = ["router"]
 
 _LONGEST = 4096
-_MOST = 20  # conditions, and fields: together they fit into a URL
+_MOST = 20  # conditions, and as many fields: together they fit into a URL
 _Short = Annotated[str, Field(max_length=1000)]
 router = APIRouter(tags=["jobs"])
 _Site = Annotated[Site, Depends(site_of)]
@@ -33,7 +33,7 @@ _RESOURCES = (Resource.MEMORY, *(one for one in Resource if one is not Resource.
 _COLUMNS = (
     ("category", "Category", False),
     ("memory", "Memory", True),
-    ("requested_memory", "Asked for", True),
+    ("requested_memory", "Requested", True),
     ("wall_time", "Time", True),
     ("outcome", "Outcome", False),
     ("disk", "Disk", True),
@@ -53,17 +53,17 @@ def _text(about: str) -> str | None:
 
 
 class Filters(BaseModel):
-    """Filters that a job must all meet; names may be patterns with * and ?, an empty one means that it is not known."""
+    """Filters, all of which a job must match; names can be patterns with * and ?, an empty name means unknown."""
 
     model_config = ConfigDict(extra="forbid")
 
-    workflow: str | None = _text("Of this workflow: its name or checksum.")
+    workflow: str | None = _text("Of this workflow, given by name or checksum.")
     run: str | None = _text("Of this run.")
     user: str | None = _text("Of this user.")
     category: str | None = _text("Of this category.")
-    label: str | None = _text("With this label, which discover gave it.")
+    label: str | None = _text("With this label, set by discover.")
     task: str | None = _text("Of the task with this name.")
-    command: str | None = _text("With this in the command, or matching a pattern such as */bwa mem*.")
+    command: str | None = _text("With this in the command, or matching a pattern like */bwa mem*.")
     executable: str | None = _text("Of this program.")
     input: str | None = _text("That read this file.")
     output: str | None = _text("That wrote this file.")
@@ -74,9 +74,9 @@ class Filters(BaseModel):
     )
     outcome: Outcome | None = Field(default=None, description="That ended this way.")
     exhausted: Resource | None = Field(default=None, description="That ran out of this.")
-    since: str | None = _text("That ended since a date such as 2026-11-15, or within 30d.")
-    until: str | None = _text("That ended before.")
-    where: list[_Short] = Field(default=[], max_length=_MOST, description="Such as memory>4GB or requested_cores>=8.")
+    since: str | None = _text("That ended since a date like 2026-11-15, or within the last 30d.")
+    until: str | None = _text("That ended before a date, or more than 30d ago.")
+    where: list[_Short] = Field(default=[], max_length=_MOST, description="Like memory>4GB or requested_cores>=8.")
     field: list[_Short] = Field(default=[], max_length=_MOST, description="With this custom field: project=atlas.")
 
     def search(self) -> Search:
@@ -89,28 +89,28 @@ class Sorted(Filters):
 
     sort: str | None = Field(
         default=None,
-        description="The largest or newest first, names as in the alphabet; by default in the order of their import.",
+        description="Largest or newest first, names alphabetically; by default in the order of their import.",
         json_schema_extra={"enum": list[Any](SORTABLE)},
     )
-    reverse: bool = Field(default=False, description="The other way round.")
-    limit: int | None = Field(default=None, ge=1, le=2**31, description="How many at most; by default all.")
+    reverse: bool = Field(default=False, description="Reverse the order.")
+    limit: int | None = Field(default=None, ge=1, le=2**31, description="How many to return at most; by default all.")
 
 
 class Page(Sorted):
-    """Which jobs, in which order, and where the page begins."""
+    """Which jobs, in which order, and where the page starts."""
 
-    limit: int = Field(default=_ON_A_PAGE, ge=1, le=1000, description="How many on a page.")
+    limit: int = Field(default=_ON_A_PAGE, ge=1, le=1000, description="How many per page.")
     after: str | None = Field(
         default=None,
         pattern="^[0-9a-f]{32}$",
-        description="The `next` of the page before: this one begins behind it, and costs as much as the first.",
+        description="The `next` of the previous page; a later page costs as much as the first.",
     )
 
     def found(self, site: Site) -> tuple[list[Attempt], bool]:
         """Return the jobs of this page, and whether there are more."""
         after = bytes.fromhex(self.after) if self.after else None
         with site.asking():
-            # One more than is shown tells whether there are more.
+            # Ask for one more than is shown, to find out whether there are more.
             some = find(
                 site.archive, self.search(), sort=self.sort, reverse=self.reverse, limit=self.limit + 1, after=after
             )
@@ -124,14 +124,14 @@ class Attempts(Answer):
     attempts: list[dict[str, Any]] = Field(json_schema_extra={"items": _ATTEMPT})
     more: bool
     next: str | None
-    """What the next page begins after, where there is one."""
+    """The `after` for the next page, if there is one."""
 
 
 @router.get(
     "/api/attempts", response_model=Attempts, responses=problems(401, 422, 503), summary="Find jobs, page by page"
 )
 def attempts(page: Annotated[Page, Query()], site: _Site) -> Json:
-    """List the attempts that meet all filters, with all that is known about each: bytes, seconds, cores."""
+    """List the attempts that match all filters, with everything known about each, in bytes, seconds and cores."""
     found, more = page.found(site)
     return Json({"attempts": [record(one) for one in found], "more": more, "next": _identity(found) if more else None})
 
@@ -143,7 +143,7 @@ def attempts(page: Annotated[Page, Query()], site: _Site) -> Json:
     summary="Find jobs, all of them as CSV",
 )
 def attempts_csv(wanted: Annotated[Sorted, Query()], site: _Site) -> Response:
-    """Send the attempts that meet all filters as a table, with the columns of `tonnage archive export`."""
+    """Send the attempts that match all filters as a table, with the columns of `tonnage archive export`."""
     headers = {"Content-Disposition": 'attachment; filename="jobs.csv"'}
     return StreamingResponse(_all(site, wanted, "csv"), media_type="text/csv; charset=utf-8", headers=headers)
 
@@ -155,12 +155,12 @@ def attempts_csv(wanted: Annotated[Sorted, Query()], site: _Site) -> Response:
     summary="Find jobs, all of them as JSON lines",
 )
 def attempts_jsonl(wanted: Annotated[Sorted, Query()], site: _Site) -> Response:
-    """Send the attempts that meet all filters, a JSON object a line; what `tonnage size http://...` asks for."""
+    """Send the attempts that match all filters, one JSON object per line; `tonnage size http://...` uses this."""
     return StreamingResponse(_all(site, wanted, "jsonl"), media_type="application/x-ndjson")
 
 
 def _all(site: Site, wanted: Sorted, format: str) -> Iterator[bytes]:
-    """Return the pieces of a file; a wrong query raises at once, not in the middle of the file."""
+    """Return the pieces of a file; an invalid query raises at once, not in the middle of the file."""
     search = wanted.search()
     if wanted.sort is not None:
         sortable(wanted.sort)
@@ -177,14 +177,14 @@ def _identity(found: list[Attempt]) -> str | None:
 
 @router.get("/search", include_in_schema=False)
 def page(request: Request, site: _Site) -> HTMLResponse:
-    """Show the form, and what is found."""
+    """Show the form and the results."""
     given = {name: text.strip() for name, text in request.query_params.items() if text.strip()}
     context: dict[str, Any] = {"given": given, "outcomes": list(Outcome), "resources": _RESOURCES}
     try:
         wanted = _wanted(given)
         found, more = wanted.found(site)
     except (InputError, ValidationError) as error:
-        return HTMLResponse(render("search.html", here="/search", problem=_said(error), **context))
+        return HTMLResponse(render("search.html", here="/search", problem=_message(error), **context))
     search = wanted.search()
     with site.asking():
         total = count_up_to(site.archive, search, _COUNTED) if more and not wanted.after else None
@@ -218,7 +218,7 @@ def _wanted(given: Mapping[str, str]) -> Page:
     return Page.model_validate(wanted)
 
 
-def _said(error: InputError | ValidationError) -> tuple[str, str | None]:
+def _message(error: InputError | ValidationError) -> tuple[str, str | None]:
     if isinstance(error, InputError):
         return str(error), error.hint
     first = error.errors()[0]
@@ -227,7 +227,7 @@ def _said(error: InputError | ValidationError) -> tuple[str, str | None]:
 
 def _how_many(shown: int, total: int | None, wanted: Page) -> str:
     if not shown:
-        return "No job meets these conditions."
+        return "No matching jobs."
     if total is None:
         return f"{shown:,} {'more ' if wanted.after else ''}{'job' if shown == 1 else 'jobs'}"
     return f"the first {shown:,} of {'more than ' if total > _COUNTED else ''}{min(total, _COUNTED):,} jobs"

@@ -1,4 +1,4 @@
-"""Logging in: the token once, then a cookie."""
+"""Logging in: the user enters the token once, then the browser has a cookie."""
 
 import hmac
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""Strategies compared on stored jobs: ``/api/replays``, the page that starts it, and the background job itself."""
+"""Comparison of strategies on stored jobs: ``/api/replays``, its page, and the background job."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -53,7 +53,7 @@ def _compare(tell: Tell, archive: str, wanted: _Comparison) -> Mapping[str, obje
         newest = list(find(opened, wanted.search, reverse=True, limit=_MOST_JOBS))
     records = collect(reversed(newest), wanted.by)  # strategies learn job by job, oldest first
     if not len(records):
-        raise InputError("no stored job is like that")
+        raise InputError("no stored job matches")
     protocol = replace(PROTOCOLS[wanted.protocol], resources=(wanted.resource,))
     if wanted.machine:
         protocol = replace(protocol, machine={**(protocol.machine or {}), **wanted.machine})
@@ -75,7 +75,7 @@ class Wanted(BaseModel):
     by: Literal["category", "label", "executable", "user", "workflow", "none"] = "category"
     resource: Literal["memory", "cores", "disk"] = "memory"
     machine: _Text = ""
-    """What the largest machine has: ``memory=64GB,cores=16``; by default the largest peak."""
+    """The size of the largest machine: ``memory=64GB,cores=16``; by default the largest peak."""
     category: _Text | None = None
     label: _Text | None = None
     workflow: _Text | None = None
@@ -87,10 +87,10 @@ class Wanted(BaseModel):
         """Return the comparison asked for; raises InputError."""
         unknown = [name for name in self.strategies if name not in STRATEGIES]
         if unknown:
-            raise InputError(f'"{unknown[0]}" is not a strategy', hint=f"of {', '.join(STRATEGIES)}")
+            raise InputError(f'"{unknown[0]}" is not a strategy', hint=f"one of {', '.join(STRATEGIES)}")
         late = [name for name in self.strategies if name in OFFLINE]
         if late and PROTOCOLS[self.protocol].online:
-            raise InputError(f"{late[0]} cannot decide job by job", hint="it can be played by the protocol tovar")
+            raise InputError(f"{late[0]} cannot decide job by job", hint="use the protocol tovar")
         names = ("category", "label", "workflow", "user", "executable", "source")
         return _Comparison(
             search=Search(**{name: value for name in names if (value := getattr(self, name))}),
@@ -110,13 +110,13 @@ class Wanted(BaseModel):
     dependencies=[token_wanted],
 )
 def begin(wanted: Wanted, site: _Site) -> Work:
-    """Begin to play stored jobs to strategies; ``/api/work/ID`` says how far it is, and in the end what each costs."""
+    """Start replaying stored jobs with each strategy; ``/api/work/ID`` returns the progress and finally the costs."""
     return described(site.background_jobs.take("replay", _compare, site.archive_url, wanted.comparison()))
 
 
 @router.get("/compare", include_in_schema=False)
 def page(request: Request) -> HTMLResponse:
-    """Show the form and its results."""
+    """Show the form, where results will appear."""
     chosen = request.query_params
     return HTMLResponse(
         render(

@@ -1,4 +1,4 @@
-"""Runs: those in progress, those with a journal here, and those in the archive."""
+"""Runs: those in progress, those with a journal on this machine, and those in the archive."""
 
 import os
 import re
@@ -40,8 +40,8 @@ _LISTED = 200
 _SHOWN = 50
 router = APIRouter()
 _Site = Annotated[Site, Depends(site_of)]
-_NOWHERE = "there is no run of this name, neither here nor in the archive"
-_Id = Annotated[str, Query(min_length=1, max_length=1000, pattern=r"^[^\x00]*$", description="What the run is called.")]
+_NOWHERE = "there is no run with this id, neither here nor in the archive"
+_Id = Annotated[str, Query(min_length=1, max_length=1000, pattern=r"^[^\x00]*$", description="The id of the run.")]
 
 
 class Line(BaseModel):
@@ -54,13 +54,13 @@ class Line(BaseModel):
 
 
 def _runs_here(folders: tuple[Path, ...]) -> list[Line]:
-    """Return the runs that have a journal in one of these folders, the newest first."""
+    """Return the runs with a journal in one of these folders, the newest first."""
     found = [_line(run) for run in _runs(folders)]
     return sorted(found, key=lambda one: -(one.begun or 0.0))[:_LISTED]
 
 
 def _find_here(folders: tuple[Path, ...], id: str) -> RunFolder | None:
-    """Return the run with this id, chosen from those that exist: a client's text never becomes part of a path."""
+    """Return the run with this id, chosen from existing ones: a client's text never becomes part of a path."""
     return next((run for run in _runs(folders) if run.id == id), None)
 
 
@@ -80,7 +80,7 @@ def _stat(path: Path) -> os.stat_result | None:
 
 
 def _run_here(folder: RunFolder) -> dict[str, Any]:
-    """Return what the journal of a run says."""
+    """Return the state of a run according to its journal."""
     under_way, now = folder.process() is not None, time.time()
     with closing(Reader(folder.journal)) as reader:
         facts = reader.facts()
@@ -113,7 +113,7 @@ def _run_here(folder: RunFolder) -> dict[str, Any]:
 
 
 def _archived_run(archive: Archive, id: str) -> dict[str, Any] | None:
-    """Return what the archive knows about a run; None where it has none with this id."""
+    """Return what the archive knows about a run; None if it has none with this id."""
     attempts = list(find(archive, Search(run=id), limit=_MOST_ATTEMPTS + 1))
     if not attempts:
         return None
@@ -243,7 +243,7 @@ def _pictures(columns: Columns, machine: dict[Resource, float], names: list[str]
 
 
 class Runs(Answer):
-    """The runs of which there are journals in the folders that the server was told of, the newest first."""
+    """The runs with a journal in the server's folders, the newest first."""
 
     runs: list[Line]
 
@@ -264,9 +264,9 @@ class Run(Answer):
     running: list[dict[str, Any]]
     running_now: int
     queued_now: int
-    """Tasks that a batch system has and that do not run."""
+    """Tasks that wait in the queue of a batch system."""
     left_out: int
-    """1 where the archive has more attempts than were looked at."""
+    """1 if the archive has more attempts than are included."""
     attempts: int
     again: int
     outcomes: dict[str, int]
@@ -276,17 +276,17 @@ class Run(Answer):
     pictures: dict[str, dict[str, Any] | None]
 
 
-@router.get("/api/runs", responses=problems(401, 503), summary="The runs that are here")
+@router.get("/api/runs", responses=problems(401, 503), summary="List runs")
 def runs(site: _Site) -> Runs:
-    """List the runs of which there are journals in the folders that the server was told of, the newest first."""
+    """List the runs with a journal in the folders that the server was started with, the newest first."""
     return Runs(runs=_runs_here(site.settings.runs))
 
 
 @router.get(
-    "/api/run", response_model=Run, responses=problems(401, 404, 422, 503), summary="How far a run is, and what it uses"
+    "/api/run", response_model=Run, responses=problems(401, 404, 422, 503), summary="Progress and resource use of a run"
 )
 def run(id: _Id, site: _Site) -> Json:
-    """Say how far a run is, what runs, what failed and why, what is wasted, with the pictures of its page."""
+    """Return the progress of a run: what runs, what failed and why, what is wasted, and the figures of its page."""
     return Json(_facts(site, id))
 
 
@@ -298,7 +298,7 @@ def list_page(site: _Site) -> HTMLResponse:
 
 @router.get("/run", include_in_schema=False)
 def run_page(id: _Id, site: _Site) -> HTMLResponse:
-    """Show a run; the page asks again as long as it is under way."""
+    """Show a run; the page refreshes itself while the run is under way."""
     return HTMLResponse(render("run.html", here="/runs", run=_facts(site, id), most=_MOST_ATTEMPTS))
 
 
@@ -309,14 +309,14 @@ def run_page(id: _Id, site: _Site) -> HTMLResponse:
     summary="The report of a run",
 )
 async def report(id: _Id, site: _Site) -> Response:
-    """Send what `tonnage report` writes: one HTML file that needs no network, to be kept or sent on."""
+    """Send the report that `tonnage report` writes: one self-contained HTML file."""
     run = await run_in_threadpool(_place, site, id)
     page = await made(site.reports, run, site.archive_url, id)
     return Response(page, media_type="text/html", headers={"Content-Disposition": _named(id)})
 
 
 def _place(site: Site, id: str) -> Path | None:
-    """Return the folder of a run; None where only the archive knows it."""
+    """Return the folder of a run; None if only the archive knows it."""
     folder = _find_here(site.settings.runs, id)
     if folder is not None:
         return folder.path
@@ -328,7 +328,7 @@ def _place(site: Site, id: str) -> Path | None:
 
 
 def _named(id: str) -> str:
-    """Return the header that suggests a file name, in letters that every system accepts."""
+    """Return the header that suggests a file name, in characters that every system accepts."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", id).strip("-.")[:80]
     return f'attachment; filename="{name or "run"}.html"'
 

@@ -32,11 +32,11 @@ from tonnage.size.strategies import FROM_PEAKS
 __all__ = ["FILES", "router"]
 
 _OFFERED = FROM_PEAKS
-"""Strategies that need no more than the jobs of a category."""
+"""Strategies that need nothing but the jobs of a category."""
 _DRAWN = (Resource.MEMORY, Resource.DISK, Resource.CORES, Resource.WALL_TIME)
 _COUNTED = 10_000_000
 _MOST_TOGETHER = 20_000
-"""How many of the newest jobs the sizes of several categories come from."""
+"""How many jobs, the newest, are used to size several categories."""
 router = APIRouter(tags=["categories"])
 _Site = Annotated[Site, Depends(site_of)]
 FILES = {
@@ -46,7 +46,7 @@ FILES = {
     "dagman": ("DAGMan", "sizes.dag"),
     "makeflow": ("Makeflow", "sizes.makeflow"),
 }
-"""What a tool is called, and the file that its settings are downloaded as."""
+"""The name of each tool, and the file name for downloads of its settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,37 +59,37 @@ class _Question:
     strategy: str = "auto"
     objective: Objective | None = None
     machine: str = ""
-    """What the largest machine has: ``cores=16,memory=64GiB``."""
+    """The size of the largest machine: ``cores=16,memory=64GiB``."""
 
     def plan(self) -> Plan:
-        """Return the plan to size them by; raises InputError."""
+        """Return the plan for sizing them; raises InputError."""
         if self.strategy not in _OFFERED:
             raise InputError(f'"{self.strategy}" is not a strategy', hint=f"one of {', '.join(_OFFERED)}")
         if self.objective is not None and self.strategy not in WITH_OBJECTIVE:
-            hint = f"it is for {' and '.join(WITH_OBJECTIVE)}"
-            raise InputError(f"an objective has no meaning with the strategy {self.strategy}", hint=hint)
+            hint = f"it applies to {' and '.join(WITH_OBJECTIVE)}"
+            raise InputError(f"an objective does not apply to the strategy {self.strategy}", hint=hint)
         machine = amounts([self.machine], "machine") if self.machine.strip() else {}
         return Plan(strategy=self.strategy, objective=self.objective or "waste", resources=GIVEN, machine=machine)
 
 
 @dataclass(frozen=True, slots=True)
 class _CategorySizes:
-    """What is known about a category's jobs, and what to give them."""
+    """What is known about a category's jobs, and the recommended sizes."""
 
     jobs: int
     """How many there are."""
     looked_at: int
-    """How many of them, the newest, the sizes come from."""
+    """How many of them, the newest, the sizes are based on."""
     finished: int
     """How many of these finished."""
     sized: Sequence[Sized]
     figures: Mapping[Resource, Figure]
     problem: InputError | None
-    """Why they cannot be sized this way."""
+    """Why they cannot be sized with these settings."""
 
     @property
     def by_resource(self) -> dict[Resource, Sized]:
-        """What to give of each resource, in the order of the pictures."""
+        """The recommendation for each resource, in the order of the pictures."""
         found = {one.decision.resource: one for one in self.sized}
         return {resource: found[resource] for resource in _DRAWN if resource in found}
 
@@ -105,7 +105,7 @@ class _CategorySizes:
 
 
 def _category_sizes(archive: Archive, kept: Cache, question: _Question) -> _CategorySizes | None:
-    """Return what to give the jobs of a category; None where there are none."""
+    """Return the sizes for a category; None if it has no jobs."""
     state = archive.state()
     return kept.get(f"category {question}", state, lambda: _find_category_sizes(archive, kept, state, question))
 
@@ -127,18 +127,18 @@ def _find_category_sizes(
 
 
 def _sizes(archive: Archive, kept: Cache, question: _Question) -> Sequence[Sized]:
-    """Return what to give the jobs of one category, or of each; raises InputError where it is unknown."""
+    """Return the sizes for one category, or for all; raises InputError if nothing is known."""
     plan, state = question.plan(), archive.state()
     found = kept.get(f"sizes {question}", state, lambda: size(_histories(archive, kept, state, question)[0], plan))
     if not found:
-        raise InputError("no stored job is like that, finished and with a known use")
+        raise InputError("no matching job has finished with a known use")
     return found
 
 
 def _histories(
     archive: Archive, kept: Cache, state: tuple[object, ...], question: _Question
 ) -> tuple[Mapping[str, History], int]:
-    """Return what the newest jobs used, and how many there are in total; cached, so another strategy asks no query."""
+    """Return what the newest jobs used, and the total number; cached, so another strategy needs no query."""
     search = Search(category=question.category, workflow=question.workflow)
     newest = MOST if question.category is not None else _MOST_TOGETHER
 
@@ -163,7 +163,7 @@ def _figures(history: History, sized: Sequence[Sized]) -> dict[Resource, Figure]
                 resource,
                 decision=None if one is None else one.decision,
                 requested=None if one is None else one.requested,
-                title=f"How many jobs had which peak of {name_of(resource)}",
+                title=f"Jobs by peak of {name_of(resource)}",
             )
     return found
 
@@ -175,15 +175,15 @@ class HowSized(BaseModel):
 
     strategy: Literal[_OFFERED] = Field(default="auto", description="As in `tonnage size --strategy`.")  # type: ignore[valid-type] # a list that is known at run time
     objective: Literal[Objective, ""] = Field(
-        default="", description="What auto and ladder are to serve; by default waste."
+        default="", description="What auto and ladder optimise; by default waste."
     )
     machine: str = Field(
-        default="", max_length=1000, description="What the largest machine has: cores=16,memory=64GiB,disk=1TB."
+        default="", max_length=1000, description="The size of the largest machine: cores=16,memory=64GiB,disk=1TB."
     )
     workflow: str = Field(default="", max_length=1000, description="Only jobs of this workflow.")
 
     def question(self, category: str | None) -> _Question:
-        """Return what is asked."""
+        """Return the parsed parameters."""
         return _Question(
             category=category,
             workflow=self.workflow or None,
@@ -196,25 +196,25 @@ class HowSized(BaseModel):
 class OneCategory(HowSized):
     """Which category, and how its jobs are sized."""
 
-    name: str = Field(max_length=1000, description="The category; empty for jobs whose category is not known.")
+    name: str = Field(max_length=1000, description="The category; empty for jobs of unknown category.")
 
 
 class SomeCategories(HowSized):
-    """Which categories, how their jobs are sized, and in whose words."""
+    """Which categories, how their jobs are sized, and in which format."""
 
     category: str | None = Field(default=None, max_length=1000, description="Only this category.")
     format: Literal["json", *EXPORTERS] = Field(default="json", description="JSON, or settings for a tool.")  # type: ignore[valid-type]
 
 
 class Allocation(BaseModel):
-    """What the jobs of a category should be given of one resource, and why."""
+    """The recommended amounts of one resource for the jobs of a category, and why."""
 
     category: str
     resource: Resource
     strategy: str
     samples: int
     ladder: list[float]
-    """What a job is tried with, one after the other."""
+    """The amounts that a job is tried with, one after the other."""
     expected_waste: float | None
     expected_retries: float | None
     reason: str
@@ -229,18 +229,18 @@ class Allocation(BaseModel):
 
 
 class Sizes(Answer):
-    """What jobs should be given."""
+    """Recommended sizes."""
 
     allocations: list[Allocation]
 
 
 class Category(Sizes):
-    """What is known about a category's jobs, and what to give them."""
+    """What is known about a category's jobs, and the recommended sizes."""
 
     category: str
     jobs: int
     looked_at: int
-    """How many of them, the newest, the sizes come from."""
+    """How many of them, the newest, the sizes are based on."""
     finished: int
     figures: dict[Resource, dict[str, Any]]
     """Histograms of peaks with the sizes drawn in, for plotly."""
@@ -250,12 +250,12 @@ class Category(Sizes):
     "/api/category",
     response_model=Category,
     responses=problems(401, 404, 422, 503),
-    summary="What to give the jobs of a category, and why",
+    summary="Recommended sizes for a category, and why",
 )
 def category(how: Annotated[OneCategory, Query()], site: _Site) -> Json:
-    """Say what a category's jobs should be given of each resource, why, and what that saves, with the page's pictures.
+    """Return recommended sizes for a category's jobs, why, and what they save, with the figures of the page.
 
-    The newest 5,000 jobs are looked at, as a run does at its start.
+    They are based on the newest 5,000 jobs, like the sizes of a run.
     """
     with site.asking():
         found = _category_sizes(site.archive, site.kept, how.question(how.name))
@@ -270,12 +270,12 @@ def category(how: Annotated[OneCategory, Query()], site: _Site) -> Json:
     "/api/sizes",
     response_model=Sizes,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **problems(401, 422, 503)},
-    summary="Sizes for programs: as JSON, or as settings of a workflow system",
+    summary="Recommended sizes as JSON, or as settings for a workflow system",
 )
 def all_sizes(how: Annotated[SomeCategories, Query()], site: _Site) -> Response:
-    """Say what to give the jobs of a category, or of each category of a workflow or of the newest 20,000 jobs.
+    """Return sizes for one category, or for each category of a workflow or of the newest 20,000 jobs.
 
-    As JSON it is what `tonnage size --json` prints; other formats are files that a workflow system reads.
+    JSON is as printed by `tonnage size --json`; other formats are configuration files of workflow systems.
     """
     with site.asking():
         found = _sizes(site.archive, site.kept, how.question(how.category))
@@ -288,8 +288,8 @@ def all_sizes(how: Annotated[SomeCategories, Query()], site: _Site) -> Response:
 
 @router.get("/category", include_in_schema=False)
 def page(how: Annotated[OneCategory, Query()], site: _Site) -> HTMLResponse:
-    """Show a category; the page asks for itself again when another strategy or machine is chosen."""
-    if how.strategy not in WITH_OBJECTIVE:  # the form still says what it was with another strategy
+    """Show a category; the page reloads itself when another strategy or machine is chosen."""
+    if how.strategy not in WITH_OBJECTIVE:  # the form still holds the value chosen with another strategy
         how = how.model_copy(update={"objective": ""})
     with site.asking():
         found = _category_sizes(site.archive, site.kept, how.question(how.name))

@@ -1,4 +1,4 @@
-"""Logs uploaded from a browser: ``/api/uploads``, the page that sends them, and the job that imports them."""
+"""Uploads of logs from a browser: ``/api/uploads``, its page, and the background job that imports them."""
 
 import shutil
 import tempfile
@@ -58,18 +58,18 @@ def take_in(tell: Tell, archive: str, upload: Upload) -> Mapping[str, object]:
         with Archive.open(archive, create=True) as opened:
             for source in open_source(upload.file, upload.hints, upload.format):
                 named = replace(source, name=upload.name)
-                told = _progress(tell, source)
+                progress = _progress(tell, source)
                 reports.append(
-                    import_source(opened, named, fields=upload.fields, category=upload.category, progress=told)
+                    import_source(opened, named, fields=upload.fields, category=upload.category, progress=progress)
                 )
     except InputError as error:
-        error.path = error.path and upload.name  # clients do not learn the server's path
+        error.path = error.path and upload.name  # do not reveal the server's path to clients
         raise
     return {"sources": [report.facts() for report in reports]}
 
 
 def _check_unpacked(tell: Tell, file: Path) -> None:
-    """Refuse a file that unpacks to more than any log would, before any of it is stored."""
+    """Reject a file that unpacks to more than any log would, before any of it is stored."""
     tell(0, 0, "unpacking")
     most = max(_AS_PACKED * file.stat().st_size, _UNSUSPICIOUS)
     length = 0
@@ -80,13 +80,13 @@ def _check_unpacked(tell: Tell, file: Path) -> None:
 
 
 def _progress(tell: Tell, source: Source) -> Callable[[Report], None]:
-    told = 0
+    reported = 0
 
     def progress(report: Report) -> None:
-        nonlocal told
+        nonlocal reported
         done, total = source.progress()
-        if done - told >= _EVERY:
-            told = done
+        if done - reported >= _EVERY:
+            reported = done
             tell(done, total, f"{report.read:,} rows")
 
     return progress
@@ -101,20 +101,20 @@ def _text(description: str) -> object:
     status_code=202,
     responses=problems(400, 401, 403, 408, 413, 422, 429, 503),
     dependencies=[token_wanted],
-    summary="Send a job log",
+    summary="Upload a job log",
 )
 def upload(
     site: _Site,
-    file: Annotated[UploadFile, File(description="A log in any format that `tonnage archive import` reads; gzip too.")],
-    format: Annotated[str, _text("Its format, where it is not to be recognised.")] = "",
+    file: Annotated[UploadFile, File(description="A log in any format of `tonnage archive import`, plain or gzip.")],
+    format: Annotated[str, _text("Its format; by default recognised by content.")] = "",
     label: Annotated[str, _text("A name for where the jobs come from; by default the file's stem.")] = "",
     category: Annotated[str, _text("A category for all jobs.")] = "",
-    columns: Annotated[str, _text("What a table's columns are called: memory=rss,wall_time=seconds.")] = "",
+    columns: Annotated[str, _text("Names of a table's columns: memory=rss,wall_time=seconds.")] = "",
     units: Annotated[str, _text("Units of a table's columns: memory=KiB.")] = "",
-    timezone: Annotated[str, _text("The zone of times that have none; by default the server's.")] = "",
+    timezone: Annotated[str, _text("The time zone of times without one; by default the server's.")] = "",
     field: Annotated[str, _text("Custom fields for all jobs: project=atlas,site=x.")] = "",
 ) -> Work:
-    """Begin to import a log; ``/api/work/ID`` says how far it is, and in the end what was stored, skipped, and why."""
+    """Start importing a log; ``/api/work/ID`` returns the progress, and finally what was stored, skipped, and why."""
     if format:
         check_format(format)
     name = _shown_name(file.filename)
@@ -151,13 +151,13 @@ def _pairs(text: str, name: str) -> dict[str, str]:
 
 
 def _shown_name(name: str | None) -> str:
-    """Return the name of a file on the client, for display only: its last part, in printable letters."""
+    """Return the name of a file on the client, for display only: its last part, in printable characters."""
     last = PurePosixPath((name or "").replace("\\", "/")).name
     return "".join(one for one in last if one.isprintable())[:_LONGEST] or "upload"
 
 
 @router.get("/upload", include_in_schema=False)
 def page() -> HTMLResponse:
-    """Show the form."""
+    """Show the upload form."""
     formats = [(name, format.description) for name, format in READERS.items()]
     return HTMLResponse(render("upload.html", here="/upload", formats=formats))

@@ -34,8 +34,8 @@
 
   stop.addEventListener("click", async () => {
     if (!working) return;
-    const said = await Work.ask(`/api/work/${encodeURIComponent(working)}`, { method: "DELETE" });
-    if (said.error) Work.fail(said);
+    const answer = await Work.ask(`/api/work/${encodeURIComponent(working)}`, { method: "DELETE" });
+    if (answer.error) Work.fail(answer);
   });
 
   function show(result, wanted) {

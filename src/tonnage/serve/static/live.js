@@ -1,9 +1,9 @@
 "use strict";
-// A page that keeps up with what it shows: asks for itself again, and takes over what has changed.
-// Elements with data-live are replaced, pictures are drawn anew. It goes on as long as something is data-under-way.
+// A live page: it reloads itself and shows what has changed. Elements with data-live are replaced, pictures are
+// redrawn. It continues as long as an element is data-under-way.
 
 (() => {
-  const PAUSE = 1500; // milliseconds; longer where the server takes longer
+  const PAUSE = 1500; // milliseconds; longer if the server is slow
   const AT_MOST = 30000;
 
   async function refresh() {
@@ -36,13 +36,13 @@
     let pause = PAUSE;
     while (document.querySelector("[data-under-way]")) {
       await new Promise((resolve) => setTimeout(resolve, pause));
-      if (document.hidden) continue; // nobody looks
+      if (document.hidden) continue; // the page is not visible
       const begun = performance.now();
       try {
         await refresh();
         pause = Math.min(Math.max(PAUSE, 3 * (performance.now() - begun)), AT_MOST);
       } catch {
-        pause = Math.min(2 * pause, AT_MOST); // the server is away, and may come back
+        pause = Math.min(2 * pause, AT_MOST); // the server is unavailable, and may come back
       }
     }
   }

@@ -19,7 +19,7 @@
     button.disabled = false;
   });
 
-  // Not fetch, which does not say how much has been sent.
+  // Not fetch, which reports no upload progress.
   function send(body, token) {
     return new Promise((resolve) => {
       const request = new XMLHttpRequest();

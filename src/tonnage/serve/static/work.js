@@ -1,8 +1,8 @@
 "use strict";
-// Long work: what pages do while they wait for it.
+// Background jobs: what pages do while they wait for one.
 
 const Work = {
-  pause: 400, // milliseconds between questions at first; longer, the longer it takes
+  pause: 400, // milliseconds between polls at first; grows with time
   longest: 3000,
 
   show(id, text) {
@@ -11,8 +11,8 @@ const Work = {
     element.hidden = !text;
   },
 
-  fail(said) {
-    Work.show("problem", said.hint ? `${said.error} (${said.hint})` : said.error);
+  fail(answer) {
+    Work.show("problem", answer.hint ? `${answer.error} (${answer.hint})` : answer.error);
     document.getElementById("progress").hidden = true;
   },
 
@@ -24,13 +24,13 @@ const Work = {
     document.getElementById("doing").textContent = doing;
   },
 
-  // Returns the answer of the server as an object, whatever its status; with an error where it cannot be had.
+  // Returns the server's answer as an object, whatever its status; with an error if it cannot be read.
   async answer(response) {
     try {
-      const said = await response.json();
-      if (!response.ok && !said.error) said.error = `the server answered ${response.status}`;
-      if (response.status === 401) said.hint = "log in at /login";
-      return said;
+      const answer = await response.json();
+      if (!response.ok && !answer.error) answer.error = `the server answered ${response.status}`;
+      if (response.status === 401) answer.hint = "log in at /login";
+      return answer;
     } catch {
       return { error: `the server answered ${response.status}` };
     }
@@ -44,7 +44,7 @@ const Work = {
     }
   },
 
-  // Asks until a piece of work has ended, and returns what came of it.
+  // Polls until a background job has ended, and returns its last state.
   async follow(piece) {
     let pause = Work.pause;
     while (piece.state === "waiting" || piece.state === "working") {
@@ -59,7 +59,7 @@ const Work = {
     return piece;
   },
 
-  // A row of a table: texts stay texts.
+  // A row of a table; texts are never parsed as HTML.
   row(cells) {
     const row = document.createElement("tr");
     for (const { text, value } of cells) {

@@ -1,4 +1,4 @@
-"""Sizes in the words of the tools that run workflows: one module a tool, each a function from sizes to a text."""
+"""Sizes in the formats of workflow tools: one module per tool, each with a function from sizes to text."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -21,11 +21,11 @@ EXPORTERS: "dict[str, Callable[[Sequence[Sizes]], str]]" = {
     "makeflow": Deferred("tonnage.size.export.makeflow:export"),
     "sbatch": Deferred("tonnage.size.export.sbatch:export"),
 }
-"""What writes the whole text of a file, by the name that it has in options."""
+"""Functions that write the whole text of a file, by the name used in options."""
 
 
 def exported(format: str, found: "Sequence[Sized]") -> str:
-    """Return the text of a file with what was found for each category."""
+    """Return the text of a file with the sizes of each category."""
     from tonnage.size.export.sizes import Sizes
 
     decisions: dict[str, dict[Resource, Decision]] = {}

@@ -1,8 +1,9 @@
 """HTCondor submit commands for the descriptions of a DAG: megabytes are 2^20 bytes.
 
-There is no file for a whole DAG: DAGMan gives VARS to nodes, which a category does not name, so each section is to be
-copied, or included, into the submit description that it is headed by. Retries with more are known to HTCondor since
-25.2.1 (memory) and 25.10.1 (disk); older versions ignore them. Cores are not retried, and wall time is not asked for.
+There is no file for a whole DAG: DAGMan gives VARS to nodes, which a category does not name, so each section must be
+copied, or included, into the submit description named in its heading. HTCondor supports retries with more since 25.2.1
+(memory) and 25.10.1 (disk); older versions ignore them. Cores are not increased on retries, and wall time is not
+requested.
 """
 
 from collections.abc import Iterator, Sequence

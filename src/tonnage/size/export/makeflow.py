@@ -1,7 +1,7 @@
 """Makeflow categories: megabytes are 2^20 bytes.
 
-A category has one size, so it gets the first rung and a comment names the others. The real tool keeps quotes as part
-of a name, so names are written without.
+A category has one size, so it gets the first rung and a comment lists the others. Makeflow treats quotes as part of a
+name, so names are written without them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ _VARIABLES = {"CORES": (Resource.CORES, 1), "MEMORY": (Resource.MEMORY, MIB), "D
 
 
 def export(sizes: Sequence[Sizes]) -> str:
-    """Return the categories, to stand above the rules of a workflow."""
+    """Return the categories, to be placed above the rules of a workflow."""
     lines = ["# Written by `tonnage size`: put this above the rules of a Makeflow."]
     for each in sizes:
         lines += ["", *_block(each)]
@@ -27,7 +27,7 @@ def export(sizes: Sequence[Sizes]) -> str:
 def _block(sizes: Sizes) -> Iterator[str]:
     yield from (f"# {line}" for line in sizes.comments(resource for resource, _ in _VARIABLES.values()))
     if not _can_be_written(sizes.category):
-        yield "#   left out: Makeflow cannot hold this name"
+        yield "#   left out: Makeflow does not support this name"
         return
     yield f"CATEGORY={escaped(sizes.category)}"
     for name, (resource, unit) in _VARIABLES.items():

@@ -1,4 +1,4 @@
-"""Nextflow configurations: megabytes are 2^20 bytes, and closures know the attempt."""
+"""Nextflow configurations: megabytes are 2^20 bytes, and closures can use the number of the attempt."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -14,13 +14,13 @@ _DIRECTIVES = {
     "disk": (Resource.DISK, MIB, ".MB"),
     "time": (Resource.WALL_TIME, 60, ".m"),
 }
-# What processes killed by a scheduler exit with, as in nf-core's pipelines.
+# The exit statuses of processes killed by a scheduler, as in nf-core's pipelines.
 _RETRY = "{ task.exitStatus in ((130..145) + 104) ? 'retry' : 'finish' }"
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_:]")
 
 
 def export(sizes: Sequence[Sizes]) -> str:
-    """Return a configuration."""
+    """Return a configuration with a `withName` block for each category."""
     lines = ["// Written by `tonnage size`: a configuration, for nextflow run -c FILE.", "process {"]
     for each in sizes:
         lines += [f"    {line}" for line in _block(each)]
@@ -30,7 +30,7 @@ def export(sizes: Sequence[Sizes]) -> str:
 def _block(sizes: Sizes) -> Iterator[str]:
     yield from (f"// {line}" for line in sizes.comments())
     if not sizes.category:
-        yield "//   left out: no process is without a name"
+        yield "//   left out: a process must have a name"
         return
     ladders = {name: sizes.rungs(resource, unit) for name, (resource, unit, _) in _DIRECTIVES.items()}
     yield f"withName: '{_pattern(sizes.category)}' {{"
@@ -52,9 +52,9 @@ def _value(rungs: tuple[int, ...], suffix: str) -> str:
 
 
 def _pattern(category: str) -> str:
-    """Return the inside of a Groovy string with the regular expression that matches this name alone.
+    """Return the inside of a Groovy string with a regular expression that matches only this name.
 
-    Numbers stand for all signs that could mean something to Groovy, to the expression or, as a leading ``!``, to
-    Nextflow.
+    All characters that could have a meaning for Groovy, for the expression or, as a leading ``!``, for Nextflow are
+    written as numbers.
     """
     return _NOT_IN_NAMES.sub(lambda sign: rf"\\x{{{ord(sign.group()):x}}}", category)

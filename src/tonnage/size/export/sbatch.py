@@ -24,7 +24,7 @@ _OPTIONS: dict[Resource, tuple[int, Callable[[int], str]]] = {
 
 def export(sizes: Sequence[Sizes]) -> str:
     """Return a line of options for each category, with those of its retries as comments."""
-    lines = ["# Written by `tonnage size`: options of sbatch, one line a category."]
+    lines = ["# Written by `tonnage size`: options of sbatch, one line per category."]
     for each in sizes:
         lines += ["", *_section(each)]
     return "\n".join(lines) + "\n"

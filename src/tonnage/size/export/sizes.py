@@ -1,4 +1,4 @@
-"""What is exported: the sizes of one category, as whole numbers and as comments that stay comments."""
+"""What is exported: the sizes of one category, as whole numbers and as safe comments."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,7 +11,7 @@ __all__ = ["LONGEST_NAME", "MIB", "Sizes", "longest"]
 MIB = 2**20
 
 LONGEST_NAME = 500
-"""Some tools end at lines that are not much longer."""
+"""Some tools cannot read lines that are much longer."""
 _LONGEST_COMMENT = 200
 
 
@@ -23,19 +23,19 @@ class Sizes:
     decisions: Mapping[Resource, Decision]
 
     def rungs(self, resource: Resource, unit: int = 1) -> tuple[int, ...]:
-        """Return what attempts get in whole units, rounded up, each more than the one before; nothing if undecided.
+        """Return what attempts get in whole units, rounded up, strictly increasing; empty if undecided.
 
-        Cores stay as they are: a job that has too few is slow and does not fail, so a retry is for another reason.
+        Cores stay the same: a job with too few is slow but does not fail, so a retry has another reason.
         """
         decision = self.decisions.get(resource)
         if decision is None:
             return ()
-        # At least 1, because 0 is everything to Slurm.
+        # At least 1, because 0 means everything to Slurm.
         whole = sorted({max(1, math.ceil(amount / unit)) for amount in decision.ladder[decision.rung :]})
         return tuple(whole[:1] if resource is Resource.CORES else whole)
 
     def comments(self, resources: Iterable[Resource] = GIVEN) -> Iterator[str]:
-        """Yield the category and the reason of each size, to be put behind a comment sign."""
+        """Yield the category and the reason of each size, without the comment sign."""
         yield f"category {_one_line(self.category)}"
         for resource in resources:
             if resource in self.decisions:
@@ -43,15 +43,15 @@ class Sizes:
 
 
 def longest(ladders: Iterable[tuple[int, ...]]) -> int:
-    """Return how many attempts the longest of some ladders has."""
+    """Return the length of the longest ladder."""
     return max(map(len, ladders), default=0)
 
 
 def _one_line(text: str) -> str:
-    """Return a foreign text so that no format reads it as more than a part of a comment.
+    """Sanitise text from elsewhere so that no format reads it as more than a part of a comment.
 
-    A backslash goes because it may continue a line or, as in Groovy's ``\\u000a``, spell a line break in a comment too;
-    what cannot be printed goes because some tool may take it for a line break.
+    Backslashes are replaced because they can continue a line or, as in Groovy's ``\\u000a``, spell a line break even in
+    a comment; unprintable characters are replaced because some tools take them for line breaks.
     """
     plain = "".join(sign if sign.isprintable() and sign != "\\" else "?" for sign in " ".join(text.split()))
     return plain if len(plain) <= _LONGEST_COMMENT else f"{plain[:_LONGEST_COMMENT]}..."

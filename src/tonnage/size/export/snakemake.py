@@ -1,4 +1,4 @@
-"""Snakemake profiles: megabytes are 10^6 bytes, run times minutes, and expressions know the attempt."""
+"""Snakemake profiles: megabytes are 10^6 bytes, run times minutes, and expressions can use the attempt's number."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,7 +14,7 @@ _NAMES = {Resource.MEMORY: "mem_mb", Resource.DISK: "disk_mb", Resource.WALL_TIM
 def export(sizes: Sequence[Sizes]) -> str:
     """Return the config.yaml of a profile."""
     rules = [each for each in sizes if _is_rule(each.category)]
-    # A profile has one number of retries for all rules; a rule with fewer rungs gets its last one again.
+    # A profile has one number of retries for all rules; a rule with fewer rungs repeats its last one.
     attempts = longest(each.rungs(resource, unit) for each in rules for resource, unit in _UNITS.items())
     lines = [
         "# Written by `tonnage size`: the config.yaml of a profile, for snakemake --profile FOLDER.",
@@ -34,7 +34,7 @@ def _comments(sizes: Sequence[Sizes]) -> Iterator[str]:
 
 
 def _is_rule(name: str) -> bool:
-    """Whether a rule can have this name; YAML takes no key that is much longer."""
+    """Whether a rule can have this name; YAML does not accept keys that are much longer."""
     return name.isidentifier() and len(name) <= LONGEST_NAME
 
 

@@ -1,4 +1,4 @@
-"""A copy of a workflow: the top DAG, and beside it a folder with copies of what it splices, includes and submits."""
+"""A copy of a workflow: the top DAG, and next to it a folder with copies of what it splices, includes and submits."""
 
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -18,17 +18,17 @@ from tonnage.workflow.names import FreeNames
 __all__ = ["Copies", "SubmitPath"]
 
 SubmitPath: TypeAlias = Callable[[Scope, Node], Path | None]
-"""Gives the submit file of a node, or None."""
+"""Returns the submit file of a node, or None."""
 
 _MARK = "README.tonnage"
-_MARK_TEXT = "Copies that belong to {}: `tonnage rank --output` makes them, and replaces them when it is run again.\n"
+_MARK_TEXT = "Copies that belong to {}: `tonnage rank --output` creates them, and replaces them when it is run again.\n"
 _SUBMIT = "submit"
 _UNSAFE = re.compile(r"^[.-]|[^\w.+,-]")
-_LONGEST_NAME = 60  # letters, of up to four bytes each
+_LONGEST_NAME = 60  # characters, of up to four bytes each
 
 
 class Copies:
-    """Collects the files of a copy, the innermost splices first, and lets each name the copies of the others."""
+    """Collects the files of a copy, the innermost splices first, and makes each refer to the copies of the others."""
 
     def __init__(self, path: Path, output: Path, submits: Mapping[Path, Patch]) -> None:
         self._path = path
@@ -41,7 +41,7 @@ class Copies:
         self._data = {self._submits[file]: patch.data for file, patch in submits.items()}
 
     def add(self, scope: Scope, patches: Patches, submit_path: SubmitPath) -> None:
-        """Copy a DAG with what it includes, where they change; its splices must have been added before."""
+        """Copy a DAG and the files that it includes, if they change; its splices must have been added before."""
         self._name_submit_files(scope, patches, submit_path)
         self._name_splices(scope, patches)
         self._name_included(scope, patches)
@@ -73,7 +73,7 @@ class Copies:
 
     def _name_included(self, scope: Scope, patches: Patches) -> None:
         places: dict[Patch, Path] = {}
-        # From the last to the first: what an included file includes itself comes behind it, and may change it.
+        # From the last to the first: what an included file itself includes comes after it, and can change it.
         for statement, document in reversed(scope.parts.kept):
             if statement.keyword != "INCLUDE":
                 continue
@@ -89,7 +89,7 @@ class Copies:
             self._data[place] = included.data
 
     def _new_name(self, file: str, place: Path | None, directory: str) -> str | None:
-        """Return how a copied or another file must be named now, or None where its old name is right."""
+        """Return the new name of a file, copied or not, or None if its old name is still right."""
         if place is not None:
             return self._reference(place, directory)
         if self._elsewhere and not Path(file).is_absolute():
@@ -97,31 +97,31 @@ class Copies:
         return None
 
     def _reference(self, place: Path, directory: str) -> str:
-        """Return how a statement whose names start at `directory` names a copy.
+        """Return the name of a copy in a statement whose names are relative to `directory`.
 
-        Relative names would be wrong where the copy lies in another folder: it must be submitted from the old one.
+        Relative names would be wrong if the copy is in another folder, because it must be submitted from the old one.
         """
         if self._elsewhere or directory not in ("", "."):
             return quoted(str(place.absolute()))
         return quoted(str(place.relative_to(self._output.parent)))
 
     def _place(self, label: str, path: Path) -> Path:
-        """Return where the copy of a file that is spliced or included goes."""
+        """Return the path for the copy of a spliced or included file."""
         name = self._names.give(_UNSAFE.sub("_", label)[-_LONGEST_NAME:])
         return self._folder / f"{name}{Path(without_gz(path)).suffix[:_LONGEST_NAME] or '.dag'}"
 
     def check(self, sources: Collection[Path]) -> None:
-        """Refuse to replace what belongs to the workflow, or what is not a copy of Tonnage's."""
+        """Refuse to replace files of the workflow itself, or files that Tonnage did not create."""
         for place in self._data:
             if place.resolve() in sources:
                 raise InputError("belongs to the workflow itself", path=place, hint="choose another --output")
         if len(self._data) == 1:
             return
         if is_stream(self._output) or (self._output.exists() and not is_file(self._output)):
-            message = "must be a file: splices, included or submit files are copied into a folder beside it"
+            message = "must be a file: splices, included or submit files are copied into a folder next to it"
             raise InputError(message, path=self._output)
         if self._folder.exists() and not is_file(self._folder / _MARK):
-            message = "is where copies of splices, included and submit files go, but exists already"
+            message = "already exists, but copies of splices, included and submit files would go there"
             raise InputError(message, path=self._folder, hint="choose another --output, or remove it")
 
     def files(self) -> tuple[NewFile, ...]:
@@ -133,7 +133,7 @@ class Copies:
         return (*beside, top)
 
     def warnings(self) -> tuple[str, ...]:
-        """Say what the user should know about a copy in another folder."""
+        """Return the warnings about a copy in another folder."""
         if not self._elsewhere:
             return ()
         folder = self._path.parent.absolute()
@@ -141,9 +141,9 @@ class Copies:
 
 
 def _submit_places(submits: Collection[Path], folder: Path) -> dict[Path, Path]:
-    """Return where the copies of submit files go: under their own names, which are the categories of their jobs.
+    """Return the paths for the copies of submit files: under their own names, which are the categories of their jobs.
 
-    Of those with the same name in several folders all but the first get a folder of their own.
+    If several folders have files of the same name, all but the first get a folder of their own.
     """
     folders: dict[str, Path] = {}
     taken: dict[str, str] = {}

@@ -41,13 +41,13 @@ _VARIABLE = re.compile(
 )
 _MOST_INCLUDES = 10_000
 _SCRIPT = "SCRIPT [DEFER status seconds] [DEBUG file type] PRE|POST|HOLD node program"
-_DONE = "a node is marked as DONE: taken as a task like any other"
+_DONE = "a node is marked as DONE; it is treated like any other task"
 JOBS = frozenset(("JOB", "FINAL", "PROVISIONER", "SERVICE"))
 """The kinds of nodes that have a submit description."""
 
 
 class Node(NamedTuple):
-    """A node as the file states it."""
+    """A node as the file defines it."""
 
     name: str
     kind: str
@@ -84,15 +84,15 @@ class Variable(NamedTuple):
     """One pair of a VARS statement."""
 
     place: int
-    """Where it stands among all pairs of the file."""
+    """Its position among all pairs of the file."""
     name: str
     value: str
     appended: bool
-    """Whether it comes after the submit description, and so wins over it."""
+    """Whether it comes after the submit description and therefore overrides it."""
 
 
 class Pair(NamedTuple):
-    """A name and a value as they stand in a VARS statement."""
+    """A name and a value in a VARS statement."""
 
     name: str
     value: str
@@ -103,30 +103,30 @@ class Pair(NamedTuple):
 
 @dataclass
 class Parts:
-    """What one file and the files that it includes say."""
+    """The contents of one file and the files that it includes."""
 
     items: list[Node | Splice] = field(default_factory=list)
     names: dict[str, Node | Splice] = field(default_factory=dict)
     arcs: list[Arc] = field(default_factory=list)
     variables: dict[str, list[Variable]] = field(default_factory=dict)
-    """By the node that they are for; where ALL_NODES has some too, the last in the file counts."""
+    """By node; if ALL_NODES also sets a variable, the last one in the file counts."""
     priorities: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """By the node: its place in the file, and the number."""
+    """By node: the position in the file, and the number."""
     descriptions: dict[str, str] = field(default_factory=dict)
     pins: dict[tuple[str, int], list[str]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     documents: list[Document] = field(default_factory=list)
-    """The file itself, and those that it includes, each as often as it does."""
+    """The file itself and those that it includes, each as often as it is included."""
     kept: list[tuple[Statement, Document]] = field(default_factory=list)
-    """The statements that were asked for, in the order in which they count."""
+    """The requested statements, in the order in which they take effect."""
     place: int = 0
-    """How many VARS pairs and priorities there were so far."""
+    """The number of VARS pairs and priorities so far."""
 
 
 def parts(document: Document, folder: Path, keep: Container[str] = ()) -> Parts:
-    """Read one DAGMan file and what it includes; `folder` is where relative names start.
+    """Read one DAGMan file and what it includes; relative names are relative to `folder`.
 
-    Statements whose keyword is one of `keep` are kept as they stand.
+    Statements whose keyword is one of `keep` are kept unchanged.
     """
     result = Parts(documents=[document])
     references: list[tuple[str, Statement, Document]] = []
@@ -165,7 +165,7 @@ def _included(statement: Statement, document: Document, folder: Path, open_files
 
 
 def _take(statement: Statement, document: Document, result: Parts) -> Iterable[str]:
-    """Add what a statement says, and return the names of the nodes that it must find in the file."""
+    """Add a statement to the result, and return the names of the nodes that must be defined in the file."""
     take = _HANDLERS.get(statement.keyword)
     if take is not None:
         return take(statement, document, result)
@@ -256,15 +256,15 @@ def _take_arcs(statement: Statement, document: Document, result: Parts) -> Itera
         words = words[1:]
     split = _place_of_child(words)
     if not 0 < split < len(words) - 1:
-        found = did_you_mean("CHILD", (word.upper() for word in words)) if split < 0 else None
-        hint = "is CHILD misspelt?" if found else None
+        close = did_you_mean("CHILD", (word.upper() for word in words)) if split < 0 else None
+        hint = "is CHILD misspelt?" if close else None
         raise document.error("expected PARENT p ... CHILD c ...", statement.first, hint=hint)
     result.arcs.append(Arc(words[:split], words[split + 1 :], False, document, statement.first))
     return ()  # the reader looks these up anyway
 
 
 def _place_of_child(words: list[str]) -> int:
-    """Return where CHILD stands, in any letters, or -1."""
+    """Return the position of CHILD, ignoring case, or -1."""
     if "CHILD" in words:
         return words.index("CHILD")
     return next((place for place, word in enumerate(words) if word.upper() == "CHILD"), -1)
@@ -279,14 +279,14 @@ def _take_connect(statement: Statement, document: Document, result: Parts) -> It
 def _take_pin(statement: Statement, document: Document, result: Parts) -> Iterable[str]:
     node, number = _at_least(statement, document, 2, f"{statement.keyword} node number")[:2]
     if not INTEGER.fullmatch(number) or int(number) < 1:
-        raise document.error(f'"{number}" is not the number of a pin, counted from 1', statement.first)
+        raise document.error(f'"{number}" is not the number of a pin; pins are counted from 1', statement.first)
     result.pins.setdefault((statement.keyword, int(number)), []).append(node)
     return (node,)
 
 
 def _take_variables(statement: Statement, document: Document, result: Parts) -> Iterable[str]:
     node, appended, pairs = variable_pairs(statement, document)
-    found = result.variables.setdefault(_whom(node), [])
+    found = result.variables.setdefault(_key(node), [])
     for pair in pairs:
         found.append(Variable(result.place, pair.name, pair.value, appended))
         result.place += 1
@@ -294,7 +294,7 @@ def _take_variables(statement: Statement, document: Document, result: Parts) -> 
 
 
 def variable_pairs(statement: Statement, document: Document) -> tuple[str, bool, list[Pair]]:
-    """Return the node of a VARS statement, whether it says APPEND, and its pairs."""
+    """Return the node of a VARS statement, whether it has APPEND, and its pairs."""
     text = statement.text
     first, second = (*islice(WORD.finditer(text), 2), None, None)[:2]
     mark = second.group().upper() if second else ""
@@ -320,8 +320,8 @@ def _pair(match: re.Match[str]) -> Pair:
     return Pair(name.lower(), value, begin - quotes, end + quotes)
 
 
-def _whom(node: str) -> str:
-    """Return the name of a node as it is, and that of all of them in capitals."""
+def _key(node: str) -> str:
+    """Return the name of a node unchanged, and ALL_NODES in upper case."""
     return ALL_NODES if node.upper() == ALL_NODES else node
 
 
@@ -329,14 +329,14 @@ def _take_priority(statement: Statement, document: Document, result: Parts) -> I
     node, number, *more = _at_least(statement, document, 2, "PRIORITY node number")
     if more or not INTEGER.fullmatch(number):
         raise document.error(f'"{" ".join([number, *more])}" is not a priority (an integer)', statement.first)
-    result.priorities[_whom(node)] = result.place, int(number)
+    result.priorities[_key(node)] = result.place, int(number)
     result.place += 1
     return (node,)
 
 
 def _take_script(statement: Statement, document: Document, _: Parts) -> Iterable[str]:
     words = _at_least(statement, document, 3, _SCRIPT)
-    # DEFER has two words behind it, and so has DEBUG, whose file may be called anything.
+    # DEFER is followed by two words, and so is DEBUG, whose file can have any name.
     while len(words) > 3 and words[0].upper() in ("DEFER", "DEBUG"):
         words = words[3:]
     if len(words) < 3 or words[0].upper() not in ("PRE", "POST", "HOLD"):
@@ -354,7 +354,7 @@ def _take_done(statement: Statement, document: Document, result: Parts) -> Itera
 
 
 def _take_reject(_statement: Statement, document: Document, result: Parts) -> Iterable[str]:
-    result.warnings.append(f"{document.path.name} says REJECT: DAGMan would refuse to run it")
+    result.warnings.append(f"{document.path.name} contains REJECT: DAGMan would refuse to run it")
     return ()
 
 
@@ -373,31 +373,31 @@ _HANDLERS: dict[str, Callable[[Statement, Document, Parts], Iterable[str]]] = {
     "SCRIPT": _take_script,
     "REJECT": _take_reject,
     "DONE": _take_done,
-    # Those below change how DAGMan runs a node, not what there is to run: only the node's name is checked.
+    # These change how DAGMan runs a node, not what it runs: only the node's name is checked.
     **dict.fromkeys(("CATEGORY", "RETRY", "ABORT_DAG_ON", "PRE_SKIP", "TOLERANCE", "SAVE_POINT_FILE"), _take_named),
 }
 _SETTINGS = frozenset(("MAXJOBS", "CONFIG", "DOT", "NODE_STATUS_FILE", "JOBSTATE_LOG", "SET_JOB_ATTR", "ENV"))
 
 
 def _check_references(result: Parts, references: list[tuple[str, Statement, Document]]) -> None:
-    """Refuse what concerns a node that is not there; only pins and CONNECT may name splices."""
+    """Reject statements about undefined nodes; only pins and CONNECT can name splices."""
     for name, statement, document in references:
         found = result.names.get(name)
         if found is None and name.upper() != ALL_NODES:
             raise unknown_node(name, document, statement.first, result.names)
         if isinstance(found, Splice) and statement.keyword not in ("PIN_IN", "PIN_OUT", "CONNECT"):
-            message = f'{statement.keyword} does not work on a splice ("{name}"), only inside of its file'
+            message = f'{statement.keyword} does not work on a splice ("{name}"), only inside its file'
             raise document.error(message, statement.first)
 
 
 def unknown_node(name: str, document: Document, line: int, known: Iterable[str]) -> InputError:
-    """Return the error about a name that nothing defines."""
+    """Return the error for a name that is not defined."""
     hint = did_you_mean(name, known)
     return document.error(f'"{name}" is not defined by any JOB, SUBDAG or SPLICE line', line, hint=hint)
 
 
 def splice_path(splice: Splice, folder: Path) -> Path:
-    """Return the file of a splice; `folder` is where relative names start inside of it, its own DIR included."""
+    """Return the file of a splice; names in it are relative to `folder`, which includes its own DIR."""
     path = folder / splice.file
     if not is_file(path):
         message = f'SPLICE names "{splice.file}", which does not exist'
@@ -406,5 +406,5 @@ def splice_path(splice: Splice, folder: Path) -> Path:
 
 
 def folder_within(outer: str, inner: str | None) -> str:
-    """Return the folder `inner` as seen from `outer`; the empty text is the DAG file's own folder."""
+    """Return the folder `inner` inside `outer`; an empty string is the DAG file's own folder."""
     return str(PurePosixPath(outer, inner)) if inner else outer

@@ -1,4 +1,4 @@
-"""Changes to the bytes of one file: words of statements replaced, lines added; every other byte stays."""
+"""Changes to the bytes of one file: words of statements are replaced, lines added; every other byte stays the same."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -12,7 +12,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Patch:
-    """What is to change in a file. The same change made twice is made once."""
+    """The changes to a file. The same change made twice counts once."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -29,7 +29,7 @@ class Patch:
         return bool(self._replaced or self._inserted or self._added)
 
     def replace(self, statement: Statement, begin: int, end: int, new: str) -> None:
-        """Put another word in the place of the one from `begin` to `end` of a statement's text."""
+        """Replace the word from `begin` to `end` of a statement's text."""
         touched = list(self._located(statement, begin, end))
         for index, first, last in touched:
             # A word whose quotes span several lines is put on the last of them, which must not become empty.
@@ -37,12 +37,12 @@ class Patch:
             self._replaced.setdefault(index, {})[first] = last, text
 
     def replace_word(self, statement: Statement, place: int, new: str) -> None:
-        """Put another word in the place of one of a statement's words."""
+        """Replace one of a statement's words, by its index."""
         words = [found.span() for found in WORD.finditer(statement.text)]
         self.replace(statement, *words[place], new)
 
     def insert(self, index: int, line: str) -> None:
-        """Add a line before the one with this index, or at the end where there is none."""
+        """Add a line before the one with this index, or at the end if there is none."""
         if index < len(self._lines):
             self._inserted[index] = line
         else:
@@ -70,15 +70,15 @@ class Patch:
         return mark + text.encode()
 
     def _gap(self, text: str) -> str:
-        """Return what must stand between a text and a line after it: its last line may have no end, or be continued."""
+        """Return the line ends needed before an added line: the last line can lack one, or be continued."""
         last = text[text.rfind("\n", 0, max(len(text) - 1, 0)) + 1 :]
         end = "" if not last or last.endswith("\n") else self._line_end
         return end + self._line_end if last.rstrip().endswith("\\") else end
 
     def _located(self, statement: Statement, begin: int, end: int) -> Iterator[tuple[int, int, int]]:
-        """Yield the lines on which a part of a statement's text stands, and from where to where."""
+        """Yield the lines that contain a part of a statement's text, with the first and last column."""
         found = list(pieces(self._lines, statement))
-        # The statement's text is the end of what the pieces say.
+        # The statement's text is the end of the joined pieces.
         position = len(statement.text) - sum(len(text) + 1 for _, _, text in found) + 1
         for index, column, text in found:
             first, last = max(begin - position, 0), min(end - position, len(text))
@@ -88,7 +88,7 @@ class Patch:
 
 
 class Patches:
-    """What is to change in a DAG's file and in those that it includes; several paths may name one file."""
+    """The changes to a DAG's file and to those that it includes; several paths can name the same file."""
 
     def __init__(self, documents: Iterable[Document]) -> None:
         self._by_path: dict[Path, Patch] = {}

@@ -1,7 +1,7 @@
-"""Priorities written into DAGMan files: into the files themselves, or into a copy of them.
+"""Write priorities into DAGMan files, in place or in a copy.
 
-PRIORITY lines are what DAGMan reads today. The form of the PRIO paper, ``VARS node JOBPRIORITY="k"`` in the DAG and
-``priority = $(JOBPRIORITY:0)`` in the submit descriptions, is written with ``legacy``.
+DAGMan reads PRIORITY lines today. With ``legacy``, priorities are written as in the PRIO paper:
+``VARS node JOBPRIORITY="k"`` in the DAG and ``priority = $(JOBPRIORITY:0)`` in the submit descriptions.
 """
 
 import os
@@ -26,14 +26,14 @@ from tonnage.workflow.formats import collector_paused
 
 __all__ = ["Edit", "NewFile", "copy", "in_place", "save"]
 
-_SUBDAGS = "a SUBDAG's priority is added to those of the nodes inside of it, which can then overtake other nodes"
+_SUBDAGS = "a SUBDAG's priority is added to those of the nodes inside it, which can then overtake other nodes"
 _ALWAYS = ("PRIORITY", "INCLUDE", "SPLICE")
 _LEGACY = ("VARS", "SUBMIT_DESCRIPTION", *JOBS)
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """The files that a ranking changes or makes, the top DAG last, and what the user should know."""
+    """The files that a ranking changes or creates, the top DAG last, and warnings for the user."""
 
     files: tuple[NewFile, ...]
     warnings: tuple[str, ...]
@@ -43,8 +43,8 @@ class Edit:
 def in_place(path: Path, priorities: Mapping[str, int], *, legacy: bool = False) -> Edit:
     """Return the workflow's files that change when its nodes get these priorities.
 
-    The names of nodes are those of the tasks that the reader gives. A file that is used more than once, by splices
-    whose nodes need different priorities, is refused.
+    The names of nodes are those of the tasks that the reader returns. A file that is used more than once, by splices
+    whose nodes need different priorities, is rejected.
     """
     ranking = _Ranking(path, priorities, legacy=legacy)
     found: dict[Path, tuple[Scope, NewFile]] = {}
@@ -75,17 +75,17 @@ def _used_twice(path: Path, first: Scope, second: Scope) -> InputError:
         sorted(f"splice {scope.name}" if scope.name else "the DAG itself" for scope in (first, second))
     )
     message = f"is used more than once ({users}), with nodes that need different priorities"
-    return InputError(message, path=path, hint="use --output FILE: it makes a copy for each")
+    return InputError(message, path=path, hint="use --output FILE, which makes a copy for each")
 
 
 @collector_paused()
 def copy(path: Path, output: Path, priorities: Mapping[str, int], *, legacy: bool = False) -> Edit:
     """Return the files of a copy of the workflow whose nodes have these priorities.
 
-    What it splices or includes and must change is copied too, once for each splice, into a folder beside the copy.
+    Spliced or included files that must change are also copied, once per splice, into a folder next to the copy.
     """
     if output.resolve() == path.resolve():
-        raise InputError("is the workflow itself", path=output, hint="use --in-place to change it")
+        raise InputError("is the input workflow itself", path=output, hint="use --in-place to change it")
     ranking = _Ranking(path, priorities, legacy=legacy)
     copies = Copies(path, output, ranking.submits)
     for scope in reversed(ranking.scopes):
@@ -95,12 +95,12 @@ def copy(path: Path, output: Path, priorities: Mapping[str, int], *, legacy: boo
 
 
 def save(edit: Edit, *, backup: bool = False) -> list[Path]:
-    """Write all files of an edit, or none, and return their paths; `backup` keeps old ones as NAME.bak."""
+    """Write all files of an edit, or none, and return their paths; `backup` keeps the old ones as NAME.bak."""
     return save_all(edit.files, backup=backup)
 
 
 class _Ranking:
-    """What a ranking changes in a workflow's files, wherever they are then written."""
+    """The changes that a ranking makes to a workflow's files, independent of where they are written."""
 
     def __init__(self, path: Path, priorities: Mapping[str, int], *, legacy: bool) -> None:
         self._legacy = legacy
@@ -112,15 +112,15 @@ class _Ranking:
         self.submits: dict[Path, Patch] = {}
         """Under `legacy`, the submit files of all nodes with a priority."""
         self.sources: set[Path] = set()
-        """Every file of the workflow, as far as it was looked at."""
+        """Every file of the workflow that was read."""
         for scope in self.scopes:
-            self._look_at(scope)
+            self._inspect(scope)
         for scope in self.scopes:
-            self._look_at_special(scope)
+            self._inspect_special(scope)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the user should know, each thing once."""
+        """The warnings, each only once."""
         return tuple(shortened(dict.fromkeys(self._warnings, 1)))
 
     def patches(self, scope: Scope) -> Patches:
@@ -130,8 +130,8 @@ class _Ranking:
             _state_priorities(scope.parts, scope.wanted, patches)
             return patches
         jobs = {name: number for name, number in scope.wanted.items() if not _is_subdag(scope, name)}
-        # DAGMan does not give a SUBDAG's variables to its jobs, so it needs a PRIORITY line; and where one stands
-        # already, for the node or for all, it must not contradict the variable.
+        # DAGMan does not pass a SUBDAG's variables to its jobs, so it needs a PRIORITY line; and an existing line, for
+        # the node or for all nodes, must not contradict the variable.
         stated = scope.parts.priorities
         lines = {
             name: number
@@ -145,7 +145,7 @@ class _Ranking:
         return patches
 
     def submit_path(self, scope: Scope, node: Node) -> Path | None:
-        """Return the submit file of a node, not yet looked for; None where its description stands in a DAG."""
+        """Return the submit file of a node, which need not exist; None if its description is in a DAG."""
         if node.file is None or node.file in scope.named:
             return None
         key = (scope.directory, node.directory, node.file)
@@ -155,8 +155,8 @@ class _Ranking:
             self._submit_paths[key] = path
         return path
 
-    def _look_at(self, scope: Scope) -> None:
-        """See what the nodes of a DAG mean for its ranking: submit files, descriptions in the DAG, SUBDAGs."""
+    def _inspect(self, scope: Scope) -> None:
+        """Check what matters to the ranking in a DAG's nodes: submit files, descriptions in the DAG, SUBDAGs."""
         self.sources.update(document.path.resolve() for document in scope.parts.documents)
         for name in scope.wanted:
             node = scope.parts.names[name]
@@ -170,9 +170,9 @@ class _Ranking:
             if path is not None and path not in self._seen:
                 self._seen.add(path)
                 self.sources.add(path.resolve())
-                self._look_at_file(path, node)
+                self._inspect_file(path, node)
 
-    def _look_at_file(self, path: Path, node: Node) -> None:
+    def _inspect_file(self, path: Path, node: Node) -> None:
         if node.kind == "SUBDAG":
             return
         if not is_file(path) or not os.access(path, os.R_OK):
@@ -189,15 +189,15 @@ class _Ranking:
             elif submit.JOB_PRIO in settings:
                 self._warnings[f"{path}: sets JobPrio, which contradicts the ranking"] += 1
 
-    def _look_at_special(self, scope: Scope) -> None:
-        """See which FINAL, SERVICE and PROVISIONER nodes share a submit file that changes."""
+    def _inspect_special(self, scope: Scope) -> None:
+        """Warn about FINAL, SERVICE and PROVISIONER nodes that share a submit file that changes."""
         for node in scope.parts.items if self.submits else ():
             if not isinstance(node, Node) or node.kind in ("JOB", "SUBDAG"):
                 continue
             path = self.submit_path(scope, node)
             if path in self.submits and self.submits[path].changed:
                 name = f'{node.kind} node "{scope.prefix}{node.name}"'
-                self._warnings[f"{path}: the {name} uses it too, and gets the priority 0"] += 1
+                self._warnings[f"{path}: the {name} also uses it, and gets priority 0"] += 1
 
 
 def _is_subdag(scope: Scope, name: str) -> bool:
@@ -209,10 +209,10 @@ _VARIABLE = "jobpriority"
 
 
 def _state_priorities(parts: Parts, wanted: Mapping[str, int], patches: Patches) -> None:
-    """Give nodes their PRIORITY lines: an old number is replaced, a missing line added at the end.
+    """Give nodes their PRIORITY lines: existing numbers are replaced, missing lines added at the end.
 
-    The end is that of the DAG's own file, not of one that it includes. The last line that concerns a node counts, so
-    one above a line for ALL_NODES must be repeated below it.
+    The end is that of the DAG's own file, not of one that it includes. The last line for a node counts, so one above a
+    line for ALL_NODES must be repeated below it.
     """
     places: dict[str, int] = {}
     all_nodes = -1
@@ -233,16 +233,16 @@ def _state_priorities(parts: Parts, wanted: Mapping[str, int], patches: Patches)
 
 
 class _Stated(NamedTuple):
-    """Where a variable is set, so that of two the larger one counts."""
+    """Where a variable is set; of two such places, the larger one counts."""
 
     appended: bool
     place: int
 
 
 def _state_variables(parts: Parts, wanted: Mapping[str, int], patches: Patches) -> None:
-    """Give nodes the variable JOBPRIORITY: an old value is replaced, a missing line added at the end.
+    """Give nodes the variable JOBPRIORITY: existing values are replaced, missing lines added at the end.
 
-    As for PRIORITY the last one counts, but one that is appended to the description wins over all that are not.
+    As for PRIORITY the last one counts, but one that is appended to the description overrides all that are not.
     """
     stated: dict[str, _Stated] = {}
     for place, (statement, document) in enumerate(parts.kept):
@@ -268,9 +268,9 @@ def _state_variables(parts: Parts, wanted: Mapping[str, int], patches: Patches) 
 def _state_macros(
     parts: Parts, jobs: Collection[str], used: Collection[str], patches: Patches
 ) -> list[tuple[str, str]]:
-    """Make the descriptions inside the DAG take the variable: those of `jobs`, and the named ones in `used`.
+    """Make the descriptions inside the DAG use the variable: those of `jobs`, and the named ones in `used`.
 
-    Returns the names of those that set a priority of their own, each with a warning.
+    Returns the names of those that set their own priority, each with a warning.
     """
     others: list[tuple[str, str]] = []
     seen: set[str] = set()
@@ -280,7 +280,7 @@ def _state_macros(
         name = statement.words[0]
         named = statement.keyword == "SUBMIT_DESCRIPTION"
         if named and name in seen:
-            continue  # the first of several with one name counts
+            continue  # the first of several with the same name counts
         if named:
             seen.add(name)
         if (named and name in used) or (statement.keyword == "JOB" and name in jobs):
@@ -300,7 +300,7 @@ def _line_of(statement: Statement, place: int) -> int:
 
 
 def _from_macro(document: Document) -> tuple[Patch, str | None]:
-    """Make a submit file take the variable; also return a warning where it sets a priority of its own."""
+    """Make a submit file use the variable; also return a warning if it sets its own priority."""
     patch = Patch(document)
     place = submit.priority_from_macro(document.text)
     if place.line is not None:

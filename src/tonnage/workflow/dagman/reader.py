@@ -1,4 +1,4 @@
-"""Reading a DAGMan file: splices are inserted, dependencies resolved, submit descriptions looked up."""
+"""Read a DAGMan file: insert splices, resolve dependencies, look up submit descriptions."""
 
 import os
 import re
@@ -22,16 +22,16 @@ from tonnage.workflow.shell import several_lines, without_number
 __all__ = ["NOTE", "read", "recognises", "shortened"]
 
 NOTE = "tonnage"
-"""The variable in which Tonnage keeps what HTCondor has no word for."""
+"""The variable in which Tonnage stores what HTCondor cannot express."""
 
-# A few lines of splices can stand for any number of nodes, and one PARENT line for any number of dependencies.
+# A few lines of splices can expand to any number of nodes, and one PARENT line to any number of dependencies.
 _MOST_TASKS = 5_000_000
 _MOST_EDGES = 50_000_000
 _MOST_SPLICES = 1_000_000
 _MOST_LETTERS = 2**29
 _MOST_WARNINGS = 20
 
-# What follows a keyword that is the name of a program too; a bag of tasks may start with one.
+# What follows a keyword that is also the name of a program, because a list of commands can start with one.
 _SHAPES = {
     "CONFIG": r"\S+$",
     "DONE": r"\S+$",
@@ -46,7 +46,7 @@ _OTHER_SHAPE = r"(?!--?[A-Za-z])\S+ (?!--?[A-Za-z])\S"
 
 
 def recognises(text: str) -> bool:
-    """Whether the first statement of a text is one of DAGMan's, with words that fit."""
+    """Whether the first statement of a text is one of DAGMan's, with plausible arguments."""
     lines = (line.strip() for line in text[:100_000].split("\n"))
     words = next((line.split() for line in lines if line and not line.startswith(("#", "//"))), [])
     keyword = words[0].upper().replace("-", "_") if words else ""
@@ -60,7 +60,7 @@ def read(document: Document) -> Workflow:
     expansion = _Expansion(document)
     expansion.run()
     if not expansion.tasks and not expansion.special:
-        raise document.error("holds no node")
+        raise document.error("contains no nodes")
     source = Source(document.path, "dagman", tuple(shortened(expansion.warnings)))
     special = [SpecialTask(_kind(node), task) for node, task in expansion.special]
     edges = (expansion.parents, expansion.children)
@@ -72,7 +72,7 @@ def _kind(node: Node) -> Literal["final", "provisioner", "service"]:
 
 
 def shortened(warnings: Mapping[str, int]) -> Iterator[str]:
-    """Yield each warning once, and say how many more there are."""
+    """Yield each warning once with its number of nodes, up to a limit, and then how many more there are."""
     for text, count in islice(warnings.items(), _MOST_WARNINGS):
         yield text if count == 1 else f"{text} ({count:,} nodes)"
     if len(warnings) > _MOST_WARNINGS:
@@ -90,14 +90,14 @@ class _Scope:
     splice: Splice | None
     path: Path
     descriptions: Mapping[str, str]
-    """Named submit descriptions: the DAG's own, and those of the DAGs around it."""
+    """Named submit descriptions: the DAG's own, and those of the enclosing DAGs."""
     inner: "dict[str, _Done]" = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """A splice after its insertion: where arrows to it and from it go."""
+    """A splice after its insertion: the tasks that dependencies to it and from it connect to."""
 
     entries: Sequence[int]
     exits: Sequence[int]
@@ -105,7 +105,7 @@ class _Done:
 
 
 class _Expansion:
-    """Walks through the top DAG and its splices without recursion, so that nesting may be as deep as it likes."""
+    """Walks through the top DAG and its splices without recursion, so that nesting can have any depth."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -174,13 +174,13 @@ class _Expansion:
     def _add(self, node: Node, scope: _Scope) -> None:
         self._letters += len(scope.prefix) + len(node.name)
         if self._letters > _MOST_LETTERS:
-            raise node.document.error(f"the names of tasks hold more than {_MOST_LETTERS:,} letters", node.line)
+            raise node.document.error(f"the names of tasks have more than {_MOST_LETTERS:,} characters", node.line)
         task = self._describer.task(node, scope)
         if node.kind not in ("JOB", "SUBDAG"):
             self._describer.paths.pop()
             self.special.append((node, task))
             if node.name in scope.parts.priorities:
-                self.warnings[f'the {node.kind} node "{task.name}" has a PRIORITY, which DAGMan refuses'] += 1
+                self.warnings[f'the {node.kind} node "{task.name}" has a PRIORITY, which DAGMan rejects'] += 1
             return
         if len(self.tasks) == _MOST_TASKS:
             raise node.document.error(f"more than {_MOST_TASKS:,} tasks", node.line)
@@ -190,7 +190,7 @@ class _Expansion:
         self._has_child.append(0)
 
     def _finish(self, scope: _Scope) -> _Done:
-        """Resolve the dependencies of a DAG whose nodes and splices all stand, and say where its ends are."""
+        """Resolve the dependencies of a DAG whose nodes and splices are complete; return its entries and exits."""
         for arc in scope.parts.arcs:
             if arc.connect:
                 self._connect(arc, scope)
@@ -232,10 +232,10 @@ class _Expansion:
             self._has_parent[child] = 1
 
     def _connect(self, arc: Arc, scope: _Scope) -> None:
-        """Draw the arrows of CONNECT: from each output pin of one splice to the same input pin of the other."""
+        """Add the dependencies of CONNECT: from each output pin of one splice to the same input pin of the other."""
         first, second = scope.inner.get(arc.parents[0]), scope.inner.get(arc.children[0])
         if first is None or second is None:
-            raise arc.document.error("CONNECT joins two splices", arc.line)
+            raise arc.document.error("CONNECT needs the names of two splices", arc.line)
         outs = {number for kind, number in first.pins if kind == "PIN_OUT"}
         ins = {number for kind, number in second.pins if kind == "PIN_IN"}
         if outs != ins or not outs:
@@ -257,7 +257,7 @@ class _Expansion:
 
 
 class _Describer:
-    """Turns nodes into tasks with the help of their submit descriptions, each of which is read once."""
+    """Turns nodes into tasks with their submit descriptions, each of which is read only once."""
 
     def __init__(self, folder: Path, warnings: Counter[str]) -> None:
         self._folder = folder
@@ -266,7 +266,7 @@ class _Describer:
         self._texts: dict[str, submit.Description] = {}
         self._paths: dict[tuple[str, str], str] = {}
         self.paths: list[str | None] = []
-        """For each task the submit file that names its category."""
+        """For each task, the submit file after which its category is named."""
 
     def task(self, node: Node, scope: _Scope) -> Task:
         directory = folder_within(scope.directory, node.directory)
@@ -277,7 +277,7 @@ class _Describer:
 
     def _task(self, node: Node, scope: _Scope, directory: str) -> Task:
         before, after = self._variables(node, scope)
-        # As DAGMan hands them to condor_submit: what stands later wins, and variables may be settings too.
+        # As DAGMan passes them to condor_submit: later ones win, and variables can also be settings.
         settings = {**before, **self._description(node, scope, directory), **after}
         command = "true" if node.noop else submit.command(settings, settings)
         request = submit.amounts(settings, settings)
@@ -320,14 +320,14 @@ class _Describer:
 
     @staticmethod
     def _priority(node: Node, scope: _Scope) -> int | None:
-        """Return the priority that the last line for the node or for all of them states."""
+        """Return the priority in the last line for the node or for all nodes."""
         own = scope.parts.priorities.get(node.name)
         everyone = scope.parts.priorities.get(ALL_NODES) if node.kind != "FINAL" else None
         stated = [one for one in (own, everyone) if one is not None]
         return max(stated)[1] if stated else None
 
     def _category(self, node: Node, scope: _Scope, directory: str) -> str:
-        """Return the name of the submit description, for a file that without its folder and ending."""
+        """Return the name of the submit description; for a file, without its folder and extension."""
         if node.file is None:
             return without_number(node.name)
         if node.file in scope.descriptions:
@@ -336,7 +336,7 @@ class _Describer:
         return path.rpartition("/")[2] or path
 
     def _path(self, node: Node, scope: _Scope, directory: str) -> str | None:
-        """Return a submit file's path without its ending; None for a description that stands in no file."""
+        """Return a submit file's path without its extension; None if the description is not in a file."""
         if node.file is None or node.file in scope.descriptions:
             return None
         where = (directory, node.file)
@@ -346,7 +346,7 @@ class _Describer:
         return self._paths[where]
 
     def set_apart(self, tasks: list[Task]) -> list[Task]:
-        """Return the tasks in which submit files of the same name in several folders are categories of their own."""
+        """Return the tasks with separate categories for submit files of the same name in different folders."""
         known: dict[str, set[str]] = {}
         for path in self._paths.values():
             known.setdefault(path.rpartition("/")[2], set()).add(path)
@@ -359,7 +359,7 @@ class _Describer:
         ]
 
     def _description(self, node: Node, scope: _Scope, directory: str) -> submit.Description:
-        """Return the settings of the node's submit description; none where it has no file or that is missing."""
+        """Return the settings of the node's submit description; empty if it has no file or the file is missing."""
         text = node.description if node.file is None else scope.descriptions.get(node.file)
         if text is not None:
             if text not in self._texts:
@@ -375,7 +375,7 @@ class _Describer:
 
     @staticmethod
     def _from_file(path: Path, node: Node) -> submit.Description | str:
-        """Return the description in a file, or what is wrong with the file."""
+        """Return the description in a file, or the problem with the file."""
         subdag = node.kind == "SUBDAG"
         if is_file(path) and os.access(path, os.R_OK):
             return {} if subdag else submit.parse(Document.open(path).text)

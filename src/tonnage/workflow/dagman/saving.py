@@ -1,4 +1,4 @@
-"""Several new files at once: all of them appear, or none."""
+"""Write several files at once: either all of them or none."""
 
 import gzip
 import os
@@ -18,21 +18,21 @@ __all__ = ["NewFile", "save_all"]
 
 @dataclass(frozen=True, slots=True)
 class NewFile:
-    """A file as it is to be."""
+    """The new contents of a file."""
 
     path: Path
     data: bytes
     """Its contents, not compressed."""
     compressed: bool = False
-    """Whether it is compressed with gzip on the disk."""
+    """Whether it is compressed with gzip on disk."""
 
 
 def save_all(files: Sequence[NewFile], *, backup: bool = False) -> list[Path]:
-    """Write files, the last one last; where one cannot be written, nothing changes.
+    """Write files, the last one last; if one cannot be written, nothing changes.
 
-    Where the last steps fail, the renames that were made are undone; only a process that is killed between two of them
-    leaves some files new and some old. Folders are made, but not that of the last file. `backup` keeps what a file held
-    as NAME.bak, and returns these beside the files that were written.
+    If the final steps fail, renames that were already made are undone; only a process that is killed between two of
+    them leaves some files new and some old. Folders are created, except that of the last file. `backup` keeps the old
+    contents of a file as NAME.bak, and returns these names before the files that were written.
     """
     for file in files:
         _refuse_protected(file.path)
@@ -52,7 +52,7 @@ def save_all(files: Sequence[NewFile], *, backup: bool = False) -> list[Path]:
 
 
 class _Old:
-    """A file as it was, which is put back when others cannot be replaced too."""
+    """The old version of a file, which is restored if other files cannot be replaced."""
 
     def __init__(self, new: AtomicFile, undo: ExitStack) -> None:
         self._new = new
@@ -73,29 +73,29 @@ class _Old:
             elif self._new.committed and self._kept is not None:
                 self._kept.rename(self._path)
         except OSError as error:
-            where = f": what it held is now in {self._kept}" if self._kept else ""
-            raise TonnageError(f"{self._path}: could not be put back ({error.strerror or error}){where}") from error
+            where = f": its old contents are now in {self._kept}" if self._kept else ""
+            raise TonnageError(f"{self._path}: could not be restored ({error.strerror or error}){where}") from error
         self.forget()
 
     def forget(self) -> None:
-        """Leave no trace."""
+        """Remove the old version."""
         if self._kept is not None:
             with suppress(OSError):
                 self._kept.unlink(missing_ok=True)
 
 
 def _refuse_protected(path: Path) -> None:
-    """Refuse a write-protected file: renaming would replace it all the same."""
+    """Reject a write-protected file, because renaming would replace it nevertheless."""
     try:
         mode = path.stat().st_mode
     except OSError:
-        return  # it does not exist, or writing it says best what is wrong
+        return  # it does not exist, or writing it will give the best error message
     if not mode & (S_IWUSR | S_IWGRP | S_IWOTH) or not os.access(path, os.W_OK):
         raise InputError("cannot be written: it is write-protected", path=path)
 
 
 def _staged(file: NewFile, undo: ExitStack) -> AtomicFile:
-    """Write a file beside its place."""
+    """Write a temporary file next to the final one."""
     whole = AtomicFile(file.path, 0o666)
     undo.callback(whole.discard)
     whole.write(gzip.compress(file.data, mtime=0) if file.compressed else file.data)
@@ -109,7 +109,7 @@ def _make_folder(folder: Path, undo: ExitStack) -> None:
         try:
             one.mkdir()
         except OSError as error:
-            raise InputError(f"cannot be made: {error.strerror or error}", path=one) from None
+            raise InputError(f"cannot be created: {error.strerror or error}", path=one) from None
         undo.callback(_remove_folder, one)
 
 
@@ -119,7 +119,7 @@ def _remove_folder(folder: Path) -> None:
 
 
 def _back_up(path: Path, undo: ExitStack) -> Path | None:
-    """Keep what a file holds now under another name, and return that."""
+    """Keep the current contents of a file under another name, and return that name."""
     if not path.is_file():
         return None
     for name in _backup_names(path):
@@ -141,14 +141,14 @@ def _backup_names(path: Path) -> Iterator[Path]:
 
 
 def _keep(path: Path, name: Path) -> None:
-    """Let another name stand for what a file holds now: the new file gets another place on the disk."""
-    if not name.parent.stat().st_mode & S_ISVTX:  # there, a link to another user's file could not be removed
+    """Keep the current contents of a file under another name: a hard link, or a copy if that is not possible."""
+    if not name.parent.stat().st_mode & S_ISVTX:  # in a sticky folder, a link to another user's file cannot be removed
         try:
             os.link(path, name)
         except FileExistsError:
             raise
         except OSError:
-            pass  # another disk, or one without such links
+            pass  # another file system, or one without hard links
         else:
             return
     name.touch(0o600, exist_ok=False)

@@ -1,4 +1,4 @@
-"""A DAG and its splices, each at the place where it is inserted, with the priorities that its nodes are to have."""
+"""A DAG and its splices, each at the place where it is inserted, with the new priorities of its nodes."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,14 +16,14 @@ class Scope:
     """The top DAG, or a splice under its name."""
 
     prefix: str
-    """What stands before the names of its nodes: empty, or like ``A+B+``."""
+    """The prefix of its nodes' names: empty, or like ``A+B+``."""
     directory: str
     document: Document
     parts: Parts
     wanted: Mapping[str, int]
     """The priorities of its own nodes."""
     named: "Mapping[str, Scope]"
-    """Named submit descriptions, its own and those of the DAGs around it, and where each is defined."""
+    """Named submit descriptions, its own and those of the enclosing DAGs, and where each is defined."""
     inner: "dict[str, Scope]" = field(default_factory=dict)
     """Its splices."""
     used: set[str] = field(default_factory=set)
@@ -31,12 +31,12 @@ class Scope:
 
     @property
     def name(self) -> str:
-        """The names of the splices that lead to it; of the top DAG, nothing."""
+        """The names of the splices that lead to it; empty for the top DAG."""
         return self.prefix[:-1]
 
 
 def scopes(document: Document, priorities: Mapping[str, int], keep: Collection[str]) -> list[Scope]:
-    """Return the top DAG and all splices, each before those inside of it; `keep` is for `parts`."""
+    """Return the top DAG and all splices, each before those inside it; `keep` is passed to `parts`."""
     walk = _Walk(document, _by_prefix(priorities), keep)
     found = list(walk.run())
     if walk.wanted:
@@ -49,7 +49,7 @@ def _by_prefix(priorities: Mapping[str, int]) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for name, number in priorities.items():
         if not -(2**31) <= number < 2**31:
-            raise InputError(f'the priority {number:,} of "{name}" is larger than DAGMan can hold (32 bits)')
+            raise InputError(f'the priority {number:,} of "{name}" does not fit into the 32 bits that DAGMan uses')
         splices, plus, node = name.rpartition("+")
         found.setdefault(splices + plus, {})[node] = number
     return found
@@ -60,12 +60,12 @@ def _no_node(document: Document, name: str) -> InputError:
 
 
 class _Walk:
-    """Goes through a DAG and its splices without recursion."""
+    """Walks through a DAG and its splices without recursion."""
 
     def __init__(self, document: Document, wanted: dict[str, dict[str, int]], keep: Collection[str]) -> None:
         self.document = document
         self.wanted = wanted
-        """Priorities of nodes that were not found yet."""
+        """Priorities of nodes that have not been found yet."""
         self._keep = keep
         self._parsed: dict[tuple[Path, str], tuple[Document, Parts]] = {}
 

@@ -1,6 +1,6 @@
-"""DAGMan input files as statements, each with the physical lines it stands on.
+"""DAGMan input files as statements, each with its physical lines.
 
-A file is only ever changed by replacing the lines of a statement or adding lines; every other byte stays.
+A file is only ever changed by replacing the lines of a statement or adding lines; every other byte stays the same.
 """
 
 import re
@@ -28,23 +28,23 @@ COMMANDS = frozenset(
     "ABORT_DAG_ON SCRIPT VARS PRIORITY PRE_SKIP TOLERANCE DONE SAVE_POINT_FILE CONFIG DOT NODE_STATUS_FILE "
     "JOBSTATE_LOG REJECT SET_JOB_ATTR ENV CONNECT PIN_IN PIN_OUT".split()
 )
-"""The keywords of HTCondor 25, in capitals and with underscores."""
+"""The keywords of HTCondor 25, in upper case and with underscores."""
 
 ALL_NODES = "ALL_NODES"
-"""What stands for every node but FINAL ones, in any letters."""
+"""The name for every node except FINAL ones; case does not matter."""
 RESERVED = frozenset(("PARENT", "CHILD", ALL_NODES))
-"""What no node can be called."""
+"""Names that no node can have."""
 
 INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
-"""How DAGMan writes a whole number."""
+"""An integer as DAGMan accepts it."""
 
 WORD = re.compile(r"""(?:[^\s"']+|"(?:[^"\\]|\\.)*(?:"|\\?\Z)|'(?:[^'\\]|\\.)*(?:'|\\?\Z))+""", re.DOTALL)
-"""A word with its quotes: blanks inside of them do not end it, and a quote that is never closed goes on to the end."""
+"""A word with its quotes: blanks inside them do not end it, and an unclosed quote extends to the end."""
 
 _QUOTED = re.compile(r"""(["'])((?:(?!\1)[^\\]|\\.)*)(?:\1|\\?\Z)""", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
-# What needs no quotes. At the start of a continued line `#` and `//` would be comments, at its end `\` would go on with
-# the next, and behind a node's name `{` and `@=` would open a description.
+# What needs no quotes. At the start of a continued line `#` and `//` would be comments, at its end `\` would continue
+# it, and after a node's name `{` and `@=` would open a description.
 _PLAIN = re.compile(r"""(?!#|//|@=|\{\Z)[^\s"']*[^\s"'\\]""")
 
 _WITH_DESCRIPTION = {"JOB", "FINAL", "PROVISIONER", "SERVICE", "SUBMIT_DESCRIPTION"}
@@ -54,9 +54,9 @@ class Statement(NamedTuple):
     """One command of a DAGMan file, its continuation lines joined."""
 
     keyword: str
-    """In capitals, with underscores: DAGMan does not tell `-` from `_`, nor small letters from capitals."""
+    """In upper case, with underscores: DAGMan ignores case, and treats `-` like `_`."""
     text: str
-    """What follows the keyword; for an inline description what stands before and after it."""
+    """The text after the keyword; for an inline description, the text before and after it."""
     first: int
     """The number of its first line, from 1."""
     last: int
@@ -65,14 +65,14 @@ class Statement(NamedTuple):
 
     @property
     def words(self) -> list[str]:
-        """What follows the keyword, split at blanks; quotes of either kind hold a word together."""
+        """The text after the keyword, split at blanks outside single or double quotes."""
         if '"' not in self.text and "'" not in self.text:
             return self.text.split()
         return [unquoted(word) for word in WORD.findall(self.text)]
 
 
 def statements(document: Document) -> Iterator[Statement]:
-    """Yield the statements of a file in their order; comments and blank lines are passed over."""
+    """Yield the statements of a file in order, without comments and blank lines."""
     lines = document.lines()
     number = 0
     while number < len(lines):
@@ -95,7 +95,7 @@ def statements(document: Document) -> Iterator[Statement]:
 
 
 def _joined(document: Document, lines: list[str], number: int) -> tuple[str, int]:
-    """Return the statement that starts on a line, and the line after it; blank and comment lines give no text."""
+    """Return the statement that starts on a line, and the line after it; blank and comment lines return no text."""
     text = lines[number].strip()
     number += 1
     if _is_comment(text):
@@ -138,21 +138,21 @@ def _closing_line(document: Document, lines: list[str], number: int, closing: st
 
 
 def unquoted(word: str) -> str:
-    """Return what a word says: quotes are left out, and inside them a backslash takes the next character as it is."""
+    """Return a word without its quotes; inside them a backslash makes the next character literal."""
     if '"' not in word and "'" not in word:
         return word
     return _QUOTED.sub(lambda found: _ESCAPED.sub(r"\1", found.group(2)), word)
 
 
 def quoted(word: str) -> str:
-    """Return a word as it must stand in a statement to be read back."""
+    """Quote a word for a statement, if necessary, so that it is read back unchanged."""
     if _PLAIN.fullmatch(word):
         return word
     return f'"{escaped(word)}"'
 
 
 def escaped(text: str) -> str:
-    """Return a text as it stands between double quotes."""
+    """Escape a text for use between double quotes."""
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 

@@ -1,4 +1,4 @@
-"""HTCondor submit descriptions: what a node runs and what it asks for."""
+"""HTCondor submit descriptions: what a node runs and what it requests."""
 
 import math
 import re
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 Description: TypeAlias = Mapping[str, str]
-"""The settings of a submit description by their names in small letters, macros not expanded."""
+"""The settings of a submit description by their lower-case names, with macros not expanded."""
 
 _SETTING = re.compile(r"\s*([+A-Za-z_][\w.+]*)\s*=(.*)", re.DOTALL)
 _BLOCK = re.compile(r"\s*([+A-Za-z_][\w.+]*)\s*@=(\w+)\s*")
@@ -38,7 +38,7 @@ _QUEUE = re.compile(r"\s*queue\b(?!\s*=)", re.IGNORECASE)
 _MACRO = re.compile(r"(?<!\$)\$\(([\w.]+)(?::([^()]*))?\)")
 _LOOKS_LIKE_MACRO = re.compile(r"(?<!\$)\$(?=\w*\()")
 _AMOUNT = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([kmgt]?)b?\s*$", re.IGNORECASE)
-# Of the new syntax of `arguments`: what stands in single quotes (two of them inside are one), blanks, other text.
+# In the new syntax of `arguments`: text in single quotes (doubled ones stand for one), blanks, other text.
 _PIECES = re.compile(r"('(?:[^']|'')*'?)|(\s+)|([^\s']+)")
 _LARGEST = 2.0**63
 REQUESTS = {
@@ -48,26 +48,26 @@ REQUESTS = {
     "wall_time": "allowed_execute_duration",
     "gpus": "request_gpus",
 }
-"""The submit command by which a job asks for each resource."""
+"""The submit command that requests each resource."""
 _GPUS = REQUESTS["gpus"]
 _AMOUNTS = [command for command in REQUESTS.values() if command != _GPUS]
 _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 QUEUE = "queue"
-"""Where `parse` keeps what stands behind ``queue``; no setting can have that name."""
+"""The key under which `parse` keeps what follows ``queue``; no setting can have that name."""
 JOB_PRIO = "jobprio"
-"""What counts only where a description sets no ``priority``, and where DAGMan gives none."""
-_FORCED_PRIORITY = "my.jobprio"  # goes into the job as it is, after everything else
+"""A setting that only takes effect if neither the description nor DAGMan sets a ``priority``."""
+_FORCED_PRIORITY = "my.jobprio"  # goes into the job unchanged, after everything else
 _PRIORITY = ("priority", "prio")
 OWN_PRIORITY = (*_PRIORITY, _FORCED_PRIORITY)
-"""The names under which a description sets the priority of its jobs, whatever DAGMan says."""
-WINS = "sets a priority, which wins over the ranking"
-"""What is said of such a description."""
+"""The names of settings that override DAGMan's priority."""
+WINS = "sets a priority, which overrides the ranking"
+"""The warning about such a description."""
 PRIORITY_LINE = "priority = $(JOBPRIORITY:0)"
-"""What gives a job the priority that the DAG file states in VARS."""
+"""The line that gives a job the priority in the DAG file's VARS."""
 _FROM_MACRO = re.compile(r"\$\(\s*JOBPRIORITY\s*(?::\s*0\s*)?\)", re.IGNORECASE)
 CONDITION = "if"
-"""Where `parse` keeps an ``if``, which it does not evaluate."""
+"""The key under which `parse` keeps an ``if``, which it does not evaluate."""
 _CONDITION = re.compile(r"\s*if\b(?!\s*=)", re.IGNORECASE)
 _END = "endif"
 _END_OF_CONDITION = re.compile(r"\s*endif\b(?!\s*=)", re.IGNORECASE)
@@ -76,20 +76,20 @@ _FUNCTION = re.compile(
     r"\([^()]*\)"
 )
 
-# A node is one cluster; of several processes in it the first stands for all. The cluster's number is not known yet.
+# A node is one cluster; if it has several processes, the first represents all. Its number is not known yet.
 _FIRST_PROCESS = dict.fromkeys(("process", "procid", "step", "row", "itemindex"), "0")
 _LATER = frozenset(("cluster", "clusterid", "dagmanjobid", "dag_parent_names", "retry"))
 
-# A macro may name another one, but a chain this long goes round in a circle.
+# A macro can refer to another one, but a chain this long is circular.
 _DEEPEST = 32
 _MOST_EXPANDED = 2**20
-_DOLLAR = "\0"  # a dollar that must not be read as the start of a macro again; no text file holds this character
+_DOLLAR = "\0"  # a dollar that must not be read as the start of a macro again; no text file contains this character
 
 
 def parse(text: str) -> dict[str, str]:
-    """Return the settings of a submit description; of a setting that stands twice the last counts.
+    """Return the settings of a submit description; if a setting occurs twice, the last one counts.
 
-    What follows ``queue`` is not read, as DAGMan does not read it either.
+    Anything after the ``queue`` line is ignored, as in DAGMan.
     """
     settings: dict[str, str] = {}
     for _, name, value in _statements(text):
@@ -120,25 +120,25 @@ def _statements(text: str) -> Iterator[tuple[int, str, str]]:
 
 
 class MacroPlace(NamedTuple):
-    """Where a description needs `PRIORITY_LINE`."""
+    """Where `PRIORITY_LINE` must be inserted into a description."""
 
     line: int | None
-    """Before which line; the lines' number says at the end, None that it has the line already."""
+    """The index of the line before which to insert it; the number of lines means the end, None not at all."""
     overruled: bool
-    """Whether it sets another priority above."""
+    """Whether the description sets another priority before that line."""
     wins: bool
-    """Whether it sets another priority that the line does not reach."""
+    """Whether the description sets another priority that the line does not override."""
 
     @property
     def warning(self) -> str | None:
-        """What the user should know about another priority."""
+        """The warning about another priority, if there is one."""
         if self.wins:
             return WINS
-        return "sets a priority, which the ranking overrules" if self.overruled else None
+        return "sets a priority, which the ranking overrides" if self.overruled else None
 
 
 def priority_from_macro(text: str) -> MacroPlace:
-    """Return where a description needs `PRIORITY_LINE`: before ``queue``, and before an ``if`` around that."""
+    """Return where a description needs `PRIORITY_LINE`: before ``queue``, and before an enclosing ``if``."""
     place, last = text.count("\n") + 1, ""
     opened: list[tuple[int, str]] = []  # each `if` that is open, and the priority above it
     inside = forced = False
@@ -159,7 +159,7 @@ def priority_from_macro(text: str) -> MacroPlace:
 
 
 def _continued(line: str, lines: Iterator[str]) -> str:
-    """Return a line with those that continue it; their leading blanks do not count."""
+    """Return a line joined with its continuation lines, without their leading blanks."""
     parts = [line.rstrip()]
     while parts[-1].endswith("\\"):
         parts[-1] = parts[-1][:-1]
@@ -168,12 +168,12 @@ def _continued(line: str, lines: Iterator[str]) -> str:
 
 
 def _block(mark: str, lines: Iterator[str]) -> str:
-    """Return the lines up to a mark: the value of a setting that spans several."""
+    """Return the lines up to a mark: the value of a multi-line setting."""
     return "\n".join(takewhile(lambda line: line != mark, (line.strip() for line in lines)))
 
 
 def _without_itself(name: str, value: str, old: str) -> str:
-    """Replace what a setting says of itself by what it was before, so that it does not go on for ever."""
+    """Replace references of a setting to itself with its old value, so that expansion ends."""
     if "$" not in value:
         return value
     itself = re.compile(rf"\$\({re.escape(name)}(?::([^()]*))?\)", re.IGNORECASE)
@@ -187,13 +187,13 @@ def _key(name: str) -> str:
 def expand(value: str, macros: Mapping[str, str]) -> str:
     """Replace ``$(name)`` and ``$(name:default)`` as condor_submit does; an unknown name becomes nothing.
 
-    Raises ValueError where the macros grow without end.
+    Raises ValueError if the macros grow without end.
     """
     return _expanded(value, macros).replace(_DOLLAR, "$")
 
 
 def _expanded(value: str, macros: Mapping[str, str]) -> str:
-    """Expand all macros, but leave `_DOLLAR` where a dollar was protected."""
+    """Expand all macros, but leave `_DOLLAR` in place of protected dollars."""
     if "$" not in value:
         return value
     grown = 0
@@ -227,7 +227,7 @@ def _replacement(found: re.Match[str], macros: Mapping[str, str]) -> str:
 
 
 def command(description: Description, macros: Mapping[str, str]) -> str | None:
-    """Return the shell command that a node runs, or None where the description does not say or only HTCondor can."""
+    """Return the shell command that a node runs, or None if there is none or only HTCondor can evaluate it."""
     if unsupported(description, macros):
         return None
     if "shell" in description:
@@ -236,15 +236,15 @@ def command(description: Description, macros: Mapping[str, str]) -> str | None:
     if not program:
         return None
     arguments = _arguments(expand(description.get("arguments", description.get("args", "")), macros))
-    # `sh -c TEXT` is how a command line travels through a submit description: give the text back.
+    # `sh -c TEXT` is how a command line is written in a submit description: return the text.
     if program == "/bin/sh" and len(arguments) == 2 and arguments[0] == "-c":
         return arguments[1]
-    # HTCondor takes the program from the folder, where a shell would look along its PATH.
+    # HTCondor takes the program from the folder, whereas a shell would search its PATH.
     return shlex.join([program if "/" in program else f"./{program}", *arguments])
 
 
 def unsupported(description: Description, macros: Mapping[str, str]) -> str | None:
-    """Return a function of HTCondor's that stands in the command, such as ``$ENV(HOME)``, or None."""
+    """Return an HTCondor function in the command, such as ``$ENV(HOME)``, or None."""
     for name in ("executable", "arguments", "args", "shell"):
         value = description.get(name, "")
         if "$" in value and (found := _FUNCTION.search(_expanded(value, macros))):
@@ -253,7 +253,7 @@ def unsupported(description: Description, macros: Mapping[str, str]) -> str | No
 
 
 def _arguments(value: str) -> list[str]:
-    """Split the value of ``arguments``: the new syntax stands in double quotes, the old one splits at blanks."""
+    """Split the value of ``arguments``: the new syntax is in double quotes, the old one is split at blanks."""
     if not (len(value) >= 2 and value.startswith('"') and value.endswith('"')):
         return value.replace('\\"', '"').split()
     if "'" not in value:
@@ -270,19 +270,19 @@ def _arguments(value: str) -> list[str]:
 
 
 def quoted_argument(text: str) -> str:
-    """Return a text as it must stand between single quotes in the new syntax of ``arguments``.
+    """Escape a text for use between single quotes in the new syntax of ``arguments``.
 
-    Of the dollars only those are protected that condor_submit would take for a macro or a function.
+    Only those dollars are protected that condor_submit would take for a macro or a function.
     """
     return _LOOKS_LIKE_MACRO.sub("$(DOLLAR)", text.replace("'", "''").replace('"', '""'))
 
 
 def amounts(description: Description, macros: Mapping[str, str]) -> Amounts:
-    """Return what a description requests; an expression that only a pool can evaluate is unknown."""
+    """Return what a description requests; expressions that only a pool can evaluate count as unknown."""
     return _amounts(*(expand(description.get(name, ""), macros) for name in _AMOUNTS))
 
 
-@lru_cache(maxsize=4096)  # thousands of nodes ask for the same, and share one value
+@lru_cache(maxsize=4096)  # thousands of nodes request the same, and share one value
 def _amounts(cpus: str, memory: str, disk: str, seconds: str) -> Amounts:
     return Amounts.of(
         cores=amount(cpus, 1), memory=_whole(memory, 2**20), disk=_whole(disk, 2**10), wall_time=amount(seconds, 1)
@@ -290,7 +290,7 @@ def _amounts(cpus: str, memory: str, disk: str, seconds: str) -> Amounts:
 
 
 def gpus(description: Description, macros: Mapping[str, str]) -> int:
-    """Return how many GPUs a description requests; where only a pool can evaluate it, one stands for them."""
+    """Return how many GPUs a description requests; an expression that only a pool can evaluate counts as one."""
     text = expand(description.get(_GPUS, ""), macros)
     if not text.strip():
         return 0
@@ -299,7 +299,7 @@ def gpus(description: Description, macros: Mapping[str, str]) -> int:
 
 
 def amount(text: str, default_unit: int) -> float | None:
-    """Return a number with an optional unit (base 1024) in base units, or None where the text is something else."""
+    """Return a number with an optional unit (base 1024) in base units, or None if the text is something else."""
     found = _AMOUNT.match(text)
     if not found:
         return None
@@ -314,22 +314,22 @@ def _whole(text: str, default_unit: int) -> int | None:
 
 
 def oddities(description: Description, macros: Mapping[str, str], request: Amounts) -> Iterator[str]:
-    """Yield what a reader should know: requests that only a pool can evaluate, and more jobs than one."""
+    """Yield warnings: about requests that only a pool can evaluate, and about more than one job."""
     for name, requested in zip(_AMOUNTS, (request.cores, request.memory, request.disk, request.wall_time), strict=True):
         if requested is None and name in description and (value := expand(description[name], macros)):
-            yield f"{name} = {value} is an expression that only a pool can evaluate: unknown"
+            yield f"{name} = {value} is an expression that only a pool can evaluate: treated as unknown"
     if (value := expand(description.get(_GPUS, ""), macros)).strip() and amount(value, 1) is None:
-        yield f"{_GPUS} = {value} is an expression that only a pool can evaluate: taken as 1"
+        yield f"{_GPUS} = {value} is an expression that only a pool can evaluate: treated as 1"
     if function := unsupported(description, macros):
-        yield f"{function} in the command is a function that only condor_submit evaluates: command unknown"
+        yield f"{function} in the command can only be evaluated by condor_submit: the command is unknown"
     if CONDITION in description:
-        yield f'"{description[CONDITION]}" is not evaluated: of a setting that stands twice the last counts'
+        yield f'"{description[CONDITION]}" is not evaluated: if a setting occurs twice, the last one counts'
     if description.get(QUEUE, "") not in ("", "1"):
-        yield f"queue {description[QUEUE]} stands for several jobs: taken as one task"
+        yield f"queue {description[QUEUE]} submits several jobs: treated as one task"
 
 
 def files(description: Description, macros: Mapping[str, str], name: str) -> tuple[str, ...]:
-    """Return the files that a comma-separated setting lists."""
+    """Return the files in a comma-separated setting."""
     if name not in description:
         return ()
     listed = expand(description[name], macros).strip('"').split(",")

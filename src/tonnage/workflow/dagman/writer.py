@@ -1,7 +1,7 @@
-"""Writing DAGMan files: a whole workflow, one submit description per category and the rest through VARS.
+"""Write DAGMan files: a whole workflow, with one submit description per category and the rest in VARS.
 
-Also the single lines of such files, with the names, amounts and file lists in them, for other modules that write them.
-There a node is given as it stands in the file: by a name that needs no quotes (`node_names`), or quoted.
+Also single lines of DAGMan files, with names, amounts and file lists, for other modules. These take a node's name as it
+is written in the file: one that needs no quotes (`node_names`), or quoted.
 """
 
 import math
@@ -32,7 +32,7 @@ __all__ = [
     "with_unit",
 ]
 
-# In a description each of these stands as `setting = $(variable)`; a task that has none leaves the line out.
+# A description has each of these as `setting = $(variable)`; the line is omitted if a task does not have it.
 _SETTINGS = {
     "command": "executable = /bin/sh\n    arguments = \"-c '$(command)'\"",
     **{name: f"{command} = $({name})" for name, command in REQUESTS.items()},
@@ -42,7 +42,7 @@ _SETTINGS = {
 
 
 def render(workflow: Workflow) -> str:
-    """Return the workflow as one DAGMan file that needs no other."""
+    """Return the workflow as one self-contained DAGMan file."""
     return "\n".join(_lines(workflow)) + "\n"
 
 
@@ -87,7 +87,7 @@ def _node(
 
 
 def _variables(task: Task) -> dict[str, str]:
-    """Return what the description needs to know about a task, in HTCondor's units."""
+    """Return the variables that the description needs from a task, in HTCondor's units."""
     request = task.request
     found = {
         "command": None if task.command is None else quoted_argument(one_line(task.command)),
@@ -103,7 +103,7 @@ def _variables(task: Task) -> dict[str, str]:
 
 
 def _priority(kind: str, task: Task) -> int | None:
-    """Return the priority where DAGMan takes one: of jobs only, and in 32 bits."""
+    """Return the priority if DAGMan accepts it: only for jobs, and in 32 bits."""
     return task.priority if kind == "JOB" and task.priority is not None and abs(task.priority) < 2**31 else None
 
 
@@ -111,7 +111,7 @@ def _folder(task: Task) -> str:
     if not task.directory:
         return ""
     if "\n" in task.directory or "\r" in task.directory:
-        raise InputError(f'the folder of task "{task.name}" cannot stand in a DAGMan file: its name has a line break')
+        raise InputError(f'the folder of task "{task.name}" cannot be written to a DAGMan file: it has a line break')
     return f" DIR {_folder_word(task.directory)}"
 
 
@@ -143,14 +143,14 @@ def _arcs(workflow: Workflow, names: dict[str, str]) -> Iterator[str]:
         yield from arc_lines(names[task.name], children)
 
 
-# What may stand in the name of a node or description without a second thought.
+# Characters that are not safe in the name of a node or description.
 _UNSAFE = re.compile(r"^-|[^\w./:,-]", re.ASCII)
 
 _CHILDREN_PER_LINE = 1000
 
 
 def heading(title: str, tasks: int) -> str:
-    """Return the comment that says what a file is."""
+    """Return the comment at the top of a file."""
     return f"# {' '.join(title.split())}: {tasks:,} tasks, written by Tonnage {__version__}"
 
 
@@ -166,13 +166,13 @@ def priority_line(node: str, priority: int) -> str:
 
 
 def arc_lines(parent: str, children: Sequence[str]) -> Iterator[str]:
-    """Yield a line for the children of a node, and another where they are very many."""
+    """Yield a line for the children of a node, and further ones if there are very many."""
     for begin in range(0, len(children), _CHILDREN_PER_LINE):
         yield f"PARENT {parent} CHILD {' '.join(children[begin : begin + _CHILDREN_PER_LINE])}"
 
 
 def node_names(names: Sequence[str]) -> dict[str, str]:
-    """Return a name for each task that DAGMan accepts, the task's own where it can be."""
+    """Return a name for each task that DAGMan accepts: the task's own if possible."""
     free = FreeNames(names)
     return {name: name if _is_safe(name) else free.give(safe_name(name)) for name in names}
 
@@ -182,7 +182,7 @@ def _is_safe(name: str) -> bool:
 
 
 def safe_name(name: str) -> str:
-    """Return a name that may stand anywhere in a DAGMan file; two may get the same."""
+    """Return a name that is valid anywhere in a DAGMan file; two names can become the same."""
     return name if _is_safe(name) else _UNSAFE.sub("_", f"{name}_")
 
 
@@ -192,14 +192,14 @@ def with_unit(amount: int) -> str:
 
 
 def file_list(task: Task, names: tuple[str, ...]) -> str | None:
-    """Return names of files as HTCondor lists them; None where there are none."""
+    """Return file names as an HTCondor list; None if there are none."""
     for name in names:
         if any(character in ',"\n\r$' for character in name) or name != name.strip() or not name:
             problem = f'the file name "{name}" of task "{task.name}"'
-            raise InputError(f"{problem} cannot stand in an HTCondor file list")
+            raise InputError(f"{problem} cannot be written in an HTCondor file list")
     return ",".join(names) or None
 
 
 def _folder_word(directory: str) -> str:
-    """Return the name of a folder as it stands behind DIR."""
+    """Return the name of a folder, quoted for DIR if necessary."""
     return f'"{escaped(directory)}"' if _UNSAFE.search(directory) else directory

@@ -1,11 +1,11 @@
-"""Workflows with the structures that the field uses, at any size, for tests and experiments.
+"""Workflows with well-known structures, at any size, for tests and experiments.
 
-    shapes.py      what waits for what
+    shapes.py      the dependencies
     profiles.py    what the tasks of each category use: a table of distributions
 
-Every task writes one file, named after it, and reads the files of the tasks that it waits for, so formats that know
-files only carry the same dependencies. Its command creates that file at once (``touch``): it runs in an empty folder,
-needs no program beside the shell's, and does not pretend to use what `Task.expected` says.
+Every task writes one file, named after it, and reads the files of the tasks that it waits for, so formats that only
+know files express the same dependencies. Its command creates that file immediately (``touch``): it runs in an empty
+folder, needs no special program, and does not try to use the resources in `Task.expected`.
 """
 
 from collections import Counter
@@ -33,22 +33,22 @@ class Family:
     shape: Callable[..., shapes.Sketch]
     """Takes a number of tasks, a random generator and the family's own options."""
     tasks: int
-    """How many tasks there are unless asked for."""
+    """The default number of tasks."""
     least: int
     """The fewest tasks that show the structure."""
     sizes: str
-    """How near to the number that is asked for the tasks come."""
+    """How close the number of tasks is to the requested one."""
 
     def generate(self, tasks: int | None = None, seed: int = 0, **options: object) -> Workflow:
-        """Return a workflow of about that many tasks; the same arguments give the same workflow."""
+        """Generate a workflow of about `tasks` tasks; the same arguments give the same workflow."""
         wanted = self.tasks if tasks is None else tasks
         if not self.least <= wanted <= shapes.MOST_TASKS:
-            raise InputError(f"{self.name} has {self.least:,} to {shapes.MOST_TASKS:,} tasks, not {wanted:,}")
+            raise InputError(f"{self.name} can have {self.least:,} to {shapes.MOST_TASKS:,} tasks, not {wanted:,}")
         rng = np.random.Generator(np.random.PCG64(seed))
         sketch = self.shape(wanted, rng, **options)
         graph = Graph.from_edges(sketch.size, *sketch.edges())
         drawn = profiles.draw(rng, sketch.blocks, graph)
-        # The graph is made already and the names are unique, so Workflow.build would only do the work twice.
+        # The graph exists already and the names are unique, so Workflow.build would only do the work twice.
         return Workflow(name=self.name, tasks=tuple(_tasks(sketch.blocks, graph, drawn)), graph=graph)
 
 
@@ -76,7 +76,7 @@ def _tasks(blocks: list[tuple[str, int]], graph: Graph, drawn: profiles.Drawn) -
 
 
 def _names(blocks: list[tuple[str, int]]) -> list[str]:
-    """Number the tasks of each category from 1, with as many digits as its last one needs, so that they sort."""
+    """Number the tasks of each category from 1, with leading zeros so that they sort."""
     total: Counter[str] = Counter()
     for category, count in blocks:
         total[category] += count

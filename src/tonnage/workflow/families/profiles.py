@@ -1,9 +1,9 @@
 """What the tasks of each category use: a table of medians and spreads, and how amounts are drawn from it.
 
-The numbers are for experiments, not for reproduction: those of Montage, LIGO, Epigenomics, CyberShake and SIPHT are of
-the order that profiles of these applications report (Juve et al., Characterizing and profiling scientific workflows,
-2013), those of AIRSN, SDSS and the plain structures are invented. Medians do not change with a workflow's size, and
-tasks that join many others read them one after the other, so their memory does not grow with the number.
+The numbers are for experiments, not for reproduction: those of Montage, LIGO, Epigenomics, CyberShake and SIPHT have
+the magnitude reported in profiles of these applications (Juve et al., Characterizing and profiling scientific
+workflows, 2013), those of AIRSN, SDSS and the plain structures are invented. Medians do not change with a workflow's
+size, and tasks that join many others read them one after the other, so their memory does not grow with the number.
 """
 
 from dataclasses import astuple, dataclass
@@ -17,7 +17,7 @@ __all__ = ["PROFILES", "Drawn", "Profile", "draw"]
 
 _MB = 1e6
 _DATA_SPREAD = 0.3
-"""Spread of the sizes of files: sigma of their logarithm."""
+"""Spread of file sizes: sigma of their logarithm."""
 
 _Floats = NDArray[np.float64]
 
@@ -26,8 +26,8 @@ _Floats = NDArray[np.float64]
 class Profile:
     """How the tasks of one category behave; every amount is multiplied by lognormal noise of median 1.
 
-    A task reads `raw` megabytes beside what its parents wrote, and writes `output`. Its peak memory is `memory` plus
-    `per_input` times what it reads, so that for some categories the size of the input tells much about the memory.
+    A task reads `raw` megabytes in addition to what its parents wrote, and writes `output`. Its peak memory is `memory`
+    plus `per_input` times what it reads, so for some categories the input size is a good predictor of memory.
     """
 
     seconds: float
@@ -115,7 +115,7 @@ PROFILES = {
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What each task of a workflow uses: seconds and bytes, one number a task."""
+    """What each task of a workflow uses: seconds and bytes, one number per task."""
 
     seconds: list[float]
     memory: list[int]
@@ -124,7 +124,7 @@ class Drawn:
 
 
 def draw(rng: np.random.Generator, blocks: list[tuple[str, int]], graph: Graph) -> Drawn:
-    """Draw what the tasks use; what a task reads is what its parents wrote and the raw data of its category."""
+    """Draw what the tasks use; a task reads what its parents wrote, plus the raw data of its category."""
     counts = [count for _, count in blocks]
     rows = np.array([astuple(PROFILES[category]) for category, _ in blocks]).reshape(len(blocks), 7)
     seconds, seconds_spread, memory, memory_spread, per_input, raw, output = np.repeat(rows, counts, axis=0).T
@@ -133,7 +133,7 @@ def draw(rng: np.random.Generator, blocks: list[tuple[str, int]], graph: Graph) 
     read += np.bincount(graph.child, weights=written[graph.edge_parents()], minlength=graph.size)
     peak = (memory * _MB + per_input * read) * _noise(rng, memory_spread, len(memory))
     return Drawn(
-        # To the millisecond, as the formats print it; no task takes no time at all.
+        # Rounded to the millisecond, as the formats print it; every task takes some time.
         seconds=np.maximum(0.001, np.round(seconds * _noise(rng, seconds_spread, len(seconds)), 3)).tolist(),
         memory=np.round(peak).astype(np.int64).tolist(),
         disk=(read + written).astype(np.int64).tolist(),

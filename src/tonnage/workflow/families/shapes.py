@@ -1,11 +1,11 @@
-"""What waits for what: the structures that the field's workflows have, at any size.
+"""The dependency structures of well-known workflows, at any size.
 
-A structure is drawn in a `Sketch`: `add` puts tasks of one category into the file and returns their numbers,
-`connect` lets children wait for parents. Both take arrays, so a structure of a million tasks is a dozen calls.
-Each function says which real workflow it follows and where it deviates. Compared were the 33 workflows of GLUME's
-authors and the instances of WfCommons (tasks per category, levels, how many tasks each waits for and unlocks), and
-for AIRSN, Inspiral and SDSS, which are not among them, what the PRIO paper says. The command line's help prints these
-texts.
+A structure is drawn in a `Sketch`: `add` appends tasks of one category to the file and returns their numbers, `connect`
+makes children wait for parents. Both take arrays, so a structure of a million tasks takes a dozen calls. Each function
+documents which real workflow it follows and where it deviates. They were compared with the 33 workflows of GLUME's
+authors and the instances of WfCommons (tasks per category, levels, how many tasks each waits for and unlocks), and for
+AIRSN, Inspiral and SDSS, which are not among them, with the PRIO paper. The command line's help prints these
+docstrings.
 """
 
 import math
@@ -46,7 +46,7 @@ _MOST_PARENTS = 100
 
 @dataclass
 class Sketch:
-    """A workflow in the making: how many tasks of which category, in file order, and which waits for which."""
+    """A workflow under construction: the number of tasks per category, in file order, and the dependencies."""
 
     blocks: list[tuple[str, int]] = field(default_factory=list)
     parents: list[_Numbers] = field(default_factory=list)
@@ -61,27 +61,27 @@ class Sketch:
         return numbers
 
     def connect(self, parents: ArrayLike, children: ArrayLike) -> None:
-        """Let each child wait for the parent beside it; a single task on one side goes with all on the other."""
+        """Make each child wait for the parent at the same index; a single task on one side pairs with all others."""
         first, second = np.broadcast_arrays(np.asarray(parents), np.asarray(children))
         self.parents.append(first)
         self.children.append(second)
 
     def edges(self) -> tuple[_Numbers, _Numbers]:
-        """Return all parents and, beside them, their children."""
+        """Return the dependencies as parents and children."""
         nothing = np.zeros(0, dtype=np.int64)
         return np.concatenate([nothing, *self.parents]), np.concatenate([nothing, *self.children])
 
 
 def airsn(tasks: int, _rng: np.random.Generator, *, width: int | None = None, fringes_first: bool = False) -> Sketch:
-    """AIRSN: a chain (the handle), a fork whose every task also waits for its own fringe, a join, a fork, a join.
+    """AIRSN: a chain (the handle), a fork in which every task also waits for its own fringe, a join, a fork, a join.
 
     Follows the PRIO paper: 3 w + 23 tasks for a width w. The paper does not say whether the handle or the fringes
-    come first in its file, on which first in, first out depends, so there are both.
+    come first in its file. First in, first out depends on that, so both are available.
     """
     width = max(1, round((tasks - _HANDLE - 2) / 3)) if width is None else width
     most = (MOST_TASKS - _HANDLE - 2) // 3
     if not 1 <= width <= most:
-        raise InputError(f"an umbrella is 1 to {most:,} wide, not {width:,}")
+        raise InputError(f"the width of the umbrella must be 1 to {most:,}, not {width:,}")
     sketch = Sketch()
     if fringes_first:
         fringes, handle = sketch.add("fringe", width), sketch.add("handle", _HANDLE)
@@ -99,7 +99,7 @@ def airsn(tasks: int, _rng: np.random.Generator, *, width: int | None = None, fr
 
 
 def fork_join(tasks: int, _rng: np.random.Generator, *, stages: int = 1) -> Sketch:
-    """Fork-join: a task, many that wait for it, one that waits for all of those; and again for each further stage."""
+    """Fork-join: a task, many that wait for it, one that waits for all of those; repeated for each further stage."""
     if not 1 <= stages <= (tasks - 1) // 2:
         most = (tasks - 1) // 2
         raise InputError(
@@ -119,9 +119,10 @@ def montage(tasks: int, rng: np.random.Generator) -> Sketch:
     """Montage: reproject images of the sky, fit the differences of overlapping ones, level them, add them up.
 
     The images lie on a square grid and overlap with up to eight neighbours, so an mProject unlocks three to eight
-    mDiffFits; the real ones have irregular footprints and more overlaps (GLUME's up to 14, WfCommons' up to 15).
-    Where the grid has more overlaps than tasks asked for, a few corners do not overlap. One colour: the workflows of
-    WfCommons repeat the structure for three and end in mViewer. As in GLUME's, mAdd waits for mImgtbl alone.
+    mDiffFits; real ones have irregular footprints and more overlaps (GLUME's up to 14, WfCommons' up to 15). If the
+    grid has more overlaps than the requested number of tasks allows, a few corners do not overlap. There is one colour:
+    the workflows of WfCommons repeat the structure for three and end in mViewer. As in GLUME's, mAdd waits only for
+    mImgtbl.
     """
     images = bisect_left(range(tasks), tasks, lo=2, key=lambda count: 2 * count + len(_overlaps(count)[0]) + 6)
     first, second, corner = _overlaps(images)
@@ -147,7 +148,7 @@ def montage(tasks: int, rng: np.random.Generator) -> Sketch:
 
 
 def _overlaps(images: int) -> tuple[_Numbers, _Numbers, NDArray[np.bool_]]:
-    """Return the pairs of images that overlap on the squarest grid, row by row, and whether at a corner only."""
+    """Return the pairs of images that overlap on the squarest grid, row by row, and whether only at a corner."""
     columns = math.isqrt(images - 1) + 1
     place = np.arange(images)
     not_first, not_last = place % columns > 0, place % columns < columns - 1
@@ -164,10 +165,10 @@ def _overlaps(images: int) -> tuple[_Numbers, _Numbers, NDArray[np.bool_]]:
 def ligo(tasks: int, rng: np.random.Generator, *, overlap: bool = False) -> Sketch:
     """LIGO Inspiral: groups of template banks, matched filters, a coincidence test that unlocks a second round.
 
-    About a dozen chains a group, as in the Pegasus gallery's Inspiral_1000, where the second round has a tenth more
-    tasks than the first (here as many) and a few tasks belong to two groups (here the groups do not touch). The dag
-    in the PRIO paper has a non-bipartite component of over 1,000 jobs. Where the groups are told to overlap, a final
-    coincidence test also reads the first filters at the borders of its neighbours, and everything from the first
+    There are about a dozen chains per group, as in the Pegasus gallery's Inspiral_1000, where the second round has a
+    tenth more tasks than the first (here the same number) and a few tasks belong to two groups (here the groups are
+    separate). The DAG in the PRIO paper has a non-bipartite component of over 1,000 jobs. If the groups overlap, a
+    final coincidence test also reads the first filters at the borders of its neighbours, and everything from the first
     filters on is one such component.
     """
     groups = max(1, round(tasks / 48))
@@ -193,8 +194,8 @@ def ligo(tasks: int, rng: np.random.Generator, *, overlap: bool = False) -> Sket
 def epigenomics(tasks: int, rng: np.random.Generator) -> Sketch:
     """Epigenomics: split each lane of a sequencer, run every piece through four steps, merge, index, pile up.
 
-    About 40 pieces a lane, which vary as in the instance of WfCommons (17 to 56 in seven lanes); GLUME's have the
-    same number in every lane of a workflow (5, 6 or 20). With one lane there are still two merges.
+    There are about 40 pieces per lane, which vary as in the instance of WfCommons (17 to 56 in seven lanes); GLUME's
+    workflows have the same number in every lane (5, 6 or 20). With one lane there are still two merges.
     """
     lanes = max(1, round(tasks / 160))
     sizes = _shares(max(lanes, round((tasks - 2 * lanes - 3) / 4)), lanes, rng)
@@ -216,10 +217,10 @@ def epigenomics(tasks: int, rng: np.random.Generator) -> Sketch:
 def cybershake(tasks: int, rng: np.random.Generator) -> Sketch:
     """CyberShake: extract ground motions, synthesise seismograms from each, calculate their peaks, zip both.
 
-    As in GLUME's, every synthesis reads one extract, and an extract serves about 60 of them.
+    As in GLUME's, every synthesis reads one extract, and each extract is read by about 60 of them.
     """
     extracts = max(1, round(tasks * 0.008))
-    extracts += (tasks - extracts) % 2  # what remains beside the two joins are pairs of a synthesis and its peak
+    extracts += (tasks - extracts) % 2  # apart from the two joins, the rest are pairs of a synthesis and its peak
     sizes = _shares((tasks - 2 - extracts) // 2, extracts, rng)
     sketch = Sketch()
     extract = sketch.add("ExtractSGT", extracts)
@@ -235,7 +236,7 @@ def cybershake(tasks: int, rng: np.random.Generator) -> Sketch:
 def sipht(tasks: int, rng: np.random.Generator) -> Sketch:
     """SIPHT: for each replicon of a bacterium, four searches and many Patsers lead to one annotation.
 
-    The structure is that of GLUME's SIPHT: twelve tasks and about 18 Patsers for a replicon, which do not touch.
+    The structure is that of GLUME's SIPHT: twelve tasks and about 18 Patsers per replicon; replicons are independent.
     """
     replicons = max(1, round(tasks / 30))
     sizes = _shares(tasks - 12 * replicons, replicons, rng)
@@ -259,12 +260,12 @@ def sipht(tasks: int, rng: np.random.Generator) -> Sketch:
 def sdss(tasks: int, _rng: np.random.Generator) -> Sketch:
     """SDSS cluster finding: fields along the twelve scan lines of a stripe, each searched with its neighbours.
 
-    The steps are those of Annis et al. (2002): prepare a field, find bright red galaxies, weigh them as centres of
-    clusters with the fields beside, keep the likeliest of a neighbourhood, collect the catalogue. A brgSearch serves
-    three bcgSearches and shares two with either neighbour, so a scan line is one bipartite component, as in the PRIO
-    paper ("over 1,500 jobs whose each source has three children some of which are shared"): 2,000 jobs at the
-    default size. How the paper's 48,013 jobs divide into steps is not published; here it is 12 lines of 999 fields,
-    a border field at either end of each, a catalogue a line and a merge of those.
+    The steps are those of Annis et al. (2002): prepare a field, find bright red galaxies, evaluate them as centres of
+    clusters with the neighbouring fields, keep the likeliest of a neighbourhood, collect the catalogue. A brgSearch is
+    read by three bcgSearches and shares two with either neighbour, so a scan line is one bipartite component, as in the
+    PRIO paper ("over 1,500 jobs whose each source has three children some of which are shared"): 2,000 jobs at the
+    default size. How the paper's 48,013 jobs divide into steps is not published; here there are 12 lines of 999 fields,
+    a border field at either end of each, a catalogue per line and a merge of those.
     """
     fields = max(_SCAN_LINES, round((tasks - 5 * _SCAN_LINES - 1) / 4))
     lengths = np.array([len(part) for part in np.array_split(np.arange(fields), _SCAN_LINES)])
@@ -288,11 +289,11 @@ def sdss(tasks: int, _rng: np.random.Generator) -> Sketch:
 
 
 def random_layered(tasks: int, rng: np.random.Generator, *, layers: int = 10, parents: float = 3.0) -> Sketch:
-    """Random layers: every task waits for tasks drawn at random from the layer above, at least one.
+    """Random layers: every task waits for at least one task drawn at random from the layer above.
 
     A task draws one parent and a Poisson number more; one that is drawn twice counts once, so tasks below a narrow
-    layer wait for fewer, and one that is not drawn has no child. The dependencies grow with the tasks, not with
-    their square as with a fixed density.
+    layer wait for fewer, and one that is not drawn has no child. The number of dependencies grows linearly with the
+    number of tasks, not quadratically as with a fixed density.
     """
     if not 1 <= layers <= tasks:
         raise InputError(f"{tasks} tasks cannot form {layers} layers", hint=f"1 to {tasks} are possible")
@@ -310,5 +311,5 @@ def random_layered(tasks: int, rng: np.random.Generator, *, layers: int = 10, pa
 
 
 def _shares(total: int, parts: int, rng: np.random.Generator) -> _Numbers:
-    """Deal `total` things at random to `parts` parts, none of which stays empty."""
+    """Divide `total` at random into `parts` parts, none of which is empty."""
     return 1 + rng.multinomial(total - parts, np.full(parts, 1 / parts))

@@ -1,4 +1,4 @@
-"""Every workflow format by its name: recognising a file, reading it, writing it."""
+"""The workflow formats by name, and functions to recognise, read and write files."""
 
 import gc
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ STANDARD_INPUT = Path("/dev/stdin")
 
 
 class Reader(NamedTuple):
-    """How a format is recognised and read: by the functions `recognises` and `read` of its module."""
+    """A readable format: recognised and read by the functions `recognises` and `read` of its module."""
 
     endings: tuple[str, ...]
     module: str
@@ -31,24 +31,24 @@ class Reader(NamedTuple):
 
     @property
     def read(self) -> "Callable[[Document], Workflow]":
-        """What makes a workflow of a document."""
+        """The function that turns a document into a workflow."""
         return Deferred(f"{self.module}:read")
 
 
 class Writer(NamedTuple):
-    """How a format is written: by the function `render` of its module."""
+    """A writable format: written by the function `render` of its module."""
 
     endings: tuple[str, ...]
     module: str
 
     @property
     def render(self) -> "Callable[[Workflow], str]":
-        """What makes a text of a workflow."""
+        """The function that turns a workflow into text."""
         return Deferred(f"{self.module}:render")
 
 
-# In this order a file's content is tried. A list of commands looks like anything, a script or a letter, and running it
-# may destroy what is there: so it comes last, and a file is one only if its author says so, by its ending or otherwise.
+# Formats are tried in this order. Anything can look like a list of commands, even a script or a letter, and running it
+# could destroy files: so it comes last, and a file counts as one only if its extension or the user says so.
 READERS = {
     "dax": Reader((".dax", ".xml"), "tonnage.workflow.formats.dax"),
     "wfformat": Reader((".json",), "tonnage.workflow.formats.wfformat"),
@@ -82,7 +82,7 @@ def read(path: Path | str, format: str | None = None) -> "Workflow":
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause Python's garbage collector: it would search a million new objects, all of which stay, over and over."""
+    """Pause Python's garbage collector, which would scan a million new objects again and again and free none."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -93,7 +93,7 @@ def collector_paused() -> Iterator[None]:
 
 
 def recognise(document: "Document") -> str:
-    """Return the name of the format that a file is in: by its content first, then by its ending."""
+    """Return the name of a file's format: by its content first, then by its extension."""
     from tonnage.workflow.formats.unrecognised import is_for_another_tool, refusal
 
     if not document.text.strip():
@@ -105,14 +105,14 @@ def recognise(document: "Document") -> str:
             return name
     for name, reader in READERS.items():
         if document.ending in reader.endings:
-            return name  # its reader says best what is wrong with it
+            return name  # its reader gives the best error message
     if document.path == STANDARD_INPUT:
         return "text"
     raise refusal(document)
 
 
 def write(workflow: "Workflow", path: Path | str, format: str | None = None) -> None:
-    """Write a workflow in a format of WRITERS, by default the one that the file's ending names."""
+    """Write a workflow in a format of WRITERS, by default the one of the file's extension."""
     from tonnage.files import write_atomically
 
     if format is not None and format not in WRITERS:
@@ -122,7 +122,7 @@ def write(workflow: "Workflow", path: Path | str, format: str | None = None) -> 
 
 
 def format_of(path: Path) -> str:
-    """Return the format of WRITERS that a file's ending names."""
+    """Return the format of WRITERS for a file's extension."""
     from tonnage.files import without_gz
 
     ending = Path(without_gz(path)).suffix.lower()
@@ -131,7 +131,7 @@ def format_of(path: Path) -> str:
             return name
     known = ", ".join(ending for writer in WRITERS.values() for ending in writer.endings)
     raise InputError(
-        f'the ending "{ending}" names no format that can be written',
+        f'no workflow format that can be written has the extension "{ending}"',
         path=path,
-        hint=f"one of {known}, or these with .gz",
+        hint=f"one of {known}, optionally followed by .gz",
     )

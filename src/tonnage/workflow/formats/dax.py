@@ -1,9 +1,9 @@
 """Pegasus DAX: abstract workflows in XML, versions 2 to 4; and what it has in common with Pegasus 5 (pegasus.py).
 
-The parser is expat, one element at a time: no tree is built, a document type (which could hold entity bombs or name
-other files) is refused, and so is nesting that no DAX has.
+The parser is expat, one element at a time: no tree is built, a document type (which could contain entity bombs or name
+other files) is rejected, and so is nesting deeper than in any DAX.
 
-Both formats express in the same words what a job asks for (profiles) and where its streams go (redirections).
+Both formats use the same words for what a job requests (profiles) and where its streams go (redirections).
 """
 
 import math
@@ -27,7 +27,7 @@ _NODES = frozenset(("job", "dag", "dax"))
 
 
 def recognises(text: str) -> bool:
-    """Whether a text is XML: of that, DAX is the only workflow format."""
+    """Whether a text is XML, of which DAX is the only workflow format."""
     return re.match(r"\s*<[?!a-zA-Z]", text) is not None
 
 
@@ -40,7 +40,7 @@ def read(document: Document) -> Workflow:
         problem = expat.errors.messages[error.code]
         raise document.error(f"is not well-formed XML: {problem}", error.lineno) from None
     except (LookupError, ValueError) as error:
-        raise document.error(f"has an encoding that cannot be read: {error}", 1) from None
+        raise document.error(f"has an unsupported encoding: {error}", 1) from None
     return builder.workflow()
 
 
@@ -58,7 +58,7 @@ class _Job:
 
 
 class _Builder:
-    """Follows the elements as the parser meets them."""
+    """Builds the workflow from the elements that the parser reports."""
 
     def __init__(self, document: Document) -> None:
         self.parser = expat.ParserCreate()
@@ -80,7 +80,7 @@ class _Builder:
 
     def workflow(self) -> Workflow:
         if not self._tasks:
-            raise self._document.error("holds no job")
+            raise self._document.error("contains no jobs")
         links = Links(self._document, self._numbers)
         for parent, child, line in self._links:
             links.add(parent, (child,), line)
@@ -96,7 +96,7 @@ class _Builder:
     def _start(self, qualified: str, attributes: dict[str, str]) -> None:
         name = qualified.rpartition(":")[2]
         if not self._open and name != "adag":
-            raise self._error(f"the root element is <{name}>; a DAX has <adag>")
+            raise self._error(f"the root element is <{name}>; expected <adag>")
         self._open.append(name)
         if len(self._open) > _DEEPEST:
             raise self._error(f"elements are nested deeper than {_DEEPEST}")
@@ -114,7 +114,7 @@ class _Builder:
 
     def _required(self, attributes: Mapping[str, str], key: str, element: str) -> str:
         if key not in attributes:
-            raise self._error(f'<{element}> lacks its attribute "{key}"')
+            raise self._error(f'<{element}> has no attribute "{key}"')
         return attributes[key]
 
     def _new_task(self, attributes: Mapping[str, str]) -> Task:
@@ -126,7 +126,7 @@ class _Builder:
         return Task(name=identity, category=category, expected=Amounts.of(wall_time=seconds))
 
     def _number(self, attributes: Mapping[str, str], key: str) -> float | None:
-        """Return an attribute that must be a number of at least 0, or None where it is absent."""
+        """Return an attribute that must be a non-negative number, or None if it is absent."""
         text = attributes.get(key)
         if text is None or not text.strip():
             return None
@@ -135,7 +135,7 @@ class _Builder:
         except ValueError:
             value = -1.0
         if not 0 <= value < 2.0**63:
-            raise self._error(f'"{text}" is not a {key}: expected a number of at least 0')
+            raise self._error(f'the attribute {key} is "{text}"; expected a non-negative number')
         return value
 
     def _inside_job(self, job: _Job, name: str, attributes: Mapping[str, str]) -> None:
@@ -172,7 +172,7 @@ class _Builder:
         if self._job is None:
             self._child = None if name == "child" else self._child
         elif name == "argument" and self._text is not None:
-            # Lines are broken to look nice; blanks inside of a line may stand in quotes and mean something.
+            # Line breaks are only for looks; blanks inside a line can be in quotes and have a meaning.
             self._job.arguments.append(" ".join(line.strip() for line in "".join(self._text).splitlines()).strip())
             self._text = None
         elif name == "profile" and self._profile and self._text is not None:
@@ -191,7 +191,7 @@ class _Builder:
         self._tasks.append(
             replace(
                 task,
-                # <dag> and <dax> are other workflows: one task each, whose command only a planner knows.
+                # <dag> and <dax> are other workflows: one task each, whose command only Pegasus's planner knows.
                 command=" ".join([task.category, *job.arguments, *job.redirections]) if element == "job" else None,
                 inputs=tuple(dict.fromkeys(job.inputs)),
                 outputs=tuple(dict.fromkeys(job.outputs)),
@@ -203,22 +203,22 @@ class _Builder:
 
 
 REDIRECTIONS = {"stdin": "<", "stdout": ">", "stderr": "2>"}
-"""How a shell does what the element or key of this name says."""
+"""The shell operator for the element or key of this name."""
 
 
 class _Asked(NamedTuple):
-    """What profiles say about a job."""
+    """What the profiles of a job request and expect."""
 
     request: Amounts
     gpus: int
     seconds: float | None
-    """The run time that they expect, where known."""
+    """The expected run time, if there is one."""
 
 
 def asked_in_profiles(profiles: Mapping[tuple[str, str], str]) -> _Asked:
     """Return what (namespace, key) profiles request and expect.
 
-    Pegasus counts memory and diskspace in MB of 2^20 bytes; the condor namespace holds HTCondor's own settings.
+    Pegasus measures memory and diskspace in MB of 2^20 bytes; the condor namespace has HTCondor's own settings.
     """
     settings = {key: value for (namespace, key), value in profiles.items() if namespace == "condor"}
     condor = submit.amounts(settings, {})

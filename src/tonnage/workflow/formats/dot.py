@@ -6,7 +6,7 @@ from tonnage.workflow.model import Workflow
 
 __all__ = ["render"]
 
-# Colours that are told apart by everyone (Okabe and Ito), used again when there are more categories.
+# Colours that everyone can tell apart (Okabe and Ito), reused if there are more categories.
 _COLOURS = ("#56b4e9", "#e69f00", "#009e73", "#f0e442", "#cc79a7", "#d55e00", "#0072b2", "#bbbbbb")
 
 

@@ -1,8 +1,8 @@
 """Classic Makeflow: ``targets : sources``, then a tab and one command; megabytes are 2^20 bytes.
 
-What this module knows beyond the manual was learnt by asking the real tool: resources belong to a category, whose
-last setting in the file holds for all its rules; an assignment between the head of a rule and its command is the
-rule's own; a colon before an = makes a rule, an = before a colon an assignment.
+What this module knows beyond the manual was found by trying the real tool: resources belong to a category, whose last
+setting in the file applies to all its rules; an assignment between the head of a rule and its command applies only to
+that rule; a colon before an = makes a rule, an = before a colon an assignment.
 """
 
 import re
@@ -43,7 +43,7 @@ _IN_DIRECTIVES = frozenset(("CORES", "DISK", "MEMORY", "WALL_TIME"))
 _RESOURCES = _IN_DIRECTIVES | {"GPUS"}
 _OTHER_SETTINGS = ("CATEGORY", "MODE", "MPI_PROCESSES")
 _DEFAULT = "default"
-# The most characters that variables may add to a file: each line could double what the line before has.
+# The most characters that variables can add to a file: each line could double the value of the line before.
 _MOST_INSERTED = 2**28
 
 _ASSIGNMENT = re.compile(r"[ \t]*(export[ \t]+)?(@?)(\w+)[ \t]*(\+?)=(.*)", re.DOTALL | re.ASCII)
@@ -56,13 +56,13 @@ _UNWRITABLE = re.compile(r"[\n\r\0]")
 
 
 def recognises(text: str) -> bool:
-    """Whether a text begins with settings or comments, if any, and then a rule with an indented line below it."""
+    """Whether a text begins with optional settings or comments, and then a rule with an indented line below it."""
     lines = (line for line in islice(text[:200_000].split("\n"), 2_000) if line.strip() and line.lstrip()[0] != "#")
     for line in lines:
         kind = "command" if line[0] in " \t" else statement(line)
         if kind == "rule":
             following = next(lines, "")
-            # In YAML too a line that ends in a colon stands above indented ones, though never by a tab.
+            # YAML also has indented lines below a line that ends in a colon, but never indented by a tab.
             indented = following[:1] == "\t" or (following[:1] == " " and not following.lstrip().startswith("- "))
             return not line.startswith(('{"', '["')) and (indented or bool(_ASSIGNMENT.match(following)))
         if kind == "command" or (kind == "other" and not line.startswith((".MAKEFLOW ", ".SIZE ", "export "))):
@@ -71,7 +71,7 @@ def recognises(text: str) -> bool:
 
 
 def read(document: Document) -> Workflow:
-    """Read the rules; variables are replaced as the file defines them, never from the environment."""
+    """Read the rules; variables are replaced as defined in the file, never from the environment."""
     reader = _Reader(document)
     for number, line in _logical_lines(document):
         try:
@@ -80,12 +80,12 @@ def read(document: Document) -> Workflow:
             raise document.error(error.message, number, hint=error.hint) from None
     rules = reader.rules()
     if not rules:
-        raise document.error("holds no rule")
+        raise document.error("contains no rules")
     return workflow_of(document, "makeflow", rules, reader.warnings)
 
 
 def _logical_lines(document: Document) -> Iterator[tuple[int, str]]:
-    """Yield the lines with those that a backslash continues joined, each with the number of its first."""
+    """Yield lines, with continued ones joined, each with the number of its first line."""
     parts: list[str] = []
     for number, line in enumerate(document.lines(), start=1):
         parts.append(line)
@@ -98,7 +98,7 @@ def _logical_lines(document: Document) -> Iterator[tuple[int, str]]:
 
 @dataclass(slots=True)
 class _Draft:
-    """A rule while the file is read: its category's resources are known only at the end."""
+    """A rule while the file is being read; its category's resources are only known at the end."""
 
     line: int
     inputs: tuple[str, ...]
@@ -111,7 +111,7 @@ class _Draft:
 
 
 class _Reader:
-    """Holds what the lines so far have defined."""
+    """Reads lines, and collects rules, variables and settings."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
@@ -128,7 +128,7 @@ class _Reader:
 
     @property
     def warnings(self) -> list[str]:
-        """What was odd, in the order of the file."""
+        """The warnings, in the order of the file."""
         return list(self._warnings.values())
 
     def line(self, number: int, line: str) -> None:
@@ -147,7 +147,7 @@ class _Reader:
 
     def _indented(self, text: str) -> None:
         if self._open is None:
-            raise MalformedError("a command without a rule", "a rule has one command; join several by ; or &&")
+            raise MalformedError("a command without a rule", "a rule has one command; join several with ; or &&")
         if text[0] == "@" and _ASSIGNMENT.match(text):
             self._assign(text)
         elif command := as_command(text, self._value):
@@ -164,8 +164,8 @@ class _Reader:
             case _:
                 found = _EXPORT.fullmatch(line)
                 if found is None:
-                    hint = "targets : sources, NAME=value, export NAME, .MAKEFLOW, or an indented command"
-                    raise MalformedError("the line is none of Makeflow's", hint)
+                    hint = "expected targets : sources, NAME=value, export NAME, .MAKEFLOW, or an indented command"
+                    raise MalformedError("this is not a Makeflow statement", hint)
                 self._exported |= dict.fromkeys(found.group(1).split())
 
     def _rule(self, line: str) -> None:
@@ -178,7 +178,7 @@ class _Reader:
         self._note = None
 
     def _close(self, draft: _Draft, command: str) -> None:
-        """Complete a rule with its command, and with what holds at this line of the file."""
+        """Complete a rule with its command, and with the settings at this line of the file."""
         command = _LOCAL.sub("", command, count=1) if _LOCAL.match(command) else command
         if not command:
             raise MalformedError("the rule has no command")
@@ -195,7 +195,7 @@ class _Reader:
     def _assign(self, line: str) -> None:
         found = _ASSIGNMENT.fullmatch(line)
         if found is None:
-            raise MalformedError("a variable's name is made of letters, digits and _")
+            raise MalformedError("the name of a variable can only have letters, digits and _")
         exported, _, name, more, text = found.groups()
         value = as_text(text, self._value)
         if more and (before := self._known(name)) is not None:
@@ -208,7 +208,7 @@ class _Reader:
             self._exported[name] = None
 
     def _set(self, name: str, value: str) -> None:
-        """Define a variable; a resource belongs to the category that the file has come to."""
+        """Define a variable; a resource belongs to the category that is set at this line."""
         holder = self._variables
         if name in _RESOURCES:
             holder = self._resources.setdefault(self._category() or _DEFAULT, {})
@@ -230,7 +230,7 @@ class _Reader:
             case _:
                 known = ", ".join(sorted((*_IN_DIRECTIVES, *_OTHER_SETTINGS)))
                 raise MalformedError(
-                    "the directive is none of Makeflow's", f".MAKEFLOW NAME value, NAME of {known}; .SIZE"
+                    "this is not a Makeflow directive", f"expected .MAKEFLOW NAME value, with NAME of {known}; or .SIZE"
                 )
 
     def _known(self, name: str) -> str | None:
@@ -245,9 +245,9 @@ class _Reader:
         value = self._known(name)
         self._inserted += len(value or "")
         if self._inserted > _MOST_INSERTED:
-            raise MalformedError(f"the variables of the file grow beyond {_MOST_INSERTED // 2**20} MiB")
+            raise MalformedError(f"the variables of the file expand to more than {_MOST_INSERTED // 2**20} MiB")
         if value is None:
-            self._warn(name, f"variable {name} is not defined in the file; left to the environment of the command")
+            self._warn(name, f"variable {name} is not defined in the file; the environment of the command decides")
         return value
 
     def _category(self) -> str | None:
@@ -264,7 +264,7 @@ class _Reader:
         self._warnings.setdefault(about, f"line {self._line}: {message}")
 
     def rules(self) -> list[Rule]:
-        """Return the rules, once all lines are read."""
+        """Return the rules, after all lines have been read."""
         if self._open is not None:
             raise self._document.error("the rule has no command", self._open.line)
         return [self._finished(draft) for draft in self._drafts]
@@ -293,7 +293,7 @@ class _Reader:
                 if _NUMBER.fullmatch(text):
                     values[name.lower()] = float(text)
                 else:
-                    self._warn(f"{name}={text}", f'{name} is "{text}", which is no number and asks for nothing')
+                    self._warn(f"{name}={text}", f'{name} is "{text}", which is not a number and is ignored')
         return values
 
     def _input_bytes(self, draft: _Draft) -> int | None:
@@ -303,13 +303,13 @@ class _Reader:
 
 
 def _unquoted(value: str) -> str:
-    """Return a value without the quotes around it, which the real tool keeps and its manual does not mean."""
+    """Return a value without the quotes around it, which the real tool keeps although its manual does not intend it."""
     value = value.strip(" \t")
     return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"" else value
 
 
 def _shell_word(value: str) -> str:
-    """Quote a value for the shell, which still replaces the variables that the file left to it."""
+    """Quote a value for the shell, which still replaces the variables that the file does not define."""
     if "${" not in value:
         return shlex.quote(value)
     return '"' + re.sub(r'(["`\\]|\$(?!\{\w+\}))', r"\\\1", value) + '"'
@@ -336,7 +336,7 @@ def _rule_lines(rule: Rule, task: Task) -> Iterator[str]:
     rule = replace(rule, category=rule.category if _category_survives(rule.category) else None)
     command = _written(one_line(rule.command or ""))
     if command is None:
-        # A word such as LOCAL at its beginning has a meaning of its own; in parentheses it has none.
+        # A word such as LOCAL at the beginning has a special meaning, but not in parentheses.
         rule = replace(rule, command=enclosed(rule.command or ""))
         command = _written(one_line(rule.command or "")) or ""
     extra = note_for(rule, task)
@@ -353,14 +353,14 @@ def _rule_lines(rule: Rule, task: Task) -> Iterator[str]:
 def _names(names: tuple[str, ...]) -> str:
     for name in names:
         if _UNWRITABLE.search(name):
-            raise InputError(f"cannot be written as Makeflow: the file name {name!r} does not fit on a line")
+            raise InputError(f"cannot be written as Makeflow: the file name {name!r} contains a line break or NUL")
     return " ".join(map(escaped_name, names))
 
 
 def _written(command: str) -> str | None:
-    """Return a command so that Makeflow runs it as it is: plainly where it can, with escapes where it must."""
+    """Return a command as Makeflow must read it to run it unchanged: plain if possible, otherwise with escapes."""
     if "\0" in command:
-        raise InputError(f"cannot be written as Makeflow: the command {command[:60]!r} holds a NUL")
+        raise InputError(f"cannot be written as Makeflow: the command {command[:60]!r} contains a NUL")
     ways = (way for way in (command, escaped(command)) if _read_back(way) == command)
     return next(ways, None)
 

@@ -31,33 +31,33 @@ _COMMENTS = re.compile(r"(?:\s|#[^\n]*)*+")
 _RULES = re.compile(r'"rules"\s*:')
 _NOTE = "tonnage"
 _DEFAULT = "default"
-# A computed file is small where its rules are many: these bound what they take up.
+# A small file can compute many rules: these limit how much memory they take.
 _MOST_RULES = 2_000_000
 _MOST_FILES = 20_000_000
 _LONGEST_NOTE = 2**24
 
 
 def recognises(text: str) -> bool:
-    """Whether a text is an object with rules, after comments if need be."""
+    """Whether a text is an object with rules, possibly after comments."""
     start = _COMMENTS.match(text)
     return text.startswith("{", start.end() if start else 0) and bool(_RULES.search(text))
 
 
 def read(document: Document) -> Workflow:
-    """Read the rules; what the file computes is computed, what it would fetch from elsewhere is refused."""
+    """Read the rules; expressions are evaluated, but functions that read other files or the network are rejected."""
     top = _load(document)
     if not isinstance(top, dict) or not isinstance(top.get("rules"), list):
         raise document.error('is not a Makeflow: expected an object with a list of "rules"')
     if len(top["rules"]) > _MOST_RULES:
-        raise document.error(f"holds {len(top['rules']):,} rules; at most {_MOST_RULES:,} are read")
+        raise document.error(f"contains {len(top['rules']):,} rules; the limit is {_MOST_RULES:,}")
     reader = _Reader(document, top)
     rules = [reader.rule(number, entry) for number, entry in enumerate(top["rules"], start=1)]
     if not rules:
-        raise document.error("holds no rule")
+        raise document.error("contains no rules")
     return workflow_of(document, "makeflow-json", rules, reader.warnings)
 
 
-def _load(document: Document) -> Any:  # noqa: ANN401 (whatever the file holds is checked by who uses it)
+def _load(document: Document) -> Any:  # noqa: ANN401 (any JSON value; checked by the caller)
     try:
         if HALF_CHARACTER.search(document.text):
             _refuse("")
@@ -77,12 +77,12 @@ def _object(pairs: list[tuple[str, Any]]) -> Entry:
 
 
 def _refuse(_found: str) -> NoReturn:
-    """Leave to JX, which knows the line, what is not quite JSON: NaN, a key that is given twice, half a character."""
+    """Reject what is not quite JSON (NaN, duplicate keys, half a character), so that JX reports it with its line."""
     raise ValueError
 
 
 class _Reader:
-    """Turns the entries of a file into rules: what a rule says of its own wins over what its category says."""
+    """Turns the entries of a file into rules; a rule's own settings override those of its category."""
 
     def __init__(self, document: Document, top: Entry) -> None:
         self._document = document
@@ -94,7 +94,7 @@ class _Reader:
         self.warnings: list[str] = []
 
     def rule(self, number: int, entry: object) -> Rule:
-        """Read one rule; errors call it by its number, since values that were computed have no line."""
+        """Read one rule; errors name it by number, because computed values have no line."""
         where = f"rule {number}"
         if not isinstance(entry, dict):
             raise self._document.error(f"{where} is not an object")
@@ -126,7 +126,7 @@ class _Reader:
         """Return file names; some files in circulation say "input" for "inputs", which the real tool ignores."""
         found = entry.get(f"{kind}s", entry.get(kind, []))
         if not isinstance(found, list):
-            raise self._document.error(f"{where}: its {kind}s are not a list")
+            raise self._document.error(f"{where}: {kind}s must be a list")
         self._files_named += len(found)
         if self._files_named > _MOST_FILES:
             raise self._document.error(f"{where}: the rules up to here name more than {_MOST_FILES:,} files")
@@ -135,12 +135,12 @@ class _Reader:
     def _file(self, found: object, kind: str, where: str) -> str:
         name = found.get("dag_name") if isinstance(found, dict) else found
         if not isinstance(name, str) or not name:
-            hint = 'a name, or {"dag_name": name}'
-            raise self._document.error(f"{where}: {_shown(found)} is no {kind} file", hint=hint)
+            hint = 'expected a name, or {"dag_name": name}'
+            raise self._document.error(f"{where}: {_shown(found)} is not an {kind} file", hint=hint)
         return name
 
     def _shared(self, category: str | None) -> tuple[dict[str, float], dict[str, str]]:
-        """Return what holds for all rules of a category: the default category's settings, then its own."""
+        """Return the settings for all rules of a category: those of the default category, then its own."""
         if category not in self._of_category:
             resources: dict[str, float] = {}
             environment = self._environment(self._top, "the file")
@@ -152,19 +152,19 @@ class _Reader:
             self._of_category[category] = resources, environment
         return self._of_category[category]
 
-    def _resources(self, holder: Entry, whose: str) -> dict[str, float]:
+    def _resources(self, holder: Entry, where: str) -> dict[str, float]:
         values = {}
-        for key, value in self._object(holder, "resources", whose).items():
+        for key, value in self._object(holder, "resources", where).items():
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < LARGEST:
-                raise self._document.error(f"{whose}: {key} is {_shown(value)}; expected a number")
+                raise self._document.error(f"{where}: {key} is {_shown(value)}; expected a number")
             values[key.replace("-", "_")] = float(value)
         return values
 
-    def _environment(self, holder: Entry, whose: str) -> dict[str, str]:
+    def _environment(self, holder: Entry, where: str) -> dict[str, str]:
         values = {}
-        for key, value in self._object(holder, "environment", whose).items():
+        for key, value in self._object(holder, "environment", where).items():
             if not isinstance(value, str) or not key.isidentifier():
-                raise self._document.error(f'{whose}: the environment variable "{key}" is not a name with a text')
+                raise self._document.error(f'{where}: the environment variable "{key}" must be a name with a string')
             values[key] = shlex.quote(value)
         return values
 
@@ -175,25 +175,25 @@ class _Reader:
         with suppress(RecursionError):
             if _extent(extra, _LONGEST_NOTE) <= _LONGEST_NOTE:
                 return json.dumps(extra)
-        raise self._document.error(f"{where}: the note of Tonnage is too long")
+        raise self._document.error(f"{where}: Tonnage's note is too long")
 
-    def _object(self, holder: Entry, key: str, whose: str) -> Entry:
+    def _object(self, holder: Entry, key: str, where: str) -> Entry:
         found = holder.get(key, {})
         if not isinstance(found, dict):
-            raise self._document.error(f'{whose}: "{key}" is not an object')
+            raise self._document.error(f'{where}: "{key}" is not an object')
         return found
 
-    def _text(self, holder: Entry, key: str, whose: str) -> str | None:
+    def _text(self, holder: Entry, key: str, where: str) -> str | None:
         found = holder.get(key)
         if found is not None and not isinstance(found, str):
-            raise self._document.error(f'{whose}: "{key}" is {_shown(found)}; expected a text')
+            raise self._document.error(f'{where}: "{key}" is {_shown(found)}; expected a string')
         return found
 
 
 def _extent(value: object, most: int) -> int:
-    """Return about how many characters a value has as JSON; above `most` counting ends.
+    """Return about how many characters a value has as JSON; counting stops above `most`.
 
-    What JX computed may hold the same array a billion times over, which only a reader of all of it would notice.
+    A value computed by JX can contain the same array a billion times over, which only writing it out would reveal.
     """
     waiting, extent = [value], 0
     while waiting and extent <= most:
@@ -209,12 +209,12 @@ def _shown(value: object) -> str:
 
 
 def render(workflow: Workflow) -> str:
-    """Return the workflow as JSON for ``makeflow --json``, one rule a line."""
+    """Return the workflow as JSON for ``makeflow --json``, one rule per line."""
     try:
-        # The real tool knows no escapes beyond ASCII; it passes other characters on as they are.
+        # The real tool does not support escapes beyond ASCII; it passes other characters through unchanged.
         lines = [json.dumps(rule, ensure_ascii=False, allow_nan=False) for rule in _entries(workflow)]
     except ValueError:
-        raise InputError("cannot be written as Makeflow: a task's resources are not finite numbers") from None
+        raise InputError("cannot be written as Makeflow: a task's resources are not all finite numbers") from None
     return '{"rules": [\n' + ",\n".join(lines) + "\n]}\n"
 
 

@@ -1,8 +1,8 @@
 """Rules of a Makeflow, classic or JSON: how they become tasks, and how any workflow becomes rules.
 
-What a rule states in Makeflow's own words decides the dependencies: a rule that reads a file waits for the rule
-that writes it. A dependency that no file carries gets a marker file, which the parent touches and the child reads; on
-reading, markers are taken out again. All else that Makeflow has no word for stands in a note beside the rule.
+Files decide the dependencies, as in Makeflow itself: a rule that reads a file waits for the rule that writes it. A
+dependency without a file gets a marker file, which the parent touches and the child reads; markers are removed again on
+reading. Everything else that Makeflow cannot express is in a note next to the rule.
 """
 
 import json
@@ -28,38 +28,38 @@ __all__ = ["LARGEST", "Rule", "amounts", "enclosed", "gpus", "note_for", "resour
 # What cctools means by MB.
 _MEGABYTE = 2**20
 LARGEST = 10**12
-"""The number from which on an amount is taken for an error: as megabytes, more than 64 bits can count as bytes."""
-# The most characters that exported variables may add to all commands together.
+"""Amounts from this number on are errors: as megabytes, they are more bytes than 64 bits can count."""
+# The most characters that exported variables can add to all commands together.
 _MOST_EXPORTED = 2**28
 
 _MARKER = re.compile(r"\.tonnage-done-(\d{1,9})")
-# No name that was read from a file holds this character.
+# No name that was read from a file contains this character.
 _UNNAMED = "\0"
-# What Makeflow runs for a task that has no command.
+# The command of a rule for a task without a command.
 _NOTHING = "true"
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a Makeflow file says about one task."""
+    """One rule of a Makeflow file."""
 
     command: str | None
-    """None where the rule runs another workflow."""
+    """None if the rule runs another workflow."""
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     category: str | None = None
-    """None where the file does not say."""
+    """None if the file does not name one."""
     request: Amounts = NOTHING_KNOWN
     gpus: int = 0
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables to be exported, their values as words of the shell."""
+    """Variables to export, with values quoted for the shell."""
     input_bytes: int | None = None
     note: str | None = None
     line: int | None = None
 
 
 def amounts(values: Mapping[str, float]) -> Amounts:
-    """Return a request from cores, megabytes and seconds; 0 means that nothing is asked for."""
+    """Return a request from cores, megabytes and seconds; 0 means no request."""
     memory, disk = values.get("memory"), values.get("disk")
     return Amounts.of(
         cores=values.get("cores") or None,
@@ -70,17 +70,17 @@ def amounts(values: Mapping[str, float]) -> Amounts:
 
 
 def gpus(values: Mapping[str, float]) -> int:
-    """Return how many GPUs are asked for."""
+    """Return the number of GPUs requested, rounded up."""
     return math.ceil(values.get("gpus", 0))
 
 
 def resources(rule: Rule) -> dict[str, int]:
-    """Return what a rule asks for, by Makeflow's names and in its units."""
+    """Return what a rule requests, with Makeflow's names and units."""
     return _megabytes(rule.request) | ({"gpus": rule.gpus} if rule.gpus else {})
 
 
 def _megabytes(request: Amounts) -> dict[str, int]:
-    """Return a request in whole cores, megabytes and seconds, rounded up: the opposite of `amounts`."""
+    """Return a request in whole cores, megabytes and seconds, rounded up: the inverse of `amounts`."""
     units = {"cores": 1, "memory": _MEGABYTE, "disk": _MEGABYTE, "wall_time": 1}
     rounded = {name: _rounded_up(getattr(request, name), unit) for name, unit in units.items()}
     return {name: amount for name, amount in rounded.items() if 0 < amount < LARGEST}
@@ -91,7 +91,7 @@ def _rounded_up(amount: float | None, unit: int) -> int:
 
 
 def workflow_of(document: Document, name_of_format: str, rules: Sequence[Rule], warnings: Sequence[str]) -> Workflow:
-    """Return the workflow that the rules of a file form."""
+    """Build the workflow from the rules of a file."""
     _check_files(document, rules)
     if sum(len(value) for rule in rules for value in rule.environment.values()) > _MOST_EXPORTED:
         raise document.error(f"exports more than {_MOST_EXPORTED // 2**20} MiB of variables to its commands")
@@ -104,7 +104,7 @@ def workflow_of(document: Document, name_of_format: str, rules: Sequence[Rule], 
 
 
 def _check_files(document: Document, rules: Sequence[Rule]) -> None:
-    """Refuse what no order of the rules could satisfy, naming the line."""
+    """Reject rules that no order could satisfy, naming the line."""
     writer: dict[str, Rule] = {}
     for rule in rules:
         for name in rule.outputs:
@@ -124,11 +124,11 @@ def _task(document: Document, rule: Rule) -> Task:
         directory = json.loads(rule.note).get("directory")
         return restored(_plain(rule, directory), rule.note)
     except (AttributeError, RecursionError, TypeError, ValueError) as error:
-        raise document.error(f"the note of Tonnage cannot be understood: {error}", rule.line) from None
+        raise document.error(f"Tonnage's note is damaged: {error}", rule.line) from None
 
 
 def _plain(rule: Rule, directory: str | None = None) -> Task:
-    """Return the task that a rule states, without its markers; a note says the rest."""
+    """Return the task that a rule describes, without its markers; a note has the rest."""
     outputs = tuple(name for name in rule.outputs if not _MARKER.fullmatch(name))
     command = _unwrapped(rule, directory)
     task = Task(
@@ -162,10 +162,10 @@ def _named(tasks: Sequence[Task]) -> list[Task]:
 
 
 def rules_of(workflow: Workflow) -> Iterator[tuple[Rule, Task]]:
-    """Yield for each task the rule that Makeflow can understand; `note_for` tells what it lacks."""
+    """Yield for each task the rule that Makeflow can understand; `note_for` returns what it cannot express."""
     if workflow.special:
         names = ", ".join(f'"{one.task.name}" ({one.kind})' for one in workflow.special)
-        raise InputError(f"cannot be written as Makeflow: it has no word for the special nodes {names}")
+        raise InputError(f"cannot be written as Makeflow, which has no special nodes: {names}")
     files = _Files(workflow)
     for number, task in enumerate(workflow.tasks):
         inferred = executable(task.command) or "task"
@@ -183,15 +183,15 @@ def rules_of(workflow: Workflow) -> Iterator[tuple[Rule, Task]]:
 
 
 def note_for(rule: Rule, task: Task) -> str | None:
-    """Return what must stand beside a rule so that a reader gets the task back."""
+    """Return the note that a rule needs so that reading restores the task."""
     return note(task, _plain(rule, task.directory))
 
 
 class _Files:
     """The files that rules must name so that Makeflow sees each dependency of a workflow and no other.
 
-    The real tool compares names letter by letter, refuses a file with two writers, and never runs a task that reads
-    what it writes; so each file is written once, and read under the name that its writer gave it.
+    The real tool compares names character by character, rejects a file with two writers, and never runs a task that
+    reads what it writes; so each file is written once, and read under the name that its writer uses.
     """
 
     def __init__(self, workflow: Workflow) -> None:
@@ -239,12 +239,12 @@ def _marker_number(name: str) -> int:
 
 
 def enclosed(command: str) -> str:
-    """Return a command in a shell of its own, whatever it holds: its exit or a comment at its end stays inside."""
+    """Return a command in a subshell, so that an exit or a comment at its end affects nothing else."""
     return f"( {command}\n)" if "\n" in command or "#" in command else f"( {command} )"
 
 
 def _opened(command: str) -> str | None:
-    """Return what `enclosed` was given, or None where a command is not enclosed."""
+    """Return the original of a command that `enclosed` wrapped, or None if it is not enclosed."""
     if not command.startswith("( ") or not command.endswith(("\n)", " )")):
         return None
     return command[2:-2]
@@ -258,7 +258,7 @@ def _wrapped(task: Task, marker: str | None) -> str:
 
 
 def _unwrapped(rule: Rule, directory: str | None) -> str | None:
-    """Return the command that `_wrapped` was given; one that was changed since stays as it is."""
+    """Return the original of a command that `_wrapped` wrapped; one that was changed since is left unchanged."""
     command = rule.command
     if command is None:
         return None

@@ -1,9 +1,9 @@
-"""The words of classic Makeflow: quotes, escapes, variables and comments, as the real tool reads them.
+"""The syntax of classic Makeflow: quotes, escapes, variables and comments, as the real tool reads them.
 
-A backslash takes away the meaning of the character after it, also inside quotes. Commands keep their quotes, file
-names lose them. A variable outside quotes is replaced by its text, whose own quotes and blanks then count; inside
-double quotes it is taken as it is, inside single quotes nothing is replaced. Nothing else is left to the shell:
-``$$``, ``$(date)`` or ``$1`` are errors in Makeflow, and a dollar sign for the shell is written ``\\$``.
+A backslash escapes the character after it, also inside quotes. Commands keep their quotes, file names lose them. A
+variable outside quotes is replaced by its text, whose own quotes and blanks are then interpreted; inside double quotes
+its text is inserted literally, inside single quotes nothing is replaced. Nothing else is left to the shell: ``$$``,
+``$(date)`` or ``$1`` are errors in Makeflow, and a dollar sign for the shell is written ``\\$``.
 """
 
 import re
@@ -25,9 +25,9 @@ __all__ = [
 ]
 
 Piece: TypeAlias = tuple[Literal["plain", "literal", "quote"], str]
-"""A part of a line: text whose blanks and colons count, text that is taken as it is, or a quotation mark."""
+"""A part of a line: text whose blanks and colons have a meaning, literal text, or a quotation mark."""
 Variables: TypeAlias = Callable[[str], str | None]
-"""The text of a variable by its name; None where it is not defined."""
+"""Returns the text of a variable by name; None if it is not defined."""
 
 _SPECIAL = re.compile(r"[\\$#'\"]")
 _PLAIN = re.compile(r"[^\\$#'\"]+")
@@ -48,7 +48,7 @@ _IN_NAMES = re.compile(r"[\\$#'\" \t:=]|^[@-]|-(?=[->])|(?<=-)-")
 
 
 class MalformedError(Exception):
-    """A line that Makeflow could not read; the caller knows which one it is."""
+    """A line that Makeflow could not read; the caller adds the line number."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -87,7 +87,7 @@ def _variable(text: str, position: int) -> tuple[str, int]:
     found = _VARIABLE.match(text, position)
     if found is None:
         shown = text[position : position + 12].split("\n", maxsplit=1)[0]
-        raise MalformedError(f'"{shown}" is not a variable', r"a dollar sign that the shell shall see is written \$")
+        raise MalformedError(f'"{shown}" is not a variable', r"a dollar sign for the shell is written \$")
     return found.group(1) or found.group(2) or found.group(3), found.end()
 
 
@@ -107,7 +107,7 @@ def _single(text: str, position: int) -> tuple[str, int]:
 
 
 def _double(text: str, position: int, variables: Variables | None) -> tuple[str, int]:
-    """Return what stands in double quotes, and where they end."""
+    """Return the text in double quotes, and where they end."""
     parts: list[str] = []
     position += 1
     while position < len(text):
@@ -133,7 +133,7 @@ def _double(text: str, position: int, variables: Variables | None) -> tuple[str,
 
 
 def as_text(line: str, variables: Variables) -> str:
-    """Return the value of an assignment: everything, the quotes too, from the first character that is not blank."""
+    """Return the value of an assignment: everything from the first non-blank character on, including quotes."""
     if not _SPECIAL.search(line):
         return line.lstrip(" \t")
     # Here, as in double quotes and nowhere else, \n and \t are a line break and a tab.
@@ -142,7 +142,7 @@ def as_text(line: str, variables: Variables) -> str:
 
 
 def as_command(line: str, variables: Variables) -> str:
-    """Return what the shell is given: several blanks outside quotes become one."""
+    """Return the command for the shell, with several blanks outside quotes reduced to one."""
     if not _SPECIAL.search(line):
         return _BLANKS.sub(" ", line).strip(" ")
     parts = _merged(pieces(line, variables))
@@ -154,7 +154,7 @@ def as_command(line: str, variables: Variables) -> str:
 
 
 def _merged(parts: Iterable[Piece]) -> list[Piece]:
-    """Return the pieces with neighbours of a kind joined, since blanks may meet where they touch."""
+    """Join neighbouring pieces of the same kind, because blanks can meet at their borders."""
     return [(kind, "".join(text for _, text in same)) for kind, same in groupby(parts, key=itemgetter(0))]
 
 
@@ -193,14 +193,14 @@ def _header_parts(parts: Iterable[Piece]) -> Iterator[Piece]:
 
 
 def statement(line: str) -> Literal["rule", "assignment", "other"]:
-    """Return what an unindented line is: a colon outside quotes makes a rule, an = before it an assignment."""
+    """Classify an unindented line: a colon outside quotes makes it a rule, an = before it an assignment."""
     found = _STATEMENT.match(line)
     sign = line[found.end() : found.end() + 1] if found else ""
     return "rule" if sign == ":" else "assignment" if sign == "=" else "other"
 
 
 def is_continued(line: str) -> bool:
-    """Whether a line goes on in the next one: its last character is a backslash that is neither escaped nor comment."""
+    """Whether a line continues on the next one: it ends in a backslash that is neither escaped nor in a comment."""
     if not line.endswith("\\"):
         return False
     found = _CONTINUED.match(line)
@@ -208,10 +208,10 @@ def is_continued(line: str) -> bool:
 
 
 def escaped(command: str) -> str:
-    """Return a command as it must be written, with nothing to be read as a quote, a variable or a comment."""
+    """Escape a command so that nothing in it is read as a quote, a variable or a comment."""
     return _IN_COMMANDS.sub(lambda found: f"\\{found.group()}", command)
 
 
 def escaped_name(name: str) -> str:
-    """Return a file name as it must be written in the head of a rule."""
+    """Escape a file name for the head of a rule."""
     return _IN_NAMES.sub(lambda found: f"\\{found.group()}", name)

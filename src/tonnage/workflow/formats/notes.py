@@ -1,4 +1,4 @@
-"""Notes: what a task has and its file format cannot say, kept beside it so that reading gives the task back."""
+"""Notes: what a file format cannot express about a task, stored next to it so that reading restores the task."""
 
 import json
 from collections.abc import Mapping
@@ -17,14 +17,14 @@ _WHOLE = {"input_bytes", "priority", "gpus"}
 
 
 def note(task: Task, plain: Task) -> str | None:
-    """Return what must be added to `plain`, as which a reader sees the task, to make it `task`: JSON, or None."""
+    """Return what is missing from `plain`, the task as a reader sees it, to restore `task`: JSON, or None."""
     differing = (name for name in _FIELDS if getattr(task, name) != getattr(plain, name))
     values = {name: _as_json(name, getattr(task, name)) for name in differing}
     return json.dumps(values, separators=(",", ":")) if values else None
 
 
 def restored(plain: Task, text: str) -> Task:
-    """Return the task that `note` was written for; raises ValueError where the text is no such note."""
+    """Return the task that `note` was written for; raise ValueError if the text is not such a note."""
     values = json.loads(text)
     if not isinstance(values, Mapping) or not set(values) <= set(_FIELDS):
         raise ValueError("not a note about a task")
@@ -38,7 +38,7 @@ def _as_json(name: str, value: object) -> object:
     return dict(cast(Amounts, value).known())
 
 
-def _from_json(name: str, value: Any) -> object:  # noqa: ANN401 (whatever the JSON holds is checked here)
+def _from_json(name: str, value: Any) -> object:  # noqa: ANN401 (any JSON value; checked here)
     if name in _AMOUNTS:
         return _amounts(name, value)
     if name in _FILES:
@@ -57,4 +57,4 @@ def _amounts(name: str, value: Any) -> object:  # noqa: ANN401
 
 
 def _refuse(name: str) -> object:
-    raise ValueError(f"the note's {name} is not of the right kind")
+    raise ValueError(f"{name} has the wrong type")

@@ -1,8 +1,8 @@
-"""Pegasus 5 abstract workflows in YAML (or JSON, which is YAML too).
+"""Pegasus 5 abstract workflows in YAML (or JSON, which is also YAML).
 
-YAML is read safely: no tags, no guessed types, no unlimited depth or expansion. Scalars stay the text in the file
-("1001" and "no" mean what they say); an absent one is None. The values are built from the parser's events with a stack
-of our own, because the usual loaders recurse, and a small file of aliases can stand for more nodes than memory holds.
+YAML is read safely: no tags, no guessed types, no unlimited depth or expansion. Scalars remain the text in the file
+("1001" and "no" are strings); an absent one is None. The values are built from the parser's events with an explicit
+stack, because the usual loaders recurse, and a small file of aliases can expand to more nodes than fit into memory.
 """
 
 import re
@@ -29,7 +29,7 @@ _IN_JSON = re.compile(r'"(?:x-pegasus|pegasus|jobDependencies)"\s*:')
 
 
 def recognises(text: str) -> bool:
-    """Whether a top-level key of the text is one that only Pegasus has."""
+    """Whether the text has a top-level key that only Pegasus uses."""
     head = text[:1_000_000]
     return bool(_IN_JSON.search(head) if head.lstrip().startswith("{") else _TOP_LEVEL.search(head))
 
@@ -43,7 +43,7 @@ def read(document: Document) -> Workflow:
         raise document.error('is not a Pegasus workflow: it has no "jobs"')
     tasks = [_task(job, number, document) for number, job in enumerate(_entries(top, "jobs", document))]
     if not tasks:
-        raise document.error("holds no job")
+        raise document.error("contains no jobs")
     numbers: dict[str, int] = {}
     for number, task in enumerate(tasks):
         if numbers.setdefault(task.name, number) != number:
@@ -60,7 +60,7 @@ def read(document: Document) -> Workflow:
 
 
 def _entries(holder: _Entry, key: str, document: Document) -> Iterator[_Entry]:
-    """Yield the mappings of a list that may be absent."""
+    """Yield the mappings of a list that can be absent."""
     found = holder.get(key) or []
     if not isinstance(found, Sequence) or isinstance(found, str):
         raise document.error(f"{key} must be a list")
@@ -95,7 +95,7 @@ def _task(job: _Entry, number: int, document: Document) -> Task:
 
 
 def _runtime(job: _Entry, profiled: float | None) -> float | None:
-    """Return the run time: workflow generators write it as an attribute or as metadata of the job."""
+    """Return the run time, which workflow generators write as an attribute or as metadata of the job."""
     metadata = job.get("metadata")
     for value in (job.get("runtime"), metadata.get("runtime") if isinstance(metadata, Mapping) else None):
         try:
@@ -140,12 +140,12 @@ def _profiles(job: _Entry) -> Iterator[tuple[tuple[str, str], str]]:
 _DEEPEST = 100
 _MOST_NODES = 50_000_000
 _NOTHING = frozenset(("", "~", "null", "Null", "NULL"))
-# The C parser is ten times faster; the wheels have it, an unusual build may not.
+# The C parser is ten times faster; the wheels include it, an unusual build might not.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def _load(document: Document) -> _Value:
-    """Return the values of a YAML file."""
+    """Parse a YAML file; raise an error that names the line if it is not valid."""
     try:
         return _Builder(document).build(yaml.parse(document.text, Loader=_LOADER))
     except yaml.MarkedYAMLError as error:
@@ -163,7 +163,7 @@ def _line(event: Any) -> int:  # noqa: ANN401 (PyYAML's events have no types)
 
 
 class _Builder:
-    """Puts values together as the parser reports their parts."""
+    """Builds values from the events that the parser reports."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
@@ -191,10 +191,10 @@ class _Builder:
         return self._top
 
     def _count(self, nodes: int, event: yaml.Event) -> int:
-        """Count nodes as if every alias were written out, so that a bomb is noticed before it is expanded."""
+        """Count nodes as if every alias were written out, so that a bomb is detected before it is expanded."""
         self._nodes += nodes
         if self._nodes > _MOST_NODES:
-            raise self._document.error(f"stands for more than {_MOST_NODES:,} values", _line(event))
+            raise self._document.error(f"expands to more than {_MOST_NODES:,} values", _line(event))
         return nodes
 
     def _open(self, value: _Value, event: Any) -> None:  # noqa: ANN401
@@ -236,4 +236,4 @@ class _Builder:
     def _as_key(self, value: _Value, event: yaml.Event) -> str:
         if value is None or isinstance(value, str):
             return value or ""
-        raise self._document.error("a key must be a plain text", _line(event))
+        raise self._document.error("a key must be a string", _line(event))

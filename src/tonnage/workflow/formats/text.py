@@ -1,8 +1,8 @@
-"""The plainest workflow: a text file with one shell command per line, a bag of tasks without dependencies.
+"""The simplest workflow: a text file with one shell command per line, a bag of tasks without dependencies.
 
 ``# category: align`` sets the category of the commands that follow; other lines that start with # are comments. Each
 line runs in a shell of its own, in any order. A line cut out of a script (``cd scratch``, ``for x in a b; do``) would
-then do something other than its author meant, so scripts and lines that need their neighbours are refused.
+then do something other than its author intended, so scripts and lines that depend on others are rejected.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ _SHOWN = 60  # characters of a command in a message
 
 
 def recognises(text: str) -> bool:
-    """Whether a line states a category; without one, only the user can say that a file is a list of commands."""
+    """Whether a line sets a category; otherwise only the user can say that a file is a list of commands."""
     return any(_CATEGORY.match(line.strip()) for line in text[:100_000].split("\n"))
 
 
@@ -36,7 +36,7 @@ def read(document: Document) -> Workflow:
         if directive:
             category = directive.group(1).strip()
             if not category:
-                raise document.error("expected a name after # category:", number)
+                raise document.error('expected a name after "# category:"', number)
         elif command.startswith("#SBATCH"):
             raise document.error(
                 "is a Slurm batch script, not a list of commands", number, hint="submit it with sbatch"
@@ -47,7 +47,7 @@ def read(document: Document) -> Workflow:
             name = named_after(program, command, same)
             tasks.append(Task(name=name, command=command, category=category or program))
     if not tasks:
-        raise document.error("holds no command")
+        raise document.error("contains no commands")
     return Workflow.build(document.stem, tasks, source=Source(document.path, "text"))
 
 
@@ -64,7 +64,7 @@ def _check_alone(document: Document, command: str, number: int) -> None:
         return
     shown = command if len(command) <= _SHOWN else f"{command[:_SHOWN]}..."
     raise document.error(
-        f'"{shown}" {why}, and each line of a list of commands runs in a shell of its own',
+        f'"{shown}" {why}, but each line of a list of commands runs in a shell of its own',
         number,
         hint='join what belongs together on one line ("cd data && ./run"), or put it into a script and list that',
     )
@@ -78,7 +78,7 @@ def _logical_lines(document: Document) -> Iterator[tuple[int, str]]:
         if not parts:
             first = number
         parts.append(line)
-        # An even number of backslashes is a text that ends in one, not a continuation.
+        # An even number of backslashes at the end means literal ones, not a continuation.
         if (len(line) - len(line.rstrip("\\"))) % 2 == 0 or line.lstrip().startswith("#"):
             yield first, "\n".join(parts).strip()
             parts = []
@@ -87,7 +87,7 @@ def _logical_lines(document: Document) -> Iterator[tuple[int, str]]:
 
 
 def named_after(program: str, command: str, same: Counter[str]) -> str:
-    """Return a name that stays when other lines come and go: the program, a hash, and k for the k-th equal command."""
+    """Return a name that does not depend on other lines: the program, a hash, and k for the k-th equal command."""
     name = f"{program}-{hashlib.sha256(command.encode()).hexdigest()[:10]}"
     same[name] += 1
     return name if same[name] == 1 else f"{name}-{same[name]}"
@@ -97,7 +97,7 @@ _ONLY_FOR_OTHERS = frozenset(
     {".", "alias", "cd", "declare", "export", "local", "module", "popd", "pushd", "readonly", "set", "shopt", "source"}
     | {"trap", "typeset", "ulimit", "umask", "unalias", "unset", "wait"}
 )
-"""Commands that change nothing but the shell that runs them."""
+"""Commands that only affect the shell that runs them."""
 _OPENS = {"if": "if", "for": "loop", "select": "loop", "while": "loop", "until": "loop", "case": "case", "{": "{"}
 _INSIDE = {"then": "if", "elif": "if", "else": "if", "do": "loop"}
 _CLOSES = {"fi": "if", "done": "loop", "esac": "case", "}": "{"}
@@ -119,14 +119,14 @@ _OPERATOR = re.compile(
 _EMPTY = re.compile(r"\(\s*\)")
 _WORD_PART = re.compile(r"[^\s'\"`\\$()<>|&;]+")
 
-# Most lines of most lists hold nothing that a shell treats specially, and begin with no word of its own.
+# Most lines of most lists contain nothing that a shell treats specially, and do not begin with a shell keyword.
 _FIRST_WORD = re.compile(r"\S*")
 _SPECIAL = re.compile(r"['\"`\\$(){}<|&;#=\n]")
 _OF_THE_SHELL = _ONLY_FOR_OTHERS | _OPENS.keys() | _INSIDE.keys() | _CLOSES.keys() | {"!", "function", "time"}
 
 
 def why_not_alone(command: str) -> str | None:
-    """Return why a command cannot run by itself, as the predicate of a sentence; None where it can."""
+    """Return why a command cannot run by itself, as the predicate of a sentence; None if it can."""
     first = _FIRST_WORD.match(command)
     if first and first.group() not in _OF_THE_SHELL and not _SPECIAL.search(command):
         return None
@@ -137,32 +137,32 @@ def why_not_alone(command: str) -> str | None:
         script.read_commands(nested=False)
     except _NotAloneError as error:
         return str(error)
-    return "changes only the shell that runs it" if script.programs <= _ONLY_FOR_OTHERS else None
+    return "only affects the shell that runs it" if script.programs <= _ONLY_FOR_OTHERS else None
 
 
 class _NotAloneError(Exception):
-    """Why a text is not a whole command."""
+    """The reason why a text is not a complete command."""
 
 
 class _Level:
-    """Where the reader stands among the commands of one level: outside of parentheses, or inside of a ``$( )``."""
+    """The reader's state among the commands of one level: outside parentheses, or inside a ``$( )``."""
 
     def __init__(self) -> None:
         self.open: list[str] = []
-        """Compound commands that are not closed yet."""
+        """Compound commands that are still open."""
         self.first = True
         """Whether a word here would be the program of a command."""
         self.begun = False
-        """Whether assignments or redirections stand before it, after which no word is special."""
+        """Whether assignments or redirections precede it, after which no word is a keyword."""
         self.pattern = False
         """Whether a word here is a pattern of a ``case``."""
         self.target = False
         """Whether a word here is the file of a redirection."""
         self.joined = ""
-        """The operator before this place that needs another command after it."""
+        """The preceding operator, if it needs another command after it."""
 
     def read_word(self, word: str) -> str | None:
-        """Take a word in; return it where it is the program of a command."""
+        """Process a word; return it if it is the program of a command."""
         if self.target:
             self.target = False
         elif self.pattern:
@@ -187,7 +187,7 @@ class _Level:
             self.open.append(_OPENS[word])
             self.first = word in ("if", "while", "until", "{")
         elif word == "function":
-            self.target = True  # its name is no program either
+            self.target = True  # its name is not a program either
         elif word not in ("!", "time"):
             return self._program(word)
         return None
@@ -201,13 +201,13 @@ class _Level:
 
     def _close(self, word: str) -> None:
         if not self.open or self.open.pop() != _CLOSES[word]:
-            raise _NotAloneError(f'has a "{word}" without its beginning')
+            raise _NotAloneError(f'has a "{word}" without a beginning')
         self.first = self.pattern = False
 
     def read_operator(self, kind: str, sign: str) -> None:
-        """Take an operator in."""
+        """Process an operator."""
         if kind == "here":
-            raise _NotAloneError("has a here-document, whose text would be other lines")
+            raise _NotAloneError("has a here-document, whose text would be on other lines")
         if kind == "redirection":
             self.target = self.begun = True
             self.joined = ""
@@ -216,7 +216,7 @@ class _Level:
             self.first, self.begun = True, False
         elif kind == "close" and not self.pattern:
             if not self.open or self.open.pop() != "(":
-                raise _NotAloneError("has a closing parenthesis without its beginning")
+                raise _NotAloneError("has a closing parenthesis without an opening one")
             self.first = False
         else:
             self.first, self.begun = True, False
@@ -224,7 +224,7 @@ class _Level:
             self.joined = sign if kind == "join" else ""
 
     def check_closed(self) -> None:
-        """Raise where something is still open."""
+        """Raise an error if something is still open."""
         if self.open:
             raise _NotAloneError(f"has {_UNCLOSED[self.open[-1]]}")
         if self.joined:
@@ -232,16 +232,16 @@ class _Level:
 
 
 class _Script:
-    """Shell text, read once from left to right as far as its structure goes: quotes, compound commands, operators."""
+    """Shell text, read once from left to right for its structure: quotes, compound commands, operators."""
 
     def __init__(self, text: str) -> None:
         self.programs: set[str] = set()
-        """The first words of all commands, but for what commands in quotes start."""
+        """The first words of all commands, except for commands in quotes."""
         self._text = text
         self._at = 0
 
     def read_commands(self, *, nested: bool) -> None:
-        """Read commands up to the end of the text, or up to the parenthesis that closes the ``$(`` around them."""
+        """Read commands up to the end of the text, or to the parenthesis that closes the enclosing ``$(``."""
         level = _Level()
         while self._skip_blank():
             operator = _OPERATOR.match(self._text, self._at)
@@ -268,13 +268,13 @@ class _Script:
             self.programs.add(program)
 
     def _skip_blank(self) -> bool:
-        """Go to the next word or operator; whether there is one."""
+        """Move to the next word or operator; return whether there is one."""
         found = _BLANK.match(self._text, self._at)
         self._at = found.end() if found else self._at
         return self._at < len(self._text)
 
     def _skip_empty(self) -> bool:
-        """Go past the parentheses of ``name()``, after which the body of a function follows."""
+        """Skip the parentheses of ``name()``, which are followed by the body of a function."""
         found = _EMPTY.match(self._text, self._at)
         self._at = found.end() if found else self._at
         return found is not None
@@ -296,14 +296,14 @@ class _Script:
         return text[start : self._at]
 
     def _read_apart(self, start: int) -> None:
-        """Read commands inside of a word: what they start is not what this line is for."""
+        """Read commands inside a word, whose programs are not the purpose of the line."""
         before, self.programs = self.programs, set()
         self._at = start
         self.read_commands(nested=True)
         self.programs = before
 
     def _skip_quoted(self) -> bool:
-        """Go past a quotation, an escape or an expansion; whether there is one."""
+        """Skip a quotation, an escape or an expansion; return whether there was one."""
         character = self._text[self._at]
         if character == "'":
             self._skip_past("'", escapes=False)
@@ -344,7 +344,7 @@ class _Script:
         raise _NotAloneError(_QUOTE)
 
     def _skip_expansion(self, *, quoted: bool) -> None:
-        """Go past what a dollar sign begins, or past the dollar sign."""
+        """Skip the expansion that a dollar sign begins, or only the dollar sign."""
         text, at = self._text, self._at
         if text.startswith("$((", at) and self._skip_arithmetic(at + 1):
             return
@@ -369,7 +369,7 @@ class _Script:
         raise _NotAloneError("has an unclosed ${")
 
     def _skip_arithmetic(self, start: int) -> bool:
-        """Go past ``((...))``; whether that is what stands here, and not two parentheses of other kinds."""
+        """Skip ``((...))``; return whether it is here, rather than two separate parentheses."""
         depth = 0
         for at in range(start, len(self._text)):
             depth += {"(": 1, ")": -1}.get(self._text[at], 0)

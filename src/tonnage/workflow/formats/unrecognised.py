@@ -1,4 +1,4 @@
-"""Files that are no workflow to us: what they look like, and what to do with them instead."""
+"""Files that Tonnage does not read as workflows: what they look like, and what to do with them instead."""
 
 import re
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from tonnage.files import Document
 
 __all__ = ["is_for_another_tool", "refusal"]
 
-_AS_A_LIST = "a list of commands, one per line, has the ending .txt, .list, .cmds or .tasks, or is named by --from text"
+_AS_A_LIST = "a list of commands, one per line, ends in .txt, .list, .cmds or .tasks, or is read with --from text"
 _ONE_TASK = "its lines belong together; to run it as one task, name it in a list of commands"
 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """A kind of file that people have beside their workflows."""
+    """A kind of file that users have besides their workflows."""
 
     what: str
     hint: str
@@ -26,7 +26,7 @@ class _Look:
         return self.content is not None and self.content.search(document.text, 0, 100_000) is not None
 
     def is_named_by(self, document: Document) -> bool:
-        """Whether a file is called like this."""
+        """Whether a file has such a name or extension."""
         return document.ending in self.endings or document.path.name in self.endings
 
 
@@ -34,7 +34,7 @@ def _line(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.MULTILINE)
 
 
-# In this order: a batch script is a shell script, too, and WDL has lines that Nextflow could have.
+# The order matters: a batch script is also a shell script, and WDL has lines that Nextflow could have.
 _LOOKS = (
     _Look("a Slurm batch script", "submit it with sbatch", content=_line(r"^#SBATCH\s")),
     _Look("a Snakemake workflow", "run it with snakemake", (".smk", "Snakefile"), _line(r"^(rule|checkpoint) \w+\s*:")),
@@ -43,15 +43,15 @@ _LOOKS = (
     _Look("a CWL workflow", "run it with cwltool or another CWL runner", (".cwl",), _line(r"^\s*\"?cwlVersion\"?\s*:")),
     _Look("a shell script", _ONE_TASK, (".sh", ".bash", ".zsh", ".ksh", ".csh"), re.compile(r"\A#!.*sh\b")),
     _Look("a script", _ONE_TASK, (".py", ".pl", ".rb", ".r", ".jl", ".awk"), re.compile(r"\A#!")),
-    _Look("a Graphviz file", "these are written, not read", (".dot", ".gv")),
-    _Look("a table of jobs", "tonnage size, discover and archive import read those", (".csv", ".tsv")),
+    _Look("a Graphviz file", "Tonnage writes these but does not read them", (".dot", ".gv")),
+    _Look("a table of jobs", "read it with tonnage size, discover or archive import", (".csv", ".tsv")),
     _Look("a submit description", "it is one job; read the DAG file that names it", (".sub", ".submit")),
-    _Look("a text for people", _AS_A_LIST, (".md", ".rst", ".html")),
+    _Look("a text document", _AS_A_LIST, (".md", ".rst", ".html")),
 )
 
 
 def is_for_another_tool(document: Document) -> bool:
-    """Whether a file's content says that it is a script, or a workflow for a tool that is not ours."""
+    """Whether a file's content shows that it is a script, or a workflow for another tool."""
     return any(look.is_in(document) for look in _LOOKS)
 
 

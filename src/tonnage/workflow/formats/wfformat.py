@@ -1,7 +1,7 @@
 """WfFormat: WfCommons' JSON workflow instances, versions 1.0 to 1.5.
 
-From 1.5 on tasks stand under ``workflow.specification`` and what their run used under ``workflow.execution``; before,
-both stood in one list. Commands are shell text: producers disagree about quoting, so arguments are joined by blanks.
+From 1.5 on tasks are under ``workflow.specification`` and what they used under ``workflow.execution``; older versions
+have both in one list. Commands are shell text: producers disagree about quoting, so arguments are joined with spaces.
 """
 
 import json
@@ -26,10 +26,10 @@ Entry: TypeAlias = Mapping[str, Any]
 _HINT = re.compile(r'"(?:schemaVersion|specification)"\s*:|"workflow"\s*:\s*\{')
 _UNSAFE = re.compile(r"[^0-9a-zA-Z_.-]")
 NOTE = "tonnage"
-"""The extra property in which Tonnage keeps what WfFormat has no word for."""
+"""The extra property in which Tonnage stores what WfFormat cannot express."""
 
 _NOWHERE = Document(Path(), b"")
-# The schema demands a time of execution; a workflow that has not run has none, and a file should not change with time.
+# The schema requires a time of execution; a workflow that has not run has none, and output should not change with time.
 _NEVER = "1970-01-01T00:00:00+00:00"
 
 
@@ -41,7 +41,7 @@ def recognises(text: str) -> bool:
 def read(document: Document, *, memory_unit: int | None = None) -> Workflow:
     """Read a workflow instance; run times and memory are what its recorded run used.
 
-    `memory_unit` is how many bytes one of `memoryInBytes` is, where that is known; otherwise it is judged by them.
+    `memory_unit` is the number of bytes in one unit of `memoryInBytes`, if known; otherwise the values decide.
     """
     top = _load(document)
     if "workflow" not in top:
@@ -51,7 +51,7 @@ def read(document: Document, *, memory_unit: int | None = None) -> Workflow:
     entries, files = _entries(workflow, document)
     special = tuple(_special(top, document))
     if not entries and not special:
-        raise document.error("holds no task")
+        raise document.error("contains no tasks")
     producer = str(_optional(top, "runtimeSystem" if "runtimeSystem" in top else "wms").get("name", "")).lower()
     makeflow = producer == "makeflow"
     unit = 1 if producer == "tonnage" and memory_unit is None else memory_unit
@@ -89,7 +89,7 @@ def _optional(holder: Entry, key: str) -> Entry:
 
 
 def _entries(workflow: Entry, document: Document) -> tuple[list[Entry], dict[str, int]]:
-    """Return one entry per task with all that is said about it, and the sizes of files by their id."""
+    """Return one entry per task with everything known about it, and the sizes of files by id."""
     if "specification" not in workflow:
         tasks = _objects(workflow, "tasks" if "tasks" in workflow else "jobs", document)
         return list(tasks), {}
@@ -117,7 +117,7 @@ def _objects(holder: Entry, key: str, document: Document) -> Iterator[Entry]:
 
 
 def _number(entry: Entry, *keys: str) -> float | None:
-    """Return the first of these properties that is a number of at least 0."""
+    """Return the first of these properties that is a non-negative number."""
     for key in keys:
         value = entry.get(key)
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 2**63:
@@ -126,23 +126,23 @@ def _number(entry: Entry, *keys: str) -> float | None:
 
 
 def _memory_factor(entries: Sequence[Entry]) -> tuple[int, list[str]]:
-    """Return by what `memoryInBytes` must be multiplied: several producers write KiB into it.
+    """Return the factor for `memoryInBytes`, because several producers write KiB into it.
 
-    No program's peak is below a megabyte in every task, so if the largest value is, it cannot be bytes.
+    No program's peak is below a megabyte in every task, so if the largest value is, it cannot be in bytes.
     """
     largest = max((value for entry in entries if (value := _number(entry, "memoryInBytes"))), default=0.0)
     if not 0 < largest < 2**20:
         return 1, []
-    return 1024, [f"memoryInBytes is at most {largest:,.0f} in this file: taken as KiB"]
+    return 1024, [f"memoryInBytes is at most {largest:,.0f} in this file: interpreted as KiB"]
 
 
 def _oddities(workflow: Entry, entries: Sequence[Entry]) -> Iterator[str]:
-    """Yield what a reader should know: run times that are none, and records of tasks that do not exist."""
+    """Yield warnings: about run times that are not valid, and records of tasks that do not exist."""
     for key in ("runtimeInSeconds", "runtime"):
         wrong = [entry for entry in entries if key in entry and _number(entry, key) is None]
         if wrong:
             first = f'{wrong[0][key]} of task "{wrong[0].get("id", wrong[0].get("name"))}"'
-            yield f"{key} of {len(wrong):,} tasks is not a number of at least 0: unknown (the first is {first})"
+            yield f"{key} of {len(wrong):,} tasks is not a non-negative number and is ignored (first: {first})"
     executed = _optional(workflow, "execution").get("tasks")
     if "specification" in workflow and isinstance(executed, list):
         known = {str(entry.get("id")) for entry in entries}
@@ -159,7 +159,7 @@ def _identity(entry: Entry, document: Document) -> str:
 
 
 def _names(entries: Sequence[Entry], document: Document) -> list[str]:
-    """Return the tasks' names where each has its own, else their ids (Nextflow's names are those of processes)."""
+    """Return the tasks' names if they are unique, else their ids (Nextflow uses the names of processes)."""
     names = [entry.get("name") for entry in entries]
     if len(set(map(str, names))) == len(names) and all(isinstance(name, str) and name for name in names):
         return [str(name) for name in names]
@@ -173,7 +173,7 @@ def _links(entries: Sequence[Entry], document: Document) -> Links:
         if numbers.setdefault(identity, number) != number:
             raise document.error(f'task "{identity}" is defined twice')
     by_name = {str(entry.get("name")): number for number, entry in enumerate(entries)}
-    links = Links(document, {**by_name, **numbers})  # before 1.4 tasks refer to each other by name
+    links = Links(document, {**by_name, **numbers})  # before 1.4, tasks refer to each other by name
     for entry in entries:
         identity = _identity(entry, document)
         for parent in _texts(entry, "parents", document):
@@ -185,7 +185,7 @@ def _links(entries: Sequence[Entry], document: Document) -> Links:
 def _texts(entry: Entry, key: str, document: Document) -> list[str]:
     found = entry.get(key) or []
     if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        raise document.error(f'"{key}" of task "{_identity(entry, document)}" must be a list of texts')
+        raise document.error(f'"{key}" of task "{_identity(entry, document)}" must be a list of strings')
     return found
 
 
@@ -218,7 +218,7 @@ def _with_note(task: Task, entry: Entry, document: Document) -> Task:
 
 
 def _memory(entry: Entry, factor: int) -> int | None:
-    """Return the peak; 0 means that the task was over before anyone looked. Before 1.4 it was counted in KiB."""
+    """Return the peak; 0 means that the task ended before it was measured. Before 1.4 the unit was KiB."""
     peak = _number(entry, "memoryInBytes")
     if peak is None:
         peak, factor = _number(entry, "memory"), 1024
@@ -239,7 +239,7 @@ def _category(entry: Entry, name: str) -> str:
     if isinstance(category, str) and category:
         return category
     program = _optional(entry, "command").get("program")
-    # Nextflow's instances hold a whole script here; a name is one word.
+    # Nextflow's instances have a whole script here; a name is one word.
     if isinstance(program, str) and len(program.split()) == 1:
         return program.strip()
     own = entry.get("name")
@@ -249,7 +249,7 @@ def _category(entry: Entry, name: str) -> str:
 def _files(
     entry: Entry, sizes: Mapping[str, int], document: Document
 ) -> tuple[tuple[str, ...], tuple[str, ...], Bytes | None]:
-    if "files" in entry:  # before 1.5 each task listed its files with their sizes
+    if "files" in entry:  # before 1.5, each task listed its files with their sizes
         files = list(_objects(entry, "files", document))
         named = [(str(file.get("name", file.get("id"))), file.get("link"), file) for file in files]
         inputs = tuple(dict.fromkeys(name for name, link, _ in named if link == "input"))
@@ -263,7 +263,7 @@ def _files(
 
 
 def render(workflow: Workflow) -> str:
-    """Return the workflow as a WfFormat 1.5 instance, with one line for each task."""
+    """Return the workflow as a WfFormat 1.5 instance, with one line per task."""
     ids = _ids(workflow)
     specified, executed = [], []
     for number, task in enumerate(workflow.tasks):
@@ -291,7 +291,7 @@ def render(workflow: Workflow) -> str:
 
 
 def _listed(entries: Sequence[Entry]) -> str:
-    """Return a JSON list with one entry a line; json's own indentation is ten times slower and hard to read."""
+    """Return a JSON list with one entry per line; json's own indentation is ten times slower and hard to read."""
     return "[\n" + ",\n".join(map(json.dumps, entries)) + "\n]"
 
 
@@ -309,14 +309,14 @@ def _special(top: Entry, document: Document) -> Iterator[SpecialTask]:
 
 
 def _ids(workflow: Workflow) -> list[str]:
-    """Return an id for each task in the letters that the schema allows, the task's own name where it can be."""
+    """Return an id for each task in the characters that the schema allows: the task's own name if possible."""
     free = FreeNames(task.name for task in workflow.tasks)
     safe = ((task.name, _UNSAFE.sub("_", task.name)) for task in workflow.tasks)
     return [name if identity == name else free.give(identity) for name, identity in safe]
 
 
 def _rendered(task: Task, identity: str) -> tuple[dict[str, object], dict[str, object] | None]:
-    """Return a task's two entries; what has no run time was not executed, so its command stands in the first."""
+    """Return a task's two entries; one without a run time was not executed, so its command is in the first."""
     command = None if task.command is None else {"command": _program(task.command)}
     specification: dict[str, object] = {"name": task.name, "id": identity, "category": task.category}
     specification |= {"inputFiles": list(task.inputs), "outputFiles": list(task.outputs)}
@@ -325,8 +325,8 @@ def _rendered(task: Task, identity: str) -> tuple[dict[str, object], dict[str, o
     measured |= {} if task.request.cores is None or task.request.cores < 1 else {"coreCount": task.request.cores}
     measured |= {} if task.priority is None or task.priority < 0 else {"priority": task.priority}
     executed = task.expected.wall_time is not None
-    said = {**specification, **(measured if executed else {}), **(command or {})}
-    plain = _task(said, task.name, {}, 1, False, _NOWHERE)
+    entry = {**specification, **(measured if executed else {}), **(command or {})}
+    plain = _task(entry, task.name, {}, 1, False, _NOWHERE)
     extra = note(task, plain)
     specification |= {NOTE: json.loads(extra)} if extra else {}
     if not executed:
@@ -335,20 +335,20 @@ def _rendered(task: Task, identity: str) -> tuple[dict[str, object], dict[str, o
 
 
 def _program(command: str) -> dict[str, object]:
-    """Split a command at single blanks where joining gives it back, else keep it whole as the program."""
+    """Split a command at single spaces if joining restores it, else keep all of it as the program."""
     words = command.split(" ")
     if all(words) and "\n" not in command:
         return {"program": words[0], "arguments": words[1:]}
     return {"program": command, "arguments": []}
 
 
-# Two such escapes in a row are one character; one alone is none, and cannot be written back.
+# Two of these escapes in a row are one character; one alone is not, and cannot be written back.
 HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
-"""An escape by which JSON writes one half of a character."""
+"""A JSON escape for one half of a surrogate pair."""
 
 
-def _json_values(document: Document) -> Any:  # noqa: ANN401 (whatever the file holds)
-    """Return the values of a JSON file."""
+def _json_values(document: Document) -> Any:  # noqa: ANN401 (any JSON value)
+    """Parse a JSON file; raise an error that names the line if it is not valid."""
     try:
         values = json.loads(document.text)
     except json.JSONDecodeError as error:
@@ -368,4 +368,4 @@ def _refuse_half_characters(values: object, document: Document) -> None:
     except UnicodeEncodeError as error:
         line = document.text.count("\n", 0, HALF_CHARACTER.search(document.text).start()) + 1  # type: ignore[union-attr]
         half = repr(error.object[error.start])[1:-1]
-        raise document.error(f"holds half a character ({half})", line) from None
+        raise document.error(f"contains half of a surrogate pair ({half})", line) from None

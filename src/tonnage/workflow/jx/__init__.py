@@ -1,7 +1,7 @@
-"""JX, the expression language of Makeflow and its relatives: JSON with symbols, operators, functions and loops.
+"""JX, the expression language of Makeflow and related tools: JSON with symbols, operators, functions and loops.
 
-``evaluate`` turns a text into plain values. It is pure: nothing outside the text is read, and what a text may
-generate is bounded, so that a small file cannot fill the memory or run for ever.
+``evaluate`` turns a text into plain values. It is pure: nothing outside the text is read, and what a text can generate
+is bounded, so that a small file cannot fill the memory or run for ever.
 """
 
 from tonnage.workflow.jx.evaluator import evaluate

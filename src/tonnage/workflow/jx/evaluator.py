@@ -1,6 +1,6 @@
-"""The meaning of JX: from a syntax tree to plain values.
+"""Evaluate JX: from a syntax tree to plain values.
 
-Operators compute as in C, on 64-bit integers and doubles; they also join texts and arrays, compare, and negate.
+Operators work as in C, on 64-bit integers and doubles; they also join strings and arrays, compare, and negate.
 """
 
 import difflib
@@ -41,7 +41,7 @@ _LARGEST = 2**63
 
 
 def _prefixed(sign: str, value: Value) -> Value:
-    """Return the result of an operator that stands before its operand."""
+    """Return the result of a prefix operator."""
     if sign == "not" and isinstance(value, bool):
         return not value
     if sign in "+-" and _is_number(value):
@@ -52,7 +52,7 @@ def _prefixed(sign: str, value: Value) -> Value:
 
 
 def _applied(sign: str, left: Value, right: Value, budget: Budget) -> Value:
-    """Return the result of an operator between its operands."""
+    """Return the result of a binary operator."""
     if sign in ("==", "!="):
         return _equal(left, right, budget) == (sign == "==")
     if sign in ("and", "or"):
@@ -101,7 +101,7 @@ def _quotient(left: _Number, right: _Number) -> _Number:
 
 
 def _remainder(left: _Number, right: _Number) -> _Number:
-    """Return the remainder with the sign of `left`; as in the real tool, doubles lose their fraction first."""
+    """Return the remainder with the sign of `left`; as in the real tool, doubles are truncated first."""
     first, second = int(left), int(right)
     if second == 0:
         raise JXError("division by zero")
@@ -115,7 +115,7 @@ def _towards_zero(left: int, right: int) -> int:
 
 
 def _in_range(number: _Number, sign: str) -> _Number:
-    """Return a result that a 64-bit integer or a double can hold; the real tool goes on with a wrong one."""
+    """Check that a result fits into a 64-bit integer or a double; the real tool continues with a wrong one."""
     if not (math.isfinite(number) if isinstance(number, float) else -_LARGEST <= number < _LARGEST):
         raise JXError(f'the result of "{sign}" is too large')
     return number
@@ -159,16 +159,16 @@ Names: TypeAlias = Mapping[str, Value]
 _FILTERS = frozenset(("project", "select", "where"))
 _IN_CONTEXT = _FILTERS | {"template"}
 
-# What evaluating a definition once more counts as: definitions of definitions double the work with each step.
+# The cost of evaluating a definition once more: definitions of definitions double the work with each step.
 _DEFINITION = 20
 # Each takes two of the 1000 nested calls that Python allows.
 _DEEPEST = 250
 
 
 def evaluate(text: str) -> Value:
-    """Return the value of a JX text; its top-level ``define`` names values for all the rest.
+    """Return the value of a JX text; its top-level ``define`` names values for the rest of the text.
 
-    Raises JXError, with a line, where the text is not JX, cannot be evaluated or would generate too much.
+    Raises JXError, with a line, if the text is not JX, cannot be evaluated or would generate too much.
     """
     tree = parse(text)
     evaluator = _Evaluator(dict(_definitions(tree)))
@@ -176,17 +176,17 @@ def evaluate(text: str) -> Value:
 
 
 def _definitions(tree: Node) -> Iterator[tuple[str, Node]]:
-    """Yield what the top-level ``define`` of a workflow names."""
+    """Yield the definitions in the top-level ``define`` of a workflow."""
     for key, value in tree.entries if isinstance(tree, Record) else ():
         if isinstance(key, Constant) and key.value == "define" and isinstance(value, Record):
             yield from ((str(name.value), node) for name, node in value.entries if isinstance(name, Constant))
 
 
 class _Evaluator:
-    """Evaluates one tree; local names (of loops and objects) are handed down, definitions hold everywhere.
+    """Evaluates one tree; local names (of loops and objects) are passed down, definitions are valid everywhere.
 
     As in the real tool a definition is an expression, evaluated where it is used: in ``[y for x in range(3)]`` with
-    ``y`` defined as ``x + 1``, each ``y`` differs. What does not depend on local names is evaluated once.
+    ``y`` defined as ``x + 1``, each ``y`` differs. Definitions that do not depend on local names are evaluated once.
     """
 
     def __init__(self, definitions: Mapping[str, Node]) -> None:
@@ -237,10 +237,10 @@ class _Evaluator:
         return self._defined(name, names)
 
     def _defined(self, name: str, names: Names) -> Value:
-        """Evaluate a definition, and remember its value where no local name took part in it."""
+        """Evaluate a definition, and remember its value if it does not depend on local names."""
         if name in self._pending:
             circle = " -> ".join([*self._pending[self._pending.index(name) :], name])
-            raise JXError(f"the definition of {name} needs itself: {circle}")
+            raise JXError(f"the definition of {name} depends on itself: {circle}")
         self._pending.append(name)
         before, self._asked = self._asked, {name}
         value = self._value(self._definitions[name], names)
@@ -268,16 +268,16 @@ class _Evaluator:
                 raise JXError(f'the object has no key "{index}"')
             return container[index]
         if not isinstance(container, list) or not isinstance(index, int) or isinstance(index, bool):
-            raise JXError(f"no lookup of {kind(index)} in {kind(container)}: arrays by integer, objects by string")
+            raise JXError(f"cannot look up {kind(index)} in {kind(container)}: arrays take integers, objects strings")
         if not -len(container) <= index < len(container):
-            raise JXError(f"index {index} is outside of an array of {len(container)}")
+            raise JXError(f"index {index} is out of range for an array of {len(container)}")
         return container[index]
 
     def _slice(self, node: Slice, names: Names) -> Value:
         container = self._value(node.container, names)
         start, stop = self._bound(node.start, names), self._bound(node.stop, names)
         if not isinstance(container, list):
-            raise JXError(f"only arrays have parts [n:m], not {kind(container)}")
+            raise JXError(f"only arrays can be sliced with [n:m], not {kind(container)}")
         found = container[start:stop]
         self._budget.spend(len(found))
         return found
@@ -288,7 +288,7 @@ class _Evaluator:
         bound = self._value(node, names)
         if isinstance(bound, int) and not isinstance(bound, bool):
             return bound
-        raise JXError(f"the bounds of a part [n:m] are integers, not {kind(bound)}")
+        raise JXError(f"the bounds of a slice [n:m] must be integers, not {kind(bound)}")
 
     def _listing(self, node: Listing, names: Names) -> Value:
         found: list[Value] = []
@@ -299,7 +299,7 @@ class _Evaluator:
         return found
 
     def _repeat(self, entry: Entry, number: int, names: Names, found: list[Value]) -> None:
-        """Append an entry's value once for each round of its loops, from the loop of this number inwards."""
+        """Append an entry's value once for each iteration of its loops, from the loop of this number inwards."""
         if number == len(entry.loops):
             found.append(self._value(entry.value, names))
             return
@@ -332,7 +332,7 @@ class _Evaluator:
 
     def _call(self, node: Call, names: Names) -> Value:
         if node.name in OUTSIDE:
-            raise JXError(f"{node.name}() reads what lies outside of the file, which is not done here")
+            raise JXError(f"{node.name}() reads data from outside the file, which Tonnage does not allow")
         if node.name in _IN_CONTEXT:
             return self._call_in_context(node, names)
         function = FUNCTIONS.get(node.name)
@@ -349,7 +349,7 @@ class _Evaluator:
         if node.name in _FILTERS:
             return self._filtered(node, names)
         if not 1 <= len(node.arguments) <= 2:
-            raise JXError("template() takes a string and, if need be, an object")
+            raise JXError("template() takes a string and, optionally, an object")
         template, *more = (self._value(argument, names) for argument in node.arguments)
         inner = self._inside(names, checked("template", more[0], dict)) if more else names
         return filled(checked("template", template, str), lambda name: self._named(name, inner), self._budget)

@@ -1,4 +1,4 @@
-"""The functions of JX that depend on nothing but their arguments."""
+"""The functions of JX that depend only on their arguments."""
 
 import math
 import re
@@ -15,7 +15,7 @@ Arguments: TypeAlias = list[Value]
 Kind = TypeVar("Kind", str, list[Value], dict[str, Value])
 
 OUTSIDE = frozenset(("fetch", "listdir"))
-"""Functions of the real tool that read files or the network; a workflow that is only looked at must not."""
+"""Functions of the real tool that read files or the network, which merely reading a workflow must not do."""
 
 _SPECIFIER = re.compile(r"%(.?)", re.DOTALL)
 _PLACE = re.compile(r"\{\{|\}\}|\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}|[{}]", re.ASCII)
@@ -31,14 +31,14 @@ class Function:
 
     @property
     def takes(self) -> str:
-        """How many arguments the function takes, for people."""
+        """How many arguments the function takes, as text for messages."""
         if self.least == self.most:
             return "1 argument" if self.least == 1 else f"{self.least} arguments"
         return f"{self.least} {'or more' if self.most == math.inf else f'to {self.most}'} arguments"
 
 
 def checked(name: str, value: Value, expected: type[Kind]) -> Kind:
-    """Return an argument of the expected type, or say what was found instead."""
+    """Return an argument of the expected type, or raise an error that says what was found instead."""
     if isinstance(value, expected):
         return value
     wanted = {str: "a string", list: "an array", dict: "an object"}[expected]
@@ -46,7 +46,7 @@ def checked(name: str, value: Value, expected: type[Kind]) -> Kind:
 
 
 def filled(template: str, value_of: Callable[[str], Value], budget: Budget) -> str:
-    """Replace each ``{name}`` by its value; ``{{`` and ``}}`` stand for braces."""
+    """Replace each ``{name}`` with its value; ``{{`` and ``}}`` stand for braces."""
     parts: list[str] = []
     end = 0
     for place in _PLACE.finditer(template):
@@ -58,7 +58,7 @@ def filled(template: str, value_of: Callable[[str], Value], budget: Budget) -> s
             parts.append(place.group()[0])
         else:
             found = f'the "{place.group()}" in {template[:60]!r} is not part of a {{name}}'
-            raise JXError(f"template(): {found}", hint="a brace itself is written twice: {{ or }}")
+            raise JXError(f"template(): {found}", hint="write a literal brace twice: {{ or }}")
     return budget.text([*parts, template[end:]])
 
 
@@ -75,7 +75,7 @@ def _described(value: Value) -> str:
 
 
 def _whole(value: Value) -> int | None:
-    """Return an integer, also one that ceil() or floor() gave as a float (the real tool refuses those)."""
+    """Return an integer, also from a float that ceil() or floor() returned (the real tool rejects those)."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
@@ -86,7 +86,7 @@ def _range(arguments: Arguments, budget: Budget) -> Value:
     if len(bounds) < len(arguments):
         raise JXError(f"range(): expected integers, found {', '.join(map(_described, arguments))}")
     if len(bounds) == 3 and bounds[2] == 0:
-        raise JXError("range(): the step is 0")
+        raise JXError("range(): the step must not be 0")
     found = range(*bounds)
     try:
         budget.spend(len(found))
@@ -104,25 +104,25 @@ def _format(arguments: Arguments, budget: Budget) -> Value:
         end = place.end()
         parts.append("%" if place.group(1) == "%" else _formatted(place.group(), rest))
     if list(rest):
-        raise JXError(f"format(): more arguments than {pattern[:60]!r} has places")
+        raise JXError(f"format(): more arguments than placeholders in {pattern[:60]!r}")
     return budget.text([*parts, pattern[end:]])
 
 
 def _formatted(specifier: str, rest: Iterator[Value]) -> str:
     letter = specifier[1:]
     if letter not in tuple("sdieEfFgG"):
-        hint = "%s, %d, %i, %e, %f, %g and %% are known, without widths"
-        raise JXError(f'format(): "{specifier}" is not a place for an argument', hint=hint)
+        hint = "use %s, %d, %i, %e, %f, %g or %%, without widths"
+        raise JXError(f'format(): "{specifier}" is not a placeholder', hint=hint)
     value = next(rest, rest)
     if isinstance(value, Iterator):
-        raise JXError(f"format(): no argument is left for {specifier}")
+        raise JXError(f"format(): there is no argument for {specifier}")
     if letter == "s" and isinstance(value, str):
         return value
     if letter in "di" and (number := _whole(value)) is not None:
         return str(number)
     if letter not in "sdi" and isinstance(value, float):
         return specifier % value
-    raise JXError(f"format(): {specifier} cannot show {_described(value)}")
+    raise JXError(f"format(): {specifier} cannot format {_described(value)}")
 
 
 def _len(arguments: Arguments, _budget: Budget) -> Value:
@@ -162,7 +162,7 @@ def _dirname(arguments: Arguments, _budget: Budget) -> Value:
 
 
 def _escape(arguments: Arguments, budget: Budget) -> Value:
-    """Quote a text for the shell, in double quotes."""
+    """Quote a string for the shell, in double quotes."""
     return budget.text(['"', re.sub(r'(["$`\\])', r"\\\1", checked("escape", arguments[0], str)), '"'])
 
 
@@ -179,7 +179,7 @@ def _schema(arguments: Arguments, _budget: Budget) -> Value:
     return found
 
 
-# The real tool lists what an object holds from the last entry to the first, and commands built from it depend on that.
+# The real tool lists the entries of an object from the last to the first, and commands built from them depend on that.
 
 
 def _keys(arguments: Arguments, budget: Budget) -> Value:

@@ -1,7 +1,7 @@
 """Regular expressions for like(): matched in time proportional to the text, whatever the pattern.
 
-Python's own ``re`` takes exponential time on patterns such as ``(a*)*b``, and a pattern here comes from a file.
-A pattern is compiled to a small program whose possible positions are all followed at once, a character at a time.
+Python's own ``re`` takes exponential time on patterns such as ``(a*)*b``, and patterns here come from files. A pattern
+is compiled to a small program, all of whose possible positions are followed at once, one character at a time.
 """
 
 import re
@@ -13,7 +13,7 @@ from tonnage.workflow.jx.values import Budget, JXError
 __all__ = ["matches"]
 
 Step: TypeAlias = tuple[Callable[[str], object] | None, tuple[int, ...]]
-"""Which character a step reads (None: it reads none), and how far on the program continues afterwards."""
+"""Which characters a step accepts (None: it reads none), and the offsets at which the program can continue."""
 Program: TypeAlias = list[Step]
 
 _PART = re.compile(
@@ -36,7 +36,7 @@ _DEEPEST = 50
 
 
 def matches(pattern: str, text: str, budget: Budget) -> bool:
-    """Whether a pattern, as ``grep -E`` knows them, matches a whole text."""
+    """Whether a pattern in the syntax of ``grep -E`` matches a whole text."""
     program = _Compiler(pattern).program()
     budget.spend((len(program) + 1) * (len(text) + 1))
     places = _reachable(program, [0])
@@ -48,7 +48,7 @@ def matches(pattern: str, text: str, budget: Budget) -> bool:
 
 
 def _reachable(program: Program, places: Iterable[int]) -> set[int]:
-    """Return the places from which the next character is read, or the end, without reading one on the way."""
+    """Return the places that read the next character, or the end, that can be reached without reading one."""
     found: set[int] = set()
     waiting = list(places)
     while waiting:
@@ -64,18 +64,18 @@ class _Compiler:
     """Reads a pattern from left to right; each method returns the program of one rule of the grammar."""
 
     def __init__(self, pattern: str) -> None:
-        # The whole text must match, so that anchors at the ends say nothing new.
+        # The whole text must match, so anchors at the ends have no effect.
         ends = pattern[:-1] if re.search(r"(?<!\\)(?:\\\\)*\$$", pattern) else pattern
         self._pattern = pattern
         if len(pattern) > _LONGEST_PATTERN:
-            self._fail("it is too large")
+            self._fail("it is too long")
         self._parts = list(_PART.finditer(ends.removeprefix("^")))[::-1]
         self._depth = 0
 
     def program(self) -> Program:
         program = self._alternatives()
         if self._parts:
-            self._fail('a ")" too many')
+            self._fail('there is an extra ")"')
         return program
 
     def _alternatives(self) -> Program:
@@ -91,7 +91,7 @@ class _Compiler:
         while self._parts and self._sign() not in ("|", ")"):
             program += self._repeated(self._atom())
             if len(program) > _LONGEST:
-                self._fail("it is too large")
+                self._fail("it is too long")
         return program
 
     def _repeated(self, one: Program) -> Program:
@@ -99,7 +99,7 @@ class _Compiler:
             part = self._parts.pop()
             least, most = _bounds(part.group())
             if (most or least + 1) * (len(one) + 1) > _LONGEST:
-                self._fail("it is too large")
+                self._fail("it is too long")
             optional = [(None, (1, len(one) + 1)), *one]
             for_ever = [(None, (1, len(one) + 2)), *one, (None, (-len(one) - 1,))]
             one = one * least + (for_ever if most is None else optional * (most - least))
@@ -111,7 +111,7 @@ class _Compiler:
         if sign == "(":
             return self._group()
         if sign or part["count"]:
-            self._fail(f'"{found}" has no meaning there')
+            self._fail(f'"{found}" is not allowed there')
         if part["set"]:
             return [(self._set(found), (1,))]
         if found == ".":
@@ -143,11 +143,11 @@ class _Compiler:
         return self._parts[-1]["sign"] if self._parts else None
 
     def _fail(self, why: str) -> NoReturn:
-        raise JXError(f"like(): the pattern {self._pattern[:60]!r} cannot be read: {why}")
+        raise JXError(f"like(): the pattern {self._pattern[:60]!r} is not valid: {why}")
 
 
 def _bounds(repetition: str) -> tuple[int, int | None]:
-    """Return how often at least and at most; None is without end."""
+    """Return the minimum and maximum number of repetitions; None means unlimited."""
     if repetition in ("*", "+", "?"):
         return int(repetition == "+"), 1 if repetition == "?" else None
     least, comma, most = repetition[1:-1][:20].partition(",")

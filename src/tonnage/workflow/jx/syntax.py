@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 _Token: TypeAlias = tuple[str, Value, int]
-"""What a token is (an operator or a word is its own kind), its value, and its line."""
+"""The kind of a token (operators and keywords are their own kind), its value, and its line."""
 
 _TOKEN = re.compile(
     r"""
@@ -68,13 +68,13 @@ def _tokens(text: str) -> Iterator[_Token]:
 def _unreadable(text: str, position: int, line: int) -> JXError:
     character = text[position]
     if character == '"':
-        return JXError('a text starts here and has no closing "', line)
+        return JXError('the string that starts here has no closing "', line)
     if character == "=":
-        return JXError("a single = ; equality is ==", line)
+        return JXError("found a single =; equality is ==", line)
     if character.isdigit() or character == ".":
         return JXError(f'"{text[position : position + 20].split(maxsplit=1)[0]}" is not a number', line)
-    hint = 'texts stand in double quotes: "..."' if character == "'" else None
-    return JXError(f"the character {character!r} has no meaning here", line, hint=hint)
+    hint = 'strings are written in double quotes: "..."' if character == "'" else None
+    return JXError(f"the character {character!r} is not allowed here", line, hint=hint)
 
 
 def _number(text: str, line: int) -> int | float:
@@ -101,16 +101,16 @@ def _unescaped(text: str, line: int) -> str:
         return _ESCAPES.get(code, code)
 
     plain = _ESCAPE.sub(replaced, text)
-    # Characters beyond the first 65,536 are escaped as two halves, which only together are a character.
+    # Characters beyond the first 65,536 are escaped as two surrogates, which only together form a character.
     try:
         return plain.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:
-        raise JXError(r"\u names half a character", line) from None
+        raise JXError(r"\u is followed by half of a surrogate pair", line) from None
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A number, a text, true, false or null."""
+    """A number, a string, true, false or null."""
 
     line: int
     value: Value
@@ -135,7 +135,7 @@ class Prefix:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Operators of equal precedence between operands, to be applied from left to right."""
+    """Operators of equal precedence between operands, applied from left to right."""
 
     line: int
     first: "Node"
@@ -210,8 +210,8 @@ Part = TypeVar("Part")
 
 _CONSTANTS: dict[str, Value] = {"true": True, "false": False, "null": None}
 
-# The real tool groups equal operators from the right and lets `not` bind tightest; its manual says otherwise, and so
-# does the usual reading of 8 - 4 - 2.
+# The real tool groups equal operators from the right and lets `not` bind tightest; its manual and the usual reading of
+# 8 - 4 - 2 disagree with that.
 _POWER = {"or": 1, "and": 2}
 _POWER |= dict.fromkeys(("==", "!=", "<", "<=", ">", ">="), 4)
 _POWER |= dict.fromkeys("+-", 5)
@@ -220,12 +220,12 @@ _NOT = 3
 
 # Python itself stops after 1000 nested calls; a bracket costs two of these and at most five calls.
 _DEEPEST = 200
-# A tree takes about a hundred bytes for each; files of this size are plain JSON, which is not read here.
+# A tree takes about a hundred bytes per token; files of this size are plain JSON, which is not parsed here.
 _MOST_TOKENS = 5_000_000
 
 
 def parse(text: str) -> Node:
-    """Return the tree of a text that holds one expression."""
+    """Return the syntax tree of a text that consists of one expression."""
     return _Parser(text).document()
 
 
@@ -241,7 +241,7 @@ class _Parser:
     def document(self) -> Node:
         node = self._expression()
         if self._kind != _END:
-            raise JXError(f"expected nothing more, found {self._found()}", self._line)
+            raise JXError(f"expected the end, found {self._found()}", self._line)
         return node
 
     def _expression(self, least: int = 1) -> Node:
@@ -299,7 +299,7 @@ class _Parser:
         return Symbol(line, name)
 
     def _followed(self, node: Node) -> Node:
-        """Read the lookups and method calls that follow a value, each around the one before."""
+        """Read the lookups and method calls that follow a value, each applied to the result of the one before."""
         start = self._depth
         while self._kind in ("[", "."):
             self._deeper()
@@ -325,7 +325,7 @@ class _Parser:
         return Slice(line, container, start, stop)
 
     def _list(self, end: str, part: Callable[[], Part]) -> list[Part]:
-        """Read what stands between brackets, separated by commas; one may follow the last part."""
+        """Read comma-separated parts between brackets; a comma can also follow the last one."""
         start, opening = self._line, self._next()
         parts: list[Part] = []
         while self._kind != end:
@@ -372,10 +372,10 @@ class _Parser:
         self._next()
 
     def _next(self) -> str:
-        """Go on to the next token and return the kind of the one that was read."""
+        """Move to the next token and return the kind of the one just read."""
         self._tokens += 1
         if self._tokens > _MOST_TOKENS:
-            raise JXError(f"is longer than {_MOST_TOKENS:,} words", self._line)
+            raise JXError(f"is longer than {_MOST_TOKENS:,} tokens", self._line)
         kind = self._kind
         self._kind, self._value, self._line = next(self._rest)
         return kind
@@ -391,7 +391,7 @@ class _Parser:
     def _found(self) -> str:
         match self._kind:
             case "text":
-                return f"the text {str(self._value)[:40]!r}"
+                return f"the string {str(self._value)[:40]!r}"
             case "number" | "name":
                 return f'"{self._value}"'
             case kind:

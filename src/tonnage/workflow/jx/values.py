@@ -1,4 +1,4 @@
-"""What JX computes with: plain values, the error it raises, and the limits of what it may generate."""
+"""The values of JX, the error it raises, and the limits on what it can generate."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -22,7 +22,7 @@ _MOST_CHARACTERS = 500_000_000
 
 
 class JXError(Exception):
-    """A text that is not JX or cannot be evaluated: what is wrong and in which line."""
+    """A text that is not JX or cannot be evaluated, with the line of the problem."""
 
     def __init__(self, message: str, line: int | None = None, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -32,7 +32,7 @@ class JXError(Exception):
 
 
 class Budget:
-    """Counts what an evaluation generates and stops it before it takes all memory or time."""
+    """Counts what an evaluation generates, and stops it before it uses up memory or time."""
 
     def __init__(self, values: int = _MOST_VALUES, characters: int = _MOST_CHARACTERS) -> None:
         self._values = values
@@ -45,7 +45,7 @@ class Budget:
             raise JXError(f"generates more than {_MOST_VALUES:,} values")
 
     def text(self, parts: Sequence[str], between: str = "") -> str:
-        """Join texts, counting their characters first."""
+        """Join strings, counting their characters first."""
         self._characters -= sum(map(len, parts)) + len(between) * len(parts)
         if self._characters < 0:
             raise JXError(f"generates more than {_MOST_CHARACTERS:,} characters of text")
@@ -53,12 +53,12 @@ class Budget:
 
 
 def kind(value: Value) -> str:
-    """Return the name that JX gives to a value's type."""
+    """Return JX's name for a value's type."""
     return _KINDS[type(value)]
 
 
 def as_text(value: bool | int | float | str) -> str:
-    """Return how a value looks inside a text."""
+    """Return a value as it is written inside a string."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return f"{value:.16g}" if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""The first archive. This file stays as it is, whatever schema.py becomes."""
+"""The first version of the archive. This file stays as it is when schema.py changes."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ _INDEXED = (
 
 
 def upgrade() -> None:
-    """Take the step."""
+    """Apply this migration."""
     op.create_table("sources", _hash(), *_texts("label", "format", known=True), *_texts("path", "assumed"))
     op.create_table("runs", _hash(), *_texts("name", known=True), *_texts("workflow", "workflow_checksum"))
     op.create_table(

@@ -1,1 +1,1 @@
-"""A cluster as the place of a run: batch jobs are sent, and heard of."""
+"""The backend for clusters with a batch system: submits batch jobs and follows them."""

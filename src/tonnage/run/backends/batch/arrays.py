@@ -1,4 +1,4 @@
-"""Each task a batch job of its own, right-sized; those that are given the same go together as one job array."""
+"""Submits each task as a batch job of its own, right-sized; tasks with the same allocation form a job array."""
 
 import os
 import time
@@ -10,12 +10,11 @@ from itertools import chain
 from math import ceil, inf
 from pathlib import Path
 
-from tonnage.batch.scheduler import JobStatus, JobVariable, QueueEntry, RejectedError, Request, Scheduler, Verdict
-from tonnage.errors import TonnageError
+from tonnage.batch.scheduler import JobStatus, JobVariable, QueueEntry, Request, Scheduler, Verdict
+from tonnage.errors import SubmissionRejectedError, TonnageError
 from tonnage.jobs import Outcome, Resource
 from tonnage.run.backends.batch.order_files import read_orders, write_orders
-from tonnage.run.backends.batch.programs import program
-from tonnage.run.backends.batch.submitter import OUTPUT, SHARED_HINT, Submitter
+from tonnage.run.backends.batch.submitter import OUTPUT, SHARED_HINT, Submitter, module_command
 from tonnage.run.backends.batch.verdicts import explained, needs_verdict
 from tonnage.run.batch_jobs import BatchJob
 from tonnage.run.events import Ended, Start
@@ -28,11 +27,12 @@ from tonnage.workflow import Task
 __all__ = ["MONITOR", "Arrays", "alike", "request_of"]
 
 MONITOR = 32.0 * 2**20
-"""What the monitor of a task takes beside it: so much more memory a batch job asks for."""
+"""Memory of a task's monitor, which its batch job requests in addition."""
 _MOST_SILENT = 20
-_PAUSE = 1.0  # seconds between two submissions, in which more tasks become ready that are given the same
+_CANCELLED_MEANWHILE = "its batch job was cancelled while tonnage was not running"
+_PAUSE = 1.0  # seconds between two submissions, in which more tasks with the same allocation become ready
 _AT_A_TIME, _A_SECOND = 6, 2
-"""So many batch jobs are submitted at a time at most, and on average in a second: others use the cluster, too."""
+"""The maximum number of batch jobs submitted at a time, and per second on average, to be fair to other users."""
 
 
 @dataclass(slots=True)
@@ -41,17 +41,17 @@ class _Array:
 
     job: BatchJob
     attempts: tuple[int, ...]
-    """By the numbers of their elements."""
+    """In the order of their elements."""
     left: set[int]
     """Attempts whose end is not known yet."""
     native: str | None = None
     runs: bool = False
-    """Whether one of them was seen to run."""
+    """Whether one of them is known to have started."""
     note: str = ""
-    """What became of it, where that was nothing."""
+    """Why nothing of it ran, if so."""
 
     def numbers(self, scheduler: Scheduler) -> Iterator[tuple[str, int]]:
-        """Yield what the cluster calls the elements that are left, and their attempts."""
+        """Yield the cluster's ids of the open elements, and their attempts."""
         if self.native is None:
             return
         for element, attempt in enumerate(self.attempts):
@@ -61,7 +61,7 @@ class _Array:
 
 
 class Arrays:
-    """Sends tasks that the engine starts as batch jobs, and hears of their ends."""
+    """Submits the tasks that the engine starts as batch jobs, and follows them to their ends."""
 
     def __init__(self, submitter: Submitter) -> None:
         self._submitter = submitter
@@ -69,16 +69,16 @@ class Arrays:
         self._open: dict[int, _Array] = {}
         self._of: dict[int, _Array] = {}  # by attempts
         self._held: dict[int, Answer] = {}
-        """Answers of attempts that somebody else has ended: the cluster knows why."""
+        """Answers of attempts that were killed from outside: the cluster knows why."""
         self._unseen: set[int] = set()
-        """Attempts of an earlier engine that were not in the queue since."""
+        """Attempts of an earlier engine that were not found in the queue since."""
         self._spent: list[int] = []
-        """Attempts whose results are not needed any more as soon as the journal is safe."""
+        """Attempts whose results can be removed once the journal is committed."""
         self._groups: deque[list[Start]] = deque()
-        """Attempts that are to be submitted, those together that are given the same."""
+        """Attempts to submit, grouped by their allocations."""
         self._next = 0.0
         self._silent = 0
-        """How many in a row have left no result, and nobody knows why."""
+        """The number of batch jobs in a row that left no result for an unknown reason."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -86,7 +86,7 @@ class Arrays:
     # Out
 
     def submit(self) -> None:
-        """Submit what the engine has room for, not too much at a time."""
+        """Submit what the engine has room for, at a limited rate."""
         submitter = self._submitter
         if submitter.engine.closed:
             self.let_go()
@@ -105,7 +105,7 @@ class Arrays:
             self._next = time.monotonic() + max(_PAUSE, sent / _A_SECOND)
 
     def _send(self, starts: Sequence[Start]) -> None:
-        """Submit tasks that are given the same: written down before anything is done."""
+        """Record and submit tasks with the same allocation."""
         submitter, now = self._submitter, time.time()
         number = submitter.jobs.next_id()
         starts = [replace(start, machine=number) for start in starts]
@@ -118,7 +118,7 @@ class Arrays:
             name=request.name,
             packed=False,
             first_attempt=starts[0].attempt,
-            attempts=1,  # the journal has them all
+            attempts=1,  # the journal lists each of them
             tasks=len(starts),
             cores=request.cores,
             memory=request.memory,
@@ -131,7 +131,7 @@ class Arrays:
         submitter.journal.commit()
         orders = [order for start in starts if (order := self._order(start)) is not None]
         if not orders:
-            submitter.ended(number, "none of its tasks could be prepared")
+            submitter.ended(number, "none of its tasks could be started")
             return
         write_orders(submitter.place(number), orders)
         attempts = tuple(order.attempt for order in orders)
@@ -149,21 +149,21 @@ class Arrays:
         try:
             return self._orders.order(start, submitter.engine.tasks[start.task])
         except (OSError, TonnageError) as error:
-            note = f"it cannot be prepared: {error}"
+            note = f"could not be started: {error}"
             submitter.settle(
                 Ended(attempt=start.attempt, outcome=Outcome.FAILED, hopeless=True, ended=time.time(), note=note)
             )
             return None
 
     def settle_all(self, array: _Array, outcome: Outcome, note: str) -> None:
-        """Settle the attempts of a batch job that never came to be."""
+        """Settle the attempts of a batch job that was not submitted."""
         array.note = note
         for attempt in list(array.left):
             hopeless = outcome is Outcome.FAILED
             self._settle(Ended(attempt=attempt, outcome=outcome, hopeless=hopeless, ended=time.time(), note=note))
 
     def let_go(self) -> None:
-        """Do not submit what is not written down yet."""
+        """Drop attempts that are not recorded yet."""
         for start in chain.from_iterable(self._groups):
             self._submitter.engine.ended(Ended(attempt=start.attempt, outcome=Outcome.CANCELLED))
         self._groups.clear()
@@ -171,7 +171,7 @@ class Arrays:
     # In
 
     def take_up(self, job: BatchJob, running: Mapping[int, Start]) -> Collection[int] | None:
-        """Go on with a batch job of an earlier engine; return its attempts, or None if it was never written down."""
+        """Take over a batch job of an earlier engine; return its open attempts, or None if there are none."""
         submitter = self._submitter
         folder = submitter.place(job.id)
         attempts = read_orders(folder)
@@ -188,7 +188,7 @@ class Arrays:
         return left
 
     def hear(self) -> bool:
-        """Take in the answers that have arrived; whether there were any."""
+        """Process the answers that have arrived; return whether there were any."""
         for attempt in self._spent:
             _remove(self._submitter.folder.path / RESULTS / str(attempt))
         self._spent.clear()
@@ -212,12 +212,12 @@ class Arrays:
         return True
 
     def numbers(self) -> dict[str, int]:
-        """Return what the cluster calls what is left, each with its attempt."""
+        """Return the cluster's ids of everything open, each with its attempt."""
         scheduler = self._submitter.scheduler
         return {number: attempt for array in self._open.values() for number, attempt in array.numbers(scheduler)}
 
     def looked(self, present: Mapping[str, QueueEntry]) -> None:
-        """Take note of what runs by now."""
+        """Record what is running by now."""
         for number, attempt in self.numbers().items():
             look = present.get(number)
             if look is not None:
@@ -234,7 +234,7 @@ class Arrays:
             self._submitter.jobs.started(array.job.id, since)
 
     def gone(self, attempt: int, verdict: Verdict, *, certain: bool) -> None:
-        """Settle an attempt whose batch job is not there any more; without `certain`, results may still arrive."""
+        """Settle an attempt whose batch job left the queue; unless `certain`, its result may still arrive."""
         if attempt not in self._of or self._hear(attempt):
             return
         answer = self._held.get(attempt)
@@ -242,27 +242,27 @@ class Arrays:
         if not telling and not certain:
             return
         if attempt in self._unseen and verdict.outcome is Outcome.CANCELLED:
-            # Whoever stops a run and then begins it again wants all of it.
-            verdict = replace(verdict, outcome=Outcome.LOST, note="its batch job was cancelled while nobody was here")
+            # A user who stops a run and then resumes it wants all of it.
+            verdict = replace(verdict, outcome=Outcome.LOST, note=_CANCELLED_MEANWHILE)
         if answer is not None:
             end = self._judged(answer)
         else:
             ended = verdict.ended or time.time()
             lost = Answer(attempt, started=verdict.started or ended, ended=ended, lost=True)
-            end = replace(self._judged(lost), note="")  # nobody but the cluster can tell why
+            end = replace(self._judged(lost), note="")  # only the cluster can tell why
         end = explained(end, verdict)
         self._settle(end)
         self._count_silent(end)
 
     def _count_silent(self, end: Ended) -> None:
-        """Do not go on for ever where no batch job leaves a result."""
+        """Stop the run if too many batch jobs in a row leave no result."""
         self._silent = self._silent + 1 if end.killed else 0
         if self._silent >= _MOST_SILENT:
             self._submitter.journal.commit()
             raise TonnageError(f"{self._silent} batch jobs in a row left no result: {end.note}", hint=SHARED_HINT)
 
     def output(self, attempt: int) -> Path:
-        """Return where the batch job of an attempt prints."""
+        """Return the file with the output of an attempt's batch job."""
         array = self._of[attempt]
         name = f"{OUTPUT}.{array.attempts.index(attempt)}" if len(array.attempts) > 1 else OUTPUT
         return self._submitter.folder.batches / str(array.job.id) / name
@@ -288,34 +288,34 @@ class Arrays:
 
 @dataclass(frozen=True, slots=True)
 class _Sending:
-    """Hears what becomes of a batch job that is to be submitted."""
+    """Is notified of the outcome of a submission."""
 
     arrays: Arrays
     array: _Array
 
     def accepted(self, native: str) -> None:
-        """Note what the cluster calls it."""
+        """Remember its id on the cluster."""
         self.array.native = native
 
-    def rejected(self, error: RejectedError) -> None:
-        """Give its tasks up."""
+    def rejected(self, error: SubmissionRejectedError) -> None:
+        """Mark its tasks as failed."""
         self.arrays.settle_all(self.array, Outcome.FAILED, str(error))
 
     def withdrawn(self) -> None:
-        """Leave its tasks for another time."""
-        self.arrays.settle_all(self.array, Outcome.CANCELLED, "it was not submitted")
+        """Leave its tasks to a later session."""
+        self.arrays.settle_all(self.array, Outcome.CANCELLED, "not submitted")
 
 
 def request_of(start: Start, task: Task, name: str, home: Path, folder: Path) -> Request:
-    """Return the batch job for attempts that are given what this one is.
+    """Return the request for a batch job of attempts with the same allocation as this one.
 
-    Temporary space is what the task requests: what tasks were seen to write is on the file system that nodes share.
+    Temporary space is what the task requests: the measured disk use is on the shared file system.
     """
     given = {one.resource: one.amount for one in start.decisions}
     memory = given.get(Resource.MEMORY)
     return Request(
         name=name,
-        words=(*program("tonnage.watch.single_task"), str(folder), *JobVariable),
+        words=(*module_command("tonnage.watch.single_task"), str(folder), *JobVariable),
         folder=home,
         output=folder / OUTPUT,
         cores=ceil(given.get(Resource.CORES, 1.0)),
@@ -327,7 +327,7 @@ def request_of(start: Start, task: Task, name: str, home: Path, folder: Path) ->
 
 
 def alike(starts: Sequence[Start], tasks: Sequence[Task], most: int) -> Iterator[list[Start]]:
-    """Yield the starts that are given the same, as many together as an array may have."""
+    """Group starts by their allocations, with at most as many in a group as an array may have."""
     groups: dict[tuple[object, ...], list[Start]] = defaultdict(list)
     for start in starts:
         given = tuple((one.resource, one.amount) for one in start.decisions)
@@ -339,7 +339,7 @@ def alike(starts: Sequence[Start], tasks: Sequence[Task], most: int) -> Iterator
 
 
 def _names(folder: Path) -> list[int]:
-    """Return the attempts of which there are results."""
+    """Return the attempts that have results."""
     try:
         with os.scandir(folder) as found:
             return [int(one.name) for one in found if one.name.isdecimal()]
@@ -348,5 +348,5 @@ def _names(folder: Path) -> list[int]:
 
 
 def _remove(path: Path) -> None:
-    with suppress(OSError):  # another look finds it again, and nobody waits for it
+    with suppress(OSError):  # it is found again next time, and ignored
         path.unlink()

@@ -1,5 +1,6 @@
-"""A cluster as the place of a run: its nodes, how much may be in its queue, and the batch jobs of earlier engines."""
+"""A cluster as a backend: its nodes, the limits of its queue, and the batch jobs of earlier engines."""
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,8 +8,8 @@ from contextlib import contextmanager
 from math import nan
 from pathlib import Path
 
-from tonnage.batch.scheduler import Node, RejectedError, Request, Scheduler
-from tonnage.errors import InputError, TonnageError
+from tonnage.batch.scheduler import Node, Request, Scheduler
+from tonnage.errors import InputError, SubmissionRejectedError, TonnageError
 from tonnage.jobs import SHARED, Outcome, Resource
 from tonnage.pack.remaining import unknown_run_times
 from tonnage.run.backends.backend import Driver, Outstanding, RunContext, Watcher, refuse_too_large
@@ -33,14 +34,16 @@ from tonnage.workflow import Workflow
 __all__ = ["ALONE", "BatchBackend"]
 
 ALONE = "per-task"
-"""The way to pack in which each task is a batch job of its own."""
+"""The packing strategy that makes each task a batch job of its own."""
 _COARSE = 8
 _AT_ONCE, _PER_CORE = 200, 4
-"""So many tasks wait or run at a time, or so many for each core: later ones get sizes that were learnt by then."""
+"""At most this many tasks are queued or running, or this many per core: later ones benefit from what was learnt."""
 _PACKED_AT_ONCE = 100
 _AGENT, _MINDER = 64.0 * 2**20, 12.0 * 2**20
-"""What the processes that mind tasks take on a node that is ours: one, and one for each core."""
-_NETWORK_GRACE = 90.0  # seconds after which a network file system shows what was written elsewhere
+"""Memory of our own processes on a whole node: one agent, and one minder per core."""
+_NETWORK_GRACE = 90.0  # seconds until a network file system shows what was written elsewhere
+
+_log = logging.getLogger(__name__)
 
 
 class BatchBackend:
@@ -58,29 +61,30 @@ class BatchBackend:
         max_running: int | None = None,
         max_submitted: int | None = None,
     ) -> None:
-        """Ask the cluster what there is; `amounts` are what a task may have at most.
+        """Query the nodes and limits of the cluster; `amounts` are the user's maximum for a task.
 
-        Raises InputError where nothing can be submitted.
+        Raises InputError if nothing can be submitted.
         """
         self.name = scheduler.name
         self.pack = pack
         self.scheduler = scheduler
         self.limits = scheduler.limits()
-        self.notes = self.limits.notes
+        for note in self.limits.notes:
+            _log.info(note)
         every = {node.name: self._machine(node, amounts or {}) for node in self.limits.nodes}
         self._machines = [every[node.name] for node in self.limits.nodes if node.usable] or list(every.values())
         self.machine = _largest(self._machines) if pack == ALONE else _usual(self._machines)
         need = self.machine.cores, self.machine.memory, 0.0
         self.nodes = {name: machine for name, machine in every.items() if machine.holds(need)}
-        """Those on which packed batch jobs run: all that have what tasks are sized for."""
+        """The nodes for packed batch jobs: all that are large enough for the sizes of tasks."""
         self.avoided = tuple(name for name in every if name not in self.nodes)
         self.most = self._at_once(max_running, max_submitted)
         self._try(home)
 
     def _machine(self, node: Node, amounts: Mapping[Resource, float]) -> Machine:
-        """Return what tasks can have of a node: what minds them has its part."""
+        """Return what tasks can use of a node, without the memory of our own processes."""
         ours = MONITOR * node.cores if self.pack == ALONE else _AGENT + _MINDER * node.cores
-        # Disk is not a node's: tasks write to the file system that all share.
+        # Disk is not limited by nodes: tasks write to the shared file system.
         there = Machine(float(node.cores), node.memory - min(ours, node.memory / 4))
         limits = {one: min(amount, getattr(there, one)) for one, amount in amounts.items() if one in SHARED}
         return there.with_amounts(limits)
@@ -88,21 +92,21 @@ class BatchBackend:
     def _at_once(self, max_running: int | None, max_submitted: int | None) -> int:
         cores = sum(int(one.cores) for one in self._machines)
         usual = max(_AT_ONCE, _PER_CORE * cores) if self.pack == ALONE else _PACKED_AT_ONCE
-        said = [one for one in (max_running, max_submitted) if one is not None] or [usual]
-        return max(1, min(said if self.limits.submitted is None else [*said, self.limits.submitted]))
+        limits = [one for one in (max_running, max_submitted) if one is not None] or [usual]
+        return max(1, min(limits if self.limits.submitted is None else [*limits, self.limits.submitted]))
 
     def _try(self, home: Path) -> None:
-        """See whether the cluster would take a small job: an account that does not exist is found out here."""
+        """Check that the cluster would accept a small job, to detect problems such as an invalid account early."""
         request = Request(
             name="tonnage-try", words=("true",), folder=home, output=home / "output", cores=1, memory=MONITOR
         )
         try:
             self.scheduler.check(request)
-        except RejectedError as error:
+        except SubmissionRejectedError as error:
             raise InputError(str(error), hint=error.hint) from None
 
     def amounts(self) -> dict[Resource, float]:
-        """Return how much a task can get at most, its time included."""
+        """Return the maximum of each resource for a task, including its time limit."""
         return {**self.machine.amounts(), Resource.WALL_TIME: self.limits.seconds}
 
     def space(self) -> Space:
@@ -110,17 +114,17 @@ class BatchBackend:
         return QueueRoom(self._machines, self.most)
 
     def check(self, workflow: Workflow) -> None:
-        """Raise InputError where a task asks for more than any node has."""
+        """Raise InputError if a task requests more than any node has."""
         if self.pack == ALONE:
             refuse_too_large(workflow, self.machine, "the largest node")
         else:
             hint = "--pack per-task uses the largest nodes, too"
-            refuse_too_large(workflow, self.machine, "a usual node", hint)
+            refuse_too_large(workflow, self.machine, "a typical node", hint)
 
     def outstanding(self, journal: Journal, folder: RunFolder, stale: frozenset[str]) -> Outstanding:
-        """Return the attempts and tasks of batch jobs that have not ended, as far as the journal knows.
+        """Return the attempts and tasks of batch jobs that have not ended according to the journal.
 
-        Raises InputError where one with a task that is `stale` is still in the queue.
+        Raises InputError if a batch job with a `stale` task is still in the queue.
         """
         jobs = {job.id: job for job in BatchJobs(journal).open()}
         running = [row for row in journal.running().values() if row.machine in jobs]
@@ -130,19 +134,19 @@ class BatchBackend:
         outdated = in_queue([jobs[number] for number, names in tasks.items() if names & stale], self.scheduler)
         if outdated:
             raise InputError(
-                f"tasks have changed, or what they follow, that are in batch jobs: {', '.join(sorted(outdated))}",
-                hint=f"tonnage stop {folder.id} cancels those; then the same command goes on",
+                f"batch jobs contain tasks that have changed or depend on changed ones: {', '.join(sorted(outdated))}",
+                hint=f"cancel them with tonnage stop {folder.id}, then run the same command again",
             )
         attempts = frozenset(row.attempt for row in running if row.task not in stale)
         return Outstanding(attempts, frozenset().union(*tasks.values()) - stale)
 
     def still_out(self, folder: RunFolder) -> int:
-        """Return how many batch jobs a run has in the queue."""
+        """Return the number of batch jobs that a run has in the queue."""
         return len(in_queue(open_jobs(folder), self.scheduler))
 
     @contextmanager
     def driving(self, context: RunContext, watcher: Watcher) -> Iterator[Driver]:
-        """Send tasks to the cluster."""
+        """Take over earlier batch jobs, and return a driver that submits tasks to the cluster."""
         submitter = Submitter(
             engine=context.engine,
             journal=context.journal,
@@ -153,7 +157,6 @@ class BatchBackend:
             scheduler=self.scheduler,
             limits=self.limits,
             watcher=watcher,
-            say=context.say,
         )
         packs = self._packs(submitter, context)
         grace = _NETWORK_GRACE if context.shared_disk else 0.0
@@ -162,7 +165,7 @@ class BatchBackend:
         yield driver
 
     def submissions(self, context: RunContext) -> list[str]:
-        """Return the scripts of the batch jobs that would be submitted at first."""
+        """Return the scripts of the batch jobs that would be submitted first."""
         self._adopt(context)
         packing = self._packing(context)
         if self.pack == ALONE or self._cannot_pack(packing, context):
@@ -202,19 +205,19 @@ class BatchBackend:
         return packs
 
     def _cannot_pack(self, packing: Packing, context: RunContext) -> bool:
-        """Whether run times are unknown that a packer must know; an error where the user wants no other."""
+        """Whether run times that the packer needs are unknown; raises InputError if the user chose that packer."""
         unknown = packing.unknown(context.engine)
         if not unknown:
             return False
         problem = unknown_run_times(context.workflow, unknown)
         if self.pack != "auto":
-            hint = "let it run once with --pack per-task: the archive knows them then"
-            raise InputError(f"{problem}, and {self.pack} must know them", hint=hint)
-        context.say(f"{problem}: each task goes alone")
+            hint = "run the workflow once with --pack per-task, so that the archive knows them, or use --pack auto"
+            raise InputError(f"{problem}, and --pack {self.pack} needs them", hint=hint)
+        _log.info("%s: submitting each task as a batch job of its own", problem)
         return True
 
     def _adopt(self, context: RunContext) -> dict[int, Start]:
-        """Let the engine know which attempts may still run; return them by their numbers."""
+        """Register attempts that may still be running with the engine; return them by their numbers."""
         packed = {job.id: job.packed for job in BatchJobs(context.journal).open()}
         found = {}
         for row in context.journal.running().values():
@@ -233,7 +236,7 @@ def _largest(machines: Sequence[Machine]) -> Machine:
 
 
 def _usual(machines: Sequence[Machine]) -> Machine:
-    """Return what most machines have: packed batch jobs get any of those."""
+    """Return the most common kind of machine, on which packed batch jobs will mostly run."""
     return max(Counter(machines).items(), key=lambda item: (item[1], item[0].memory, item[0].cores))[0]
 
 

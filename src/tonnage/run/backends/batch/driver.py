@@ -1,9 +1,10 @@
-"""The engine on a cluster: tasks travel in batch jobs; files tell of their ends, and the cluster of what left no file.
+"""The driver for clusters: tasks run in batch jobs, which report through files; the cluster is asked about the others.
 
-What batch jobs write is looked for many times a minute, which costs the cluster nothing. The queue is asked for all of
-them in one call, seldom while nothing happens.
+Files of batch jobs are checked many times a minute, which costs the cluster nothing. The queue is polled for all batch
+jobs in one call, and rarely while nothing happens.
 """
 
+import logging
 import signal
 import time
 from collections.abc import Collection, Mapping
@@ -12,7 +13,9 @@ from math import inf
 from pathlib import Path
 from typing import Protocol
 
-from tonnage.batch.scheduler import JobStatus, QueueEntry, UnreachableError, Verdict
+from tonnage.batch.scheduler import JobStatus, QueueEntry, Verdict
+from tonnage.errors import SchedulerUnreachableError
+from tonnage.files import tail
 from tonnage.jobs import Outcome
 from tonnage.run.backends.backend import StopSignals, heard
 from tonnage.run.backends.batch.arrays import Arrays
@@ -23,14 +26,16 @@ from tonnage.run.events import Ended, Start
 
 __all__ = ["BatchDriver"]
 
-_HEAR = 0.1, 1.0  # seconds between two looks for files: while much happens, and while nothing does
+_HEAR = 0.1, 1.0  # seconds between two checks for files: while much happens, and while nothing does
 _SLOWER = 1.3
-_GRACE = 10.0  # seconds in which a file shows up that was written on another machine
-_TAIL = 4096  # bytes of what a batch job printed that may say why it was ended
+_GRACE = 10.0  # seconds until a file that was written on another machine is visible
+_TAIL = 4096  # bytes from the end of a batch job's output that may tell why it ended
+
+_log = logging.getLogger(__name__)
 
 
 class _Fleet(Protocol):
-    """Batch jobs of one kind; what the cluster calls by a number, they call by another."""
+    """Batch jobs of one kind, with our own numbers for the cluster's ids."""
 
     def __len__(self) -> int: ...
 
@@ -46,10 +51,10 @@ class _Fleet(Protocol):
 
 
 class BatchDriver:
-    """Drives an engine whose tasks travel in batch jobs, until it has finished or is told to stop."""
+    """Drives an engine whose tasks run in batch jobs, until it has finished or is stopped by a signal."""
 
     def __init__(self, submitter: Submitter, arrays: Arrays, packs: Packs, run_fraction: float, grace: float) -> None:
-        """Prepare; others' jobs run for a fraction of what they asked for, and files show up after a grace."""
+        """Create a driver; `run_fraction` is for other users' jobs, `grace` is the delay until files are visible."""
         self._submitter = submitter
         self._arrays = arrays
         self._packs = packs
@@ -58,32 +63,29 @@ class BatchDriver:
         self._grace = max(grace, _GRACE)
         self._signals = StopSignals()
         self._gone: dict[str, float] = {}
-        """What was not in the queue any more, and since when."""
+        """Ids that are no longer in the queue, and since when."""
         self._polling = submitter.scheduler.polling
         self._hear_pause, self._look_pause = _HEAR[0], self._polling.first
         self._look_at = 0.0
         self._unreachable = False
         self._cancels: frozenset[JobStatus] | None = None
-        """Which batch jobs the user wants to be cancelled."""
+        """States of the batch jobs that are to be cancelled."""
         self._cancel_at = 0.0
 
     def take_up(self, jobs: list[BatchJob], running: Mapping[int, Start]) -> None:
-        """Go on with batch jobs of an earlier engine, and the attempts of theirs that run."""
+        """Take over the batch jobs of an earlier engine, with their running attempts."""
         for job in jobs:
             own = {attempt: start for attempt, start in running.items() if start.machine == job.id}
             taken = self._packs.take_up(job, own) if job.packed else self._arrays.take_up(job, own)
             for attempt in own.keys() - (taken or ()):
-                note = "it was never submitted"
+                note = "never submitted"
                 self._submitter.settle(Ended(attempt=attempt, outcome=Outcome.LOST, ended=time.time(), note=note))
             if taken is None:
-                never = "it was never submitted"
-                self._submitter.ended(
-                    job.id, never if job.native is None else "what is left of it does not count any more"
-                )
+                self._submitter.ended(job.id, "never submitted" if job.native is None else "no longer needed")
         self._submitter.journal.commit()
 
     def go(self) -> int | None:
-        """Run until nothing more can be done; return the signal that stopped it before that, if one did."""
+        """Run until nothing more can be done; return the signal that stopped it earlier, if one did."""
         with heard(self._signals):
             self._submit()
             while len(self._arrays) or len(self._packs) or not self._submitter.engine.finished:
@@ -96,7 +98,7 @@ class BatchDriver:
         return self._signals.signal
 
     def go_last(self) -> int | None:
-        """Run what was added at the end, each task in a batch job of its own."""
+        """Run the final tasks, each in a batch job of its own."""
         self._packs.singly = True
         return self.go()
 
@@ -117,7 +119,7 @@ class BatchDriver:
     # In
 
     def _step(self) -> None:
-        """Wait a moment, and take in what has happened."""
+        """Wait a moment, and process what has happened."""
         time.sleep(self._hear_pause)
         news = [fleet.hear() for fleet in self._fleets]
         self._hear_pause = _HEAR[0] if any(news) else min(_HEAR[1], self._hear_pause * _SLOWER)
@@ -131,14 +133,14 @@ class BatchDriver:
         self._submitter.watcher.tick(self._submitter.engine)
 
     def _look(self) -> None:
-        """Ask the cluster what is in its queue, and settle what is not there any more."""
+        """Poll the queue, and settle what is no longer in it."""
         try:
             present = self._submitter.scheduler.look()
             missing = {number for fleet in self._fleets for number in fleet.numbers() if number not in present}
-            asked = missing & (self._gone.keys() | self._packs.numbers().keys())  # of others, word is on its way
+            asked = missing & (self._gone.keys() | self._packs.numbers().keys())  # results of others may still arrive
             verdicts = self._submitter.scheduler.verdicts(asked) if asked else {}
-        except UnreachableError as error:
-            self._say_unreachable(error)
+        except SchedulerUnreachableError as error:
+            self._warn_unreachable(error)
             self._slow_down()
             return
         self._unreachable = False
@@ -164,36 +166,36 @@ class BatchDriver:
             self._look_pause = self._polling.first
 
     def _read(self, verdict: Verdict, output: Path) -> Verdict:
-        """Return a verdict; where it leaves something open, what the batch job printed may tell more."""
+        """Complete a verdict that does not tell why the job ended with what the batch job printed."""
         if verdict.outcome in (Outcome.DONE, Outcome.EXHAUSTED):
             return verdict
-        printed = _tail(output)
-        told = self._submitter.scheduler.read(printed)
-        if told is not None or verdict.outcome is not Outcome.FAILED or not printed.strip():
-            return told or verdict
-        return replace(
-            verdict, note=f"{verdict.note or 'it failed'}: {printed.strip().splitlines()[-1]} (see {output})"
-        )
+        printed = tail(output, _TAIL)
+        found = self._submitter.scheduler.read(printed)
+        if found is not None or verdict.outcome is not Outcome.FAILED or not printed.strip():
+            return found or verdict
+        return replace(verdict, note=f"{verdict.note or 'failed'}: {printed.strip().splitlines()[-1]} (see {output})")
 
-    def _say_unreachable(self, error: UnreachableError) -> None:
+    def _warn_unreachable(self, error: SchedulerUnreachableError) -> None:
         if not self._unreachable:
-            self._submitter.say(f"{error}; batch jobs go on, and it is asked again")
+            _log.warning("%s; batch jobs continue, retrying", error)
         self._unreachable = True
 
     # Stop
 
     def _obey(self) -> bool:
-        """Do what the signals say that came; whether there is nothing to wait for any more."""
+        """Act on signals; return whether the driver should stop waiting."""
         if not self._signals.finish and not self._submitter.engine.closed:
             return False
         if self._signals.signal == signal.SIGHUP:
-            return True  # whoever closes his terminal wants batch jobs to go on
+            return True  # a user who closes the terminal wants batch jobs to continue
         if self._cancels is None or self._signals.kill:
             self._submitter.engine.closed = True
             self._arrays.let_go()
             self._cancels = frozenset(JobStatus) if self._signals.kill else frozenset([JobStatus.WAITING])
             if not self._signals.kill and self._signals.finish:
-                self._submitter.say("what waits is cancelled, what runs may finish; another Ctrl-C cancels that, too")
+                _log.info(
+                    "cancelling waiting batch jobs, letting running ones finish; press Ctrl-C again to cancel all"
+                )
             self._signals.kill = False
             self._cancel_at = 0.0
         if time.monotonic() >= self._cancel_at:
@@ -201,7 +203,7 @@ class BatchDriver:
         return False
 
     def _cancel(self, phases: Collection[JobStatus]) -> None:
-        """Cancel what waits, or all; where the cluster does not answer, it is tried again."""
+        """Cancel batch jobs in certain states; retried later if the cluster does not answer."""
         try:
             self._submitter.withdraw()
             own = {number for fleet in self._fleets for number in fleet.numbers()}
@@ -210,17 +212,7 @@ class BatchDriver:
             if numbers:
                 self._submitter.scheduler.cancel(numbers)
             self._cancel_at = inf
-        except UnreachableError as error:
-            self._submitter.say(f"batch jobs could not be cancelled: {error}; it is tried again")
+        except SchedulerUnreachableError as error:
+            _log.warning("batch jobs could not be cancelled: %s; retrying", error)
             self._cancel_at = time.monotonic() + RETRY
         self._look_at = 0.0
-
-
-def _tail(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - _TAIL))
-            return file.read().decode(errors="replace")
-    except OSError:
-        return ""

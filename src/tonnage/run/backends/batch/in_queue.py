@@ -1,4 +1,4 @@
-"""What a run has in the queue of a cluster, whoever executes it."""
+"""The batch jobs that a run has in the queue of a cluster, whether or not an engine executes it."""
 
 from collections.abc import Iterable
 from contextlib import closing
@@ -12,13 +12,13 @@ __all__ = ["cancel_batch_jobs", "in_queue", "open_jobs"]
 
 
 def open_jobs(folder: RunFolder) -> list[BatchJob]:
-    """Return the batch jobs of a run that have not ended, as far as its journal knows."""
+    """Return the batch jobs of a run that have not ended according to its journal."""
     with closing(Reader(folder.journal)) as reader:
         return [job for job in batch_jobs(reader) if job.ended is None]
 
 
 def in_queue(jobs: Iterable[BatchJob], scheduler: Queued) -> set[str]:
-    """Return what the cluster calls those of some batch jobs that wait or run."""
+    """Return the cluster's ids of those batch jobs that are waiting or running."""
     found = {job.native or scheduler.find(job.name) for job in jobs}
     if not found:
         return set()
@@ -27,11 +27,11 @@ def in_queue(jobs: Iterable[BatchJob], scheduler: Queued) -> set[str]:
 
 
 def cancel_batch_jobs(folder: RunFolder, scheduler: Queued) -> int:
-    """Cancel what a run that nobody executes has in the queue of a cluster; return how many batch jobs that were.
+    """Cancel the queued batch jobs of a run that no engine executes; return their number.
 
-    What became of them is written down by who goes on with the run.
+    Their ends are recorded when the run is resumed.
     """
-    lock = Lock(folder)  # nobody goes on with it meanwhile
+    lock = Lock(folder)  # so that it is not resumed meanwhile
     try:
         numbers = in_queue(open_jobs(folder), scheduler)
         if numbers:

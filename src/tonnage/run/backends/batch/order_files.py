@@ -1,6 +1,6 @@
-"""Order files: what each element of a batch job is to do, which `tonnage.watch.single_task` carries out there.
+"""Order files: what each element of a batch job has to do; `tonnage.watch.single_task` carries it out there.
 
-Their answers are found with `tonnage.run.minders.result_of` in the folder of the run.
+`tonnage.run.minders.result_of` reads the answers from the folder of the run.
 """
 
 import json
@@ -15,12 +15,12 @@ __all__ = ["read_orders", "write_orders"]
 
 
 def write_orders(folder: Path, orders: Iterable[Order]) -> None:
-    """Write what the elements of a batch job are to do, the first being number 0, into the batch job's folder."""
+    """Write the orders for the elements of a batch job, starting with element 0, into its folder."""
     write_atomically(folder / ORDERS, "".join([f"{json.dumps(order.message())}\n" for order in orders]))
 
 
 def read_orders(folder: Path) -> tuple[int, ...]:
-    """Return the attempts of a batch job by their elements; none where its orders were never written."""
+    """Return the attempts of a batch job in the order of its elements; none if its orders were never written."""
     try:
         return tuple(json.loads(line)["attempt"] for line in (folder / ORDERS).read_text().splitlines())
     except (OSError, ValueError, KeyError):

@@ -1,6 +1,7 @@
-"""What would be submitted to a live queue, and what may become of it there."""
+"""What would be submitted to a live queue, and how it would fare there."""
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -30,37 +31,37 @@ if TYPE_CHECKING:
 
 __all__ = ["Outlook", "array_scripts", "outlook", "packed_scripts"]
 
-_FINALISTS = 3  # batch jobs whose start the cluster itself is asked for
+_FINALISTS = 3  # number of batch jobs for which the cluster is asked for an expected start
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What may become of a workflow in a live queue, with some strategies."""
+    """How a workflow would fare in a live queue with some strategies."""
 
     queue: Snapshot
     trials: list[Trial]
     asked: list[float | None]
-    """When the first batch jobs of the first strategy would start, as the cluster says: seconds from now."""
+    """The cluster's estimates for the first batch jobs of the first strategy: seconds until they start."""
     scripts: list[str]
     """The batch jobs that the first strategy would submit now."""
     run_fraction: float
-    """For which part of their time limits others' jobs are reckoned to run."""
+    """The fraction of their time limits for which other users' jobs are assumed to run."""
 
 
-def outlook(
-    workflow: Workflow, options: Options, backend: "BatchBackend", strategies: Sequence[str], say: Callable[[str], None]
-) -> Outlook:
-    """Return what strategies would submit to the live queue, and what may become of it."""
+def outlook(workflow: Workflow, options: Options, backend: "BatchBackend", strategies: Sequence[str]) -> Outlook:
+    """Return what strategies would submit to the live queue, and how it would fare."""
     asking = asking_for_gpus(workflow)
     if asking and set(strategies) != {"per-task"}:
-        say(f"{asking}: tonnage run passes that on with --pack per-task only")
+        _log.warning("%s, which tonnage run passes on with --pack per-task only", asking)
     backend.check(workflow)
     home = path_of(workflow).parent
     folder = RunFolder(home / RUNS / "RUN")
     files = Files(home, folder, sandbox=options.sandbox)
     with archive_session(options.archive) as opened:
         for warning in opened.ask(wanted_for(workflow, home)):
-            say(warning)
+            _log.warning(warning)
         setup = set_up(workflow, options, backend, opened.archive, files)
         seconds = peaks_of_tasks(opened.archive, workflow, Resource.WALL_TIME)
         fraction = run_fraction(opened.archive) or 1.0
@@ -69,7 +70,7 @@ def outlook(
     unknown = packing.unknown(engine)
     if unknown:
         problem = unknown_run_times(workflow, unknown)
-        hint = "let the workflow run once: the archive knows them then; WfFormat and DAX files can hold them"
+        hint = "run the workflow once, so that the archive knows them; WfFormat and DAX files can also contain them"
         raise InputError(problem, path=path_of(workflow), hint=hint)
     queue, work = backend.scheduler.queue(fraction), packing.work(engine)
     trials = [
@@ -83,7 +84,7 @@ def outlook(
 
 
 def array_scripts(backend: "BatchBackend", engine: Engine, files: Files, folder: RunFolder) -> list[str]:
-    """Return the scripts of tasks that go alone; alike ones are an array."""
+    """Return the scripts of unpacked tasks, similar ones as an array."""
     found = []
     groups = alike(engine.admit(), engine.tasks, max(1, backend.limits.array))
     for number, group in enumerate(groups, start=1):
@@ -94,7 +95,7 @@ def array_scripts(backend: "BatchBackend", engine: Engine, files: Files, folder:
 
 
 def packed_scripts(backend: "BatchBackend", jobs: Sequence[Submission], files: Files, folder: RunFolder) -> list[str]:
-    """Return the scripts of batch jobs that carry many tasks."""
+    """Return the scripts of packed batch jobs."""
     return [backend.scheduler.script(request) for request in _requests(backend, jobs, files, folder)]
 
 

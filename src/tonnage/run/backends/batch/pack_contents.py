@@ -1,4 +1,4 @@
-"""What goes into a batch job that carries many tasks: its job spec, and what it asks for."""
+"""The contents of a batch job that carries many tasks: its job spec, and what it requests."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -7,8 +7,7 @@ from pathlib import Path
 from tonnage.batch.scheduler import Limits, Request
 from tonnage.jobs import Resource
 from tonnage.pack import Submission
-from tonnage.run.backends.batch.programs import program
-from tonnage.run.backends.batch.submitter import OUTPUT
+from tonnage.run.backends.batch.submitter import OUTPUT, module_command
 from tonnage.run.batch_jobs import BatchJob
 from tonnage.run.engine import Engine
 from tonnage.run.events import Carried, State
@@ -17,25 +16,25 @@ from tonnage.workflow import Workflow
 
 __all__ = ["Awaited", "Loading", "packed_request", "seconds_of"]
 
-_STARTING = 60  # seconds that a batch job takes until its first task starts, and to end
+_STARTING = 60  # seconds that a batch job needs to start its first task, and to shut down
 
 Awaited = dict[int, tuple[tuple[int, str], ...]]
-"""For which tasks of other batch jobs some of a batch job wait: the number of that one, and the task's name."""
+"""For each task, the tasks of other batch jobs that it waits for: number of the batch job, and name of the task."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """Makes cargoes of tasks; `common` is what all of them have in common."""
+    """Creates job specs for tasks; `common` holds what they all share."""
 
     workflow: Workflow
     places: Sequence[int]
-    """The place of each task in the order in which tasks should run."""
+    """The position of each task in the preferred order."""
     common: JobSpec
     avoided: tuple[str, ...] = ()
-    """Nodes that are too small for what tasks are sized for."""
+    """Nodes that are too small for the sizes of tasks."""
 
     def awaited(self, tasks: Sequence[int], engine: Engine, pilot_of: Callable[[int], int | None]) -> Awaited | None:
-        """Return for which tasks of other batch jobs some wait; None where one waits for a task that is in none."""
+        """Return the tasks of other batch jobs that some wait for; None if one of these is not in any batch job."""
         inside = set(tasks)
         found: Awaited = {}
         for number, task in enumerate(tasks):
@@ -52,7 +51,7 @@ class Loading:
         return found
 
     def job_spec(self, job: BatchJob, tasks: Sequence[int], awaited: Awaited, engine: Engine) -> JobSpec:
-        """Return what a batch job carries."""
+        """Create the job spec of a batch job."""
         number = {task: place for place, task in enumerate(tasks)}
         dependencies = tuple(
             (number[parent], number[task])
@@ -74,7 +73,7 @@ class Loading:
 
 
 def _carried(engine: Engine, task: int) -> Carried:
-    """Return what a task is to be tried with; where nothing is known yet, the batch job learns by itself."""
+    """Return the next allocation of a task; if nothing is known yet, the batch job learns it itself."""
     known = engine.next_try(task)
     decided = [one for one in known.decisions or () if one.resource is Resource.MEMORY]
     return known if known.attempts or any(one.samples for one in decided) else replace(known, decisions=None)
@@ -83,10 +82,10 @@ def _carried(engine: Engine, task: int) -> Carried:
 def packed_request(
     name: str, home: Path, folder: Path, nodes: int, seconds: float | None, avoided: tuple[str, ...], inside: str
 ) -> Request:
-    """Return a batch job whose folder has a job spec, on any but some nodes; `inside` is as a Scheduler has it."""
+    """Return the request for a packed batch job, which runs on all nodes but `avoided`; for `inside` see Scheduler."""
     return Request(
         name=name,
-        words=(*program("tonnage.run.pilot.pilot_job"), str(folder), "--inside", inside),
+        words=(*module_command("tonnage.run.pilot.pilot_job"), str(folder), "--inside", inside),
         folder=home,
         output=folder / OUTPUT,
         nodes=nodes,
@@ -97,5 +96,5 @@ def packed_request(
 
 
 def seconds_of(chosen: Submission, limits: Limits) -> float:
-    """Return the time limit of a batch job: what the packer asks for, and some to start its agents."""
+    """Return the time limit of a batch job: what the packer requests, plus time to start its agents."""
     return min(float(chosen.seconds + _STARTING), limits.seconds)

@@ -1,4 +1,4 @@
-"""Which tasks go together next: what is left of a run, as packers see it."""
+"""Decides which tasks are packed next: the remaining tasks of a run, as packers see them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,13 +23,13 @@ _OPEN = (State.WAITING, State.READY)
 
 @dataclass(frozen=True, slots=True)
 class InFlightPack:
-    """A batch job on its way: its tasks, and when those that are not done are expected to end."""
+    """A packed batch job that is queued or running: its tasks, and when the unfinished ones are expected to end."""
 
     tasks: NDArray[np.int64]
     ends: int | None
-    """None while it waits."""
+    """None while it is queued."""
     must_end: int | None
-    """When its time is over."""
+    """When its time limit is reached."""
 
 
 @dataclass
@@ -39,15 +39,15 @@ class Packing:
     strategy: str
     workflow: Workflow
     places: Sequence[int]
-    """The place of each task in the order in which tasks should run."""
+    """The position of each task in the preferred order."""
     machine: Machine
     """What a node has."""
     seconds: Mapping[int, float]
-    """How long tasks took in earlier runs."""
+    """Run times of tasks in earlier runs."""
     settings: Settings = field(default_factory=Settings)
 
     def ask(self, engine: Engine, queue: Snapshot, ways: Sequence[InFlightPack], room: int | None) -> Packed | None:
-        """Return what to submit now; None where nothing is left to be packed."""
+        """Return what to submit now; None if nothing remains to be packed."""
         mask = self._left(engine)
         if not mask.any():
             return None
@@ -66,11 +66,11 @@ class Packing:
         return PACKERS[self.strategy](situation, self.settings)
 
     def has_left(self, engine: Engine) -> bool:
-        """Whether anything is left to be packed."""
+        """Whether tasks remain to be packed."""
         return bool(self._left(engine).any())
 
     def unknown(self, engine: Engine) -> list[int]:
-        """Return the tasks whose run times nobody knows."""
+        """Return the tasks whose run times are unknown."""
         return [
             task
             for task in range(len(self.workflow))
@@ -78,11 +78,11 @@ class Packing:
         ]
 
     def more_time(self) -> None:
-        """Ask for more from now on: a batch job had too little time."""
+        """Request longer time limits from now on, because a batch job reached its limit."""
         self.settings = replace(self.settings, more=more_time(self.settings.more, self.settings.fudge))
 
     def work(self, engine: Engine) -> Work:
-        """Return the tasks with their run times and what each takes of a node, as far as is known by now."""
+        """Return the tasks with their run times and their shares of a node, as far as they are known."""
         tasks = []
         for place, task in enumerate(self.workflow.tasks):
             if engine.states[place] == State.DONE:
@@ -97,19 +97,19 @@ class Packing:
         return replace(work, key=np.array(self.places, np.int64))
 
     def _seconds(self, engine: Engine, task: int) -> float | None:
-        """Return how long a task takes: as long as before, as others of its category, or as its workflow says."""
+        """Return the run time of a task: from its earlier runs, its category, or the workflow file, in this order."""
         known = self.seconds.get(task) or engine.learner.mean_seconds(self.workflow.tasks[task].category)
         return known or self.workflow.tasks[task].expected.wall_time
 
     def _left(self, engine: Engine) -> NDArray[np.bool_]:
-        """Return which tasks are in no batch job and can still run."""
+        """Return a mask of the tasks that are not in a batch job and can still run."""
         states = np.frombuffer(engine.states, np.uint8)[: len(self.workflow)]
         mask = np.isin(states, _OPEN)
         mask[engine.unreachable()] = False
         return mask
 
     def _ends(self, engine: Engine, ways: Sequence[InFlightPack], now: int) -> NDArray[np.int64]:
-        """Return when tasks have ended or are expected to."""
+        """Return when tasks ended or are expected to end."""
         states = np.frombuffer(engine.states, np.uint8)[: len(self.workflow)]
         ends = np.where(states == State.DONE, now, NEVER)
         for way in ways:

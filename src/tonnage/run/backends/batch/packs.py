@@ -1,5 +1,6 @@
-"""Batch jobs that carry many tasks: what a packer puts together is sent, and their ledgers are read."""
+"""Packed batch jobs, which carry many tasks: submits what a packer puts together, and reads their ledgers."""
 
+import logging
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -8,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from tonnage.batch import Snapshot
-from tonnage.batch.scheduler import JobStatus, QueueEntry, RejectedError, Request, UnreachableError, Verdict
-from tonnage.errors import TonnageError
+from tonnage.batch.scheduler import JobStatus, QueueEntry, Request, Verdict
+from tonnage.errors import CannotPackError, SchedulerUnreachableError, SubmissionRejectedError, TonnageError
 from tonnage.jobs import Outcome, Resource
 from tonnage.pack import Submission
 from tonnage.run.backends.batch.pack_contents import Loading, packed_request, seconds_of
@@ -31,15 +32,14 @@ from tonnage.run.pilot.ledger import (
     TaskRefused,
 )
 from tonnage.units import format_seconds
+from tonnage.wording import counted
 
-__all__ = ["CannotPackError", "Packs"]
+__all__ = ["Packs"]
 
-_NUMBERS = 20  # of attempts for each task: more than it can need
+_NUMBERS = 20  # of attempts reserved for each task: more than it can need
 _MOST_FRUITLESS = 3
 
-
-class CannotPackError(TonnageError):
-    """There is no way to send the tasks that are left."""
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -52,20 +52,20 @@ class _Pack:
     native: str | None = None
     started: float | None = None
     run: int = 0
-    """How long its tasks are expected to take."""
+    """The expected run time of its tasks."""
     known: dict[int, bool] = field(default_factory=dict)
-    """Attempts that the journal has, and whether they have ended."""
+    """Attempts in the journal, and whether they have ended."""
     running: dict[int, float] = field(default_factory=dict)
-    """Attempts that run, and since when."""
+    """Running attempts, and when they started."""
     cancelled: str = ""
-    """Why we have cancelled it."""
+    """Why Tonnage cancelled it."""
     bye: str = ""
-    """What it said last."""
+    """The reason for its end that its pilot recorded."""
     stale: Collection[str] = ()
-    """Tasks that have changed since, of which nothing counts."""
+    """Tasks that have changed since, whose attempts do not count."""
 
     def way(self) -> InFlightPack:
-        """Return it as packers see it."""
+        """Convert it to the form that packers use."""
         tasks = np.array(sorted(self.tasks), np.int64)
         if self.started is None:
             return InFlightPack(tasks, None, None)
@@ -73,12 +73,12 @@ class _Pack:
 
 
 class Packs:
-    """Sends tasks in batch jobs that carry many, and hears of their ends."""
+    """Submits packed batch jobs, and follows them to their ends."""
 
     def __init__(
         self, submitter: Submitter, packing: Packing, loading: Loading, most: int, stale: Collection[str] = ()
     ) -> None:
-        """Prepare; so many batch jobs may wait or run at a time, and what was done of `stale` tasks does not count."""
+        """Allow up to `most` queued or running batch jobs at a time; earlier attempts of `stale` tasks do not count."""
         self._submitter = submitter
         self._packing = packing
         self._loading = loading
@@ -87,11 +87,11 @@ class Packs:
         self._stale = frozenset(stale)
         self._open: dict[int, _Pack] = {}
         self._fruitless = 0
-        """How many batch jobs in a row have ended without starting any task."""
+        """The number of batch jobs in a row that started no task."""
         self._ask_at: float | None = 0.0
-        """When the packer is to be asked; None: when something has happened."""
+        """When to ask the packer next; None until something happens."""
         self.singly = False
-        """Whether from now on each task is a batch job of its own."""
+        """Whether each task is submitted as a batch job of its own from now on."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -99,17 +99,17 @@ class Packs:
     # Out
 
     def submit(self, run_fraction: float) -> None:
-        """Ask the packer, if there is a reason to, and send what it says."""
+        """Ask the packer if something has changed, and submit what it returns."""
         if self._ask_at is None or time.monotonic() < self._ask_at or len(self._open) >= self._most:
             return
         submitter = self._submitter
         if not self._packing.has_left(submitter.engine):
-            self._ask_at = None  # the cluster need not be asked what its queue is like
+            self._ask_at = None  # the queue need not be polled
             return
         try:
             queue = _within(submitter.scheduler.queue(run_fraction), self._most_nodes())
-        except UnreachableError as error:
-            submitter.say(f"{error}; it is tried again")
+        except SchedulerUnreachableError as error:
+            _log.warning("%s; retrying", error)
             self._ask_at = time.monotonic() + RETRY
             return
         self._ask_at = None
@@ -121,20 +121,20 @@ class Packs:
             self.singly = True
             return
         if not packed.jobs and not self._open:
-            raise CannotPackError("the packer does not know what to submit")
+            raise CannotPackError("the packer found nothing to submit")
         for job in packed.jobs:
             if submitter.is_blocked:
-                self._ask_at = 0.0  # when the cluster takes jobs again
+                self._ask_at = 0.0  # when the cluster accepts jobs again
                 return
             self._send(job, packed.reason)
 
     def _send(self, chosen: Submission, reason: str) -> None:
-        """Send tasks as one batch job: written down before anything is done."""
+        """Record and submit tasks as one batch job."""
         submitter, number = self._submitter, self._submitter.jobs.next_id()
         tasks = [int(task) for task in chosen.tasks]
         awaited = self._loading.awaited(tasks, submitter.engine, self._carrier_of)
         if awaited is None:
-            self._ask_at = time.monotonic() + RETRY  # what they wait for has just come back
+            self._ask_at = time.monotonic() + RETRY  # a task that they wait for was just taken back
             return
         folder = submitter.place(number)
         kept = _NUMBERS * len(tasks)
@@ -152,34 +152,34 @@ class Packs:
             estimated_wait=chosen.wait,
             submitted=time.time(),
         )
-        told = self._told(job)
-        if told is None:
+        estimate = self._estimated_start(job)
+        if estimate is None:
             return
-        job = replace(job, reason=f"{reason}; {told}")
+        job = replace(job, reason=f"{reason}; {estimate}")
         self._loading.job_spec(job, tasks, awaited, submitter.engine).write(folder)
         submitter.jobs.add(job)
         submitter.journal.commit()
         pack = self._note(job, frozenset(tasks), chosen.run)
         submitter.engine.send(tasks)
         submitter.send(job, self._request(job), _Sending(self, pack))
-        plural = "s" if chosen.nodes > 1 else ""
-        submitter.say(f"batch job {number} carries {len(tasks):,} tasks on {chosen.nodes} node{plural}: {job.reason}")
+        carried, nodes = counted(len(tasks), "task"), counted(chosen.nodes, "node")
+        _log.info("batch job %d carries %s on %s: %s", number, carried, nodes, job.reason)
 
-    def _told(self, job: BatchJob) -> str | None:
-        """Return when the cluster itself says that a batch job would start; None where it does not answer.
+    def _estimated_start(self, job: BatchJob) -> str | None:
+        """Describe when a batch job would start, as estimated by the cluster; None if it does not answer.
 
-        Raises CannotPackError where it never would: a cluster takes such jobs all the same, and they wait for ever.
+        Raises CannotPackError if it could never start: a cluster may accept such jobs, and they would wait forever.
         """
         try:
             wait = self._submitter.scheduler.check(self._request(job))
-        except UnreachableError:
+        except SchedulerUnreachableError:
             self._ask_at = time.monotonic() + RETRY
             return None
-        except RejectedError as error:
+        except SubmissionRejectedError as error:
             raise CannotPackError(str(error), hint=error.hint) from None
         if wait is None:
-            return "the cluster does not say when it starts"
-        return f"it starts in {format_seconds(round(wait))} by the cluster's estimate"
+            return "the cluster has no estimate of its start"
+        return f"the cluster expects it to start in {format_seconds(round(wait))}"
 
     def _note(self, job: BatchJob, tasks: frozenset[int], run: int) -> _Pack:
         reader = LedgerReader(self._submitter.place(job.id) / LEDGER)
@@ -187,7 +187,7 @@ class Packs:
         return pack
 
     def _most_nodes(self) -> int:
-        """Return how many nodes a batch job can have."""
+        """Return the maximum number of nodes of a batch job."""
         there, allowed = len(self._loading.common.nodes), self._submitter.limits.job_nodes
         return there if allowed is None else min(there, allowed)
 
@@ -202,7 +202,7 @@ class Packs:
     # In
 
     def take_up(self, job: BatchJob, running: Mapping[int, Start]) -> Collection[int] | None:
-        """Go on with a batch job of an earlier engine; return its attempts, or None if it was never written down."""
+        """Take over a batch job of an earlier engine; return its running attempts, or None if it has no job spec."""
         submitter = self._submitter
         folder = submitter.place(job.id)
         try:
@@ -220,7 +220,7 @@ class Packs:
         return running.keys()
 
     def hear(self) -> bool:
-        """Take in what ledgers tell; whether there was anything."""
+        """Process new entries of all ledgers; return whether there were any."""
         heard = False
         for pack in list(self._open.values()):
             heard = self._hear(pack) or heard
@@ -247,9 +247,9 @@ class Packs:
             case TaskRefused(task=name, settled=settled):
                 self._refuse(self._task(pack, name), settled)
             case MachineLost(node=node):
-                submitter.say(f"node {node} of batch job {pack.job.id} does not answer any more")
+                _log.warning("node %s of batch job %d no longer answers", node, pack.job.id)
             case PilotFinished(reason=reason):
-                pack.bye = reason  # if it was ended, the cluster knows why
+                pack.bye = reason  # if it was killed, the cluster knows why
 
     def _started(self, pack: _Pack, start: Start, moment: float) -> None:
         submitter = self._submitter
@@ -263,31 +263,31 @@ class Packs:
             self._runs(pack, moment)
 
     def _task(self, pack: _Pack, name: str) -> int | None:
-        """Return the number of a task; None where what a batch job does with it does not count."""
+        """Return the number of a task; None if its attempts in this batch job do not count."""
         return None if name in pack.stale else self._index.get(name)
 
     def _refuse(self, task: int | None, settled: Settled) -> None:
         if task is not None and self._submitter.engine.states[task] == State.SENT:
-            given_up = self._submitter.engine.give_up(task, settled.reason)
-            self._submitter.journal.refused(given_up)
-            self._submitter.watcher.ended(Ended(attempt=0, outcome=Outcome.FAILED, hopeless=True), given_up)
+            failed = self._submitter.engine.give_up(task, settled.reason)
+            self._submitter.journal.refused(failed)
+            self._submitter.watcher.ended(Ended(attempt=0, outcome=Outcome.FAILED, hopeless=True), failed)
 
     @property
     def leaving(self) -> bool:
-        """Whether a batch job has said good-bye."""
+        """Whether the pilot of a batch job has finished."""
         return any(pack.bye for pack in self._open.values())
 
     def numbers(self) -> dict[str, int]:
-        """Return what the cluster calls the batch jobs that have not ended, each with our number."""
+        """Return the cluster's ids of the open batch jobs, each with our number."""
         return {pack.native: number for number, pack in self._open.items() if pack.native is not None}
 
     def looked(self, present: Mapping[str, QueueEntry]) -> None:
-        """Take note of what runs by now."""
+        """Record what is running by now."""
         for number, job in self.numbers().items():
             look, pack = present.get(number), self._open[job]
             if look is not None and look.phase is JobStatus.RUNNING and pack.started is None:
                 self._runs(pack, look.started or time.time())
-        # Those that could not be cancelled, or whose numbers were not known then.
+        # Batch jobs that could not be cancelled before, or whose ids were not known then.
         numbers = self.numbers().items()
         self._cancel([number for number, job in numbers if self._open[job].cancelled and number in present])
 
@@ -297,7 +297,7 @@ class Packs:
         self._ask_at = 0.0
 
     def gone(self, job: int, verdict: Verdict, *, certain: bool) -> None:
-        """Settle a batch job that is not there any more; without `certain`, its ledger may still grow."""
+        """Settle a batch job that left the queue; unless `certain`, its ledger may still grow."""
         pack = self._open.get(job)
         if pack is None:
             return
@@ -307,23 +307,23 @@ class Packs:
             self.end(pack, verdict)
 
     def output(self, job: int) -> Path:
-        """Return where a batch job prints."""
+        """Return the file with the output of a batch job."""
         return self._submitter.place(job) / OUTPUT
 
     def end(self, pack: _Pack, verdict: Verdict) -> None:
-        """Take back what a batch job has not done."""
+        """Take back the tasks that a batch job has not done."""
         submitter = self._submitter
         del self._open[pack.job.id]
         submitter.drop(pack.job.id)
-        note = pack.cancelled or verdict.note or pack.bye or "it has ended"
-        told = undelivered(submitter.place(pack.job.id)) if pack.running else {}
+        note = pack.cancelled or verdict.note or pack.bye or "finished"
+        answers = undelivered(submitter.place(pack.job.id)) if pack.running else {}
         for attempt, since in pack.running.items():
-            self._lose(told.get(attempt) or Answer(attempt, started=since, ended=time.time(), lost=True), note)
+            self._lose(answers.get(attempt) or Answer(attempt, started=since, ended=time.time(), lost=True), note)
         for task in pack.tasks:
             submitter.engine.take_back(task)
         submitter.ended(pack.job.id, note)
         if verdict.outcome is not Outcome.DONE:
-            submitter.say(f"batch job {pack.job.id} has ended: {note}")
+            _log.info("batch job %d ended: %s", pack.job.id, note)
         if verdict.exhausted is Resource.WALL_TIME:
             self._packing.more_time()
         self._cancel_behind()
@@ -332,29 +332,27 @@ class Packs:
             self._count_fruitless(note)
 
     def _count_fruitless(self, note: str) -> None:
-        """Do not send batch jobs for ever that cannot start anything."""
+        """Stop the run if too many batch jobs in a row start no task."""
         self._fruitless += 1
         self._ask_at = time.monotonic() + RETRY * self._fruitless
         if self._fruitless >= _MOST_FRUITLESS:
             self._submitter.journal.commit()
-            raise CannotPackError(
-                f"{self._fruitless} batch jobs in a row have started no task: {note}", hint=SHARED_HINT
-            )
+            raise CannotPackError(f"{self._fruitless} batch jobs in a row started no task: {note}", hint=SHARED_HINT)
 
     def _lose(self, answer: Answer, note: str) -> None:
-        """Settle an attempt that ended with its batch job; it may have come to its end all the same."""
+        """Settle an attempt that was running when its batch job ended; it may have finished nevertheless."""
         submitter = self._submitter
         task = submitter.engine.tasks[submitter.engine.start_of(answer.attempt).task]
         end = judge(answer, task, submitter.files)
         lost = end.outcome is Outcome.LOST
-        submitter.settle(replace(end, note=f"its batch job has ended: {note}") if lost else end)
+        submitter.settle(replace(end, note=f"its batch job ended: {note}") if lost else end)
 
     def _cancel_behind(self) -> None:
-        """Cancel batch jobs with tasks that wait for one which is in none any more."""
+        """Cancel batch jobs with tasks that wait for a task which is no longer in any batch job."""
         behind = [pack for pack in self._open.values() if not pack.cancelled and self._waits_for_ever(pack)]
         numbers = []
         for pack in behind:
-            pack.cancelled = "what its tasks wait for has come back"
+            pack.cancelled = "its tasks wait for tasks that are no longer in a batch job"
             numbers += [pack.native] if pack.native is not None else []
         self._cancel(numbers)
 
@@ -372,33 +370,33 @@ class Packs:
         try:
             if numbers:
                 self._submitter.scheduler.cancel(numbers)
-        except UnreachableError as error:
-            self._submitter.say(f"batch jobs {', '.join(numbers)} could not be cancelled: {error}")
+        except SchedulerUnreachableError as error:
+            _log.warning("batch jobs %s could not be cancelled: %s", ", ".join(numbers), error)
 
 
 @dataclass(frozen=True, slots=True)
 class _Sending:
-    """Hears what becomes of a batch job that is to be submitted."""
+    """Is notified of the outcome of a submission."""
 
     packs: Packs
     pack: _Pack
 
     def accepted(self, native: str) -> None:
-        """Note what the cluster calls it."""
+        """Remember its id on the cluster."""
         self.pack.native = native
 
-    def rejected(self, error: RejectedError) -> None:
-        """Take its tasks back, and tell the user."""
+    def rejected(self, error: SubmissionRejectedError) -> None:
+        """Take its tasks back, and report the error."""
         self.packs.end(self.pack, Verdict(note=str(error)))
         raise CannotPackError(str(error), hint=error.hint)
 
     def withdrawn(self) -> None:
         """Take its tasks back."""
-        self.packs.end(self.pack, Verdict(note="it was not submitted"))
+        self.packs.end(self.pack, Verdict(note="not submitted"))
 
 
 def _within(queue: Snapshot, most: int) -> Snapshot:
-    """Return a queue as those see it who may have so many nodes at most."""
+    """Limit a queue to the nodes that a batch job can have."""
     if most >= queue.nodes:
         return queue
     return Snapshot(queue.now, most, queue.times, np.minimum(queue.free, most), queue.busy, queue.effort)

@@ -1,34 +1,38 @@
-"""the submitter of batch jobs: written down first, then submitted, until the cluster has answered."""
+"""Submits batch jobs: each is recorded in the journal first, and retried until the cluster has answered."""
 
+import logging
+import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from tonnage.atomic import make_private_folder
-from tonnage.batch.scheduler import Limits, RejectedError, Request, Scheduler, UnreachableError
+from tonnage.batch.scheduler import Limits, Request, Scheduler
+from tonnage.errors import SchedulerUnreachableError, SubmissionRejectedError
 from tonnage.files import write_atomically
 from tonnage.run.backends.backend import AttemptRecorder
 from tonnage.run.batch_jobs import BatchJob, BatchJobs
 from tonnage.run.files import Files
 from tonnage.run.folders import Lock, RunFolder
 
-__all__ = ["OUTPUT", "RETRY", "SCRIPT", "SHARED_HINT", "Sender", "Submitter"]
+__all__ = ["OUTPUT", "RETRY", "SCRIPT", "SHARED_HINT", "Sender", "Submitter", "module_command"]
 
-SHARED_HINT = "Tonnage and the workflow must be where the nodes see them, too: on a file system that all share"
+SHARED_HINT = "Tonnage and the workflow must be on a file system that is shared with the nodes"
 SCRIPT, OUTPUT = "script", "output"  # files in the folder of a batch job
-RETRY = 5.0  # seconds until a cluster that did not answer is asked again
+RETRY = 5.0  # seconds until the next request to a cluster that did not answer
+
+_log = logging.getLogger(__name__)
 
 
 class Sender(Protocol):
-    """Whoever wants to know what became of a batch job that is to be submitted."""
+    """Is notified of the outcome of a submission."""
 
     def accepted(self, native: str) -> None:
-        """The cluster has taken it, and calls it by this number."""
+        """The cluster accepted it under this id."""
 
-    def rejected(self, error: RejectedError) -> None:
-        """The cluster will never take it."""
+    def rejected(self, error: SubmissionRejectedError) -> None:
+        """The cluster rejected it."""
 
     def withdrawn(self) -> None:
         """It was not submitted, and will not be."""
@@ -43,7 +47,7 @@ class _Unsent:
 
 @dataclass(kw_only=True)
 class Submitter(AttemptRecorder):
-    """What those need who send tasks away: the engine, the journal, and the cluster."""
+    """What senders share: the engine, the journal, and the cluster to which they submit."""
 
     files: Files
     folder: RunFolder
@@ -51,7 +55,6 @@ class Submitter(AttemptRecorder):
     token: str
     scheduler: Scheduler
     limits: Limits
-    say: Callable[[str], None]
     jobs: BatchJobs = field(init=False)
     _unsent: dict[int, _Unsent] = field(default_factory=dict)
     _retry_at: float = 0.0
@@ -60,35 +63,35 @@ class Submitter(AttemptRecorder):
         self.jobs = BatchJobs(self.journal)
 
     def place(self, job: int) -> Path:
-        """Return the folder of a batch job, made if need be."""
+        """Return the folder of a batch job, creating it if necessary."""
         folder = self.folder.batches / str(job)
         make_private_folder(folder)
         return folder
 
     def name(self, job: int) -> str:
-        """Return a name for a batch job that nobody else has."""
+        """Return a unique name for a batch job."""
         return f"tonnage-{self.token}-{job}"
 
     def send(self, job: BatchJob, request: Request, sender: Sender) -> None:
-        """Submit a batch job that is written down; its sender hears what became of it, perhaps only later."""
+        """Submit a batch job that is in the journal; its sender is notified of the outcome, perhaps later."""
         self._submit(_Unsent(job, request, sender))
 
     def take_up(self, job: BatchJob, request: Request, sender: Sender) -> None:
-        """Go on with a batch job of which an earlier engine had not heard whether the cluster has taken it."""
+        """Take over a batch job of an earlier engine that did not learn whether the cluster accepted it."""
         self._unsent[job.id] = _Unsent(job, request, sender)
 
     @property
     def is_blocked(self) -> bool:
-        """Whether the cluster takes nothing at the moment: what it did not take must go first."""
+        """Whether submissions without an answer must be retried before new ones."""
         return bool(self._unsent)
 
     def send_again(self) -> None:
-        """Submit what the cluster did not answer for; it may have taken it all the same."""
+        """Retry submissions without an answer, unless the cluster has accepted them nevertheless."""
         while self._unsent and time.monotonic() >= self._retry_at:
             one = next(iter(self._unsent.values()))
             try:
                 number = self.scheduler.find(one.job.name)
-            except UnreachableError:
+            except SchedulerUnreachableError:
                 self._retry_at = time.monotonic() + RETRY
             else:
                 if number is None:
@@ -97,7 +100,10 @@ class Submitter(AttemptRecorder):
                     self._accept(one, number)
 
     def withdraw(self) -> None:
-        """Submit nothing more; what the cluster has taken without an answer is found. Raises UnreachableError."""
+        """Drop submissions without an answer, except for those that the cluster has accepted nevertheless.
+
+        Raises SchedulerUnreachableError.
+        """
         for one in list(self._unsent.values()):
             number = self.scheduler.find(one.job.name)
             if number is not None:
@@ -107,21 +113,21 @@ class Submitter(AttemptRecorder):
                 one.sender.withdrawn()
 
     def drop(self, job: int) -> None:
-        """Do not submit a batch job any more."""
+        """Stop trying to submit a batch job."""
         self._unsent.pop(job, None)
 
     def _submit(self, one: _Unsent) -> None:
         script = self.place(one.job.id) / SCRIPT
         try:
             write_atomically(script, self.scheduler.script(one.request))
-            # Whatever submits holds the run's lock: nobody takes over before it is known what the cluster has.
+            # The submitting process holds the run's lock: no engine takes over before it is known what was accepted.
             number = self.scheduler.submit(one.request, script, [self.lock.descriptor])
-        except UnreachableError as error:
+        except SchedulerUnreachableError as error:
             if one.job.id not in self._unsent:
-                self.say(f"{error}; it is tried again")
+                _log.warning("%s; retrying", error)
             self._unsent[one.job.id] = one
             self._retry_at = time.monotonic() + RETRY
-        except RejectedError as error:
+        except SubmissionRejectedError as error:
             self._unsent.pop(one.job.id, None)
             one.sender.rejected(error)
         else:
@@ -129,10 +135,16 @@ class Submitter(AttemptRecorder):
 
     def _accept(self, one: _Unsent, number: str) -> None:
         self._unsent.pop(one.job.id, None)
+        _log.debug("batch job %d has the id %s on the cluster", one.job.id, number)
         self.jobs.accepted(one.job.id, number)
         self.journal.commit()
         one.sender.accepted(number)
 
     def ended(self, job: int, note: str) -> None:
-        """Note that nothing of a batch job is left."""
+        """Record that a batch job has ended completely."""
         self.jobs.ended(job, time.time(), note)
+
+
+def module_command(module: str) -> tuple[str, ...]:
+    """Return the command with which a batch job runs one of our modules, with the same Python as here."""
+    return sys.executable, "-P", "-m", module

@@ -1,4 +1,4 @@
-"""How an attempt on a cluster ended: what its monitor wrote down, and what the batch system tells, taken together."""
+"""How an attempt on a cluster ended, from the result of its monitor and the verdict of the batch system."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ __all__ = ["explained", "needs_verdict"]
 
 
 def needs_verdict(answer: Answer) -> bool:
-    """Whether only the batch system knows why an attempt ended: somebody else ended it, or killed its monitor."""
+    """Whether only the batch system knows why an attempt ended: it, or its monitor, was killed from outside."""
     if answer.stopped_because is not None:
         return answer.stopped_because in (TERMINATED, MONITOR_KILLED)
     status = answer.status
@@ -22,7 +22,7 @@ def needs_verdict(answer: Answer) -> bool:
 
 
 def explained(end: Ended, verdict: Verdict) -> Ended:
-    """Return the end of an attempt that ended with its batch job or without an answer, as the system tells it."""
+    """Apply the batch system's verdict to an attempt that ended with its batch job or without an answer."""
     note = verdict.note or end.note
     if verdict.outcome is Outcome.EXHAUSTED:
         return replace(end, outcome=Outcome.EXHAUSTED, exhausted=verdict.exhausted, killed=False, note=note)
@@ -30,6 +30,6 @@ def explained(end: Ended, verdict: Verdict) -> Ended:
         return replace(end, outcome=Outcome.CANCELLED, killed=False, note="its batch job was cancelled")
     if verdict.outcome in (Outcome.PREEMPTED, Outcome.LOST):
         return replace(end, outcome=verdict.outcome, killed=False, note=note)
-    # It was killed and nobody says why, or it left no result: not for ever.
-    what = end.note if verdict.outcome is Outcome.DONE or not verdict.note else verdict.note
-    return replace(end, outcome=Outcome.LOST, killed=True, note=what or "its batch job left no result")
+    # It was killed for an unknown reason, or left no result: the number of retries is limited.
+    note = end.note if verdict.outcome is Outcome.DONE or not verdict.note else verdict.note
+    return replace(end, outcome=Outcome.LOST, killed=True, note=note or "its batch job left no result")

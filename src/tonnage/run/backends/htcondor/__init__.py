@@ -1,1 +1,1 @@
-"""Runs on an HTCondor pool: DAGMan starts the tasks there, and an event log tells what becomes of them."""
+"""The backend for HTCondor pools: DAGMan starts the tasks, and their event log is followed."""

@@ -1,4 +1,4 @@
-"""A pool as the place of a run: its machines, how much a task can get, and what earlier engines have submitted."""
+"""An HTCondor pool as a backend: its machines, the limits for tasks, and what earlier engines submitted."""
 
 import shlex
 import time
@@ -29,7 +29,7 @@ from tonnage.workflow import Workflow
 __all__ = ["HTCondorBackend"]
 
 _COARSE = 8
-_ANY = 1 << 40  # attempts at once: DAGMan and the pool know how many
+_ANY = 1 << 40  # attempts at once: DAGMan and the pool limit them
 
 
 class HTCondorBackend:
@@ -39,28 +39,28 @@ class HTCondorBackend:
     coarse: int | None = _COARSE
 
     def __init__(self, options: PoolOptions, amounts: Mapping[Resource, float], *, dry: bool = False) -> None:
-        """Ask the pool what there is; `amounts` are what a task may have at most.
+        """Query the machines of the pool; `amounts` are the user's maximum for a task.
 
-        Raises InputError where nothing can be submitted. With `dry` nothing will be: what is on this machine or in the
-        pool need not be there.
+        Raises InputError if nothing can be submitted. With `dry` nothing will be submitted, and HTCondor need not be
+        available.
         """
         self._options = options
         self._machines = self._seen(options.system, amounts)
         self.machine = _largest(self._machines)
         self._grows_disk = _grows_disk(options.system, dry)
         if not dry:
-            options.system.look()  # a schedd that does not answer is found out before anything is written
+            options.system.look()  # to detect a schedd that does not answer before anything is written
 
     @staticmethod
     def _seen(system: HTCondor, amounts: Mapping[Resource, float]) -> list[Machine]:
-        """Return the machines of the pool, as large as the user lets them be; one who says it all need not ask."""
+        """Return the machines of the pool within the user's limits; if all limits are set, the pool is not queried."""
         if all(one in amounts for one in SHARED):
             cores, memory, disk = (amounts[one] for one in SHARED)
             return [_machine(Node("any", int(cores), memory, disk), {})]
         return [_machine(node, amounts) for node in system.limits().nodes]
 
     def amounts(self) -> dict[Resource, float]:
-        """Return how much a task can get at most."""
+        """Return the maximum of each resource for a task."""
         return self.machine.amounts()
 
     def space(self) -> Space:
@@ -68,33 +68,33 @@ class HTCondorBackend:
         return QueueRoom(self._machines, _ANY)
 
     def check(self, workflow: Workflow) -> None:
-        """Raise InputError where a task asks for more than any machine has."""
+        """Raise InputError if a task requests more than any machine has."""
         refuse_too_large(workflow, self.machine, "the largest machine of the pool")
 
     def outstanding(self, journal: Journal, folder: RunFolder, stale: frozenset[str]) -> Outstanding:
-        """Return the attempts and tasks of DAGs that have not ended, as far as the journal knows.
+        """Return the attempts and tasks of DAGs that have not ended according to the journal.
 
-        Raises InputError where one with a task that is `stale` is still in the queue.
+        Raises InputError if a DAG with a `stale` task is still in the queue.
         """
         jobs = {job.id: job for job in BatchJobs(journal).open()}
         tasks = {one: {sent.task for sent in read_nodes(folder.batches / str(one))[0].values()} for one in jobs}
         outdated = in_queue([jobs[one] for one, names in tasks.items() if names & stale], self._options.system)
         if outdated:
             raise InputError(
-                f"tasks have changed, or what they follow, that DAGMan has: {', '.join(sorted(outdated))}",
-                hint=f"tonnage stop {folder.id} removes it; then the same command goes on",
+                f"DAGMan runs tasks that have changed or depend on changed ones: {', '.join(sorted(outdated))}",
+                hint=f"remove it with tonnage stop {folder.id}, then run the same command again",
             )
         running = [row for row in journal.running().values() if row.machine in jobs and row.task not in stale]
         names = frozenset[str]().union(*tasks.values())
         return Outstanding(frozenset(row.attempt for row in running), names - stale)
 
     def still_out(self, folder: RunFolder) -> int:
-        """Return how many DAGs a run has in the queue."""
+        """Return the number of DAGs that a run has in the queue."""
         return len(in_queue(open_jobs(folder), self._options.system))
 
     @contextmanager
     def driving(self, context: RunContext, watcher: Watcher) -> Iterator[Driver]:
-        """Send tasks to the pool."""
+        """Take over an earlier DAG, and return a driver that submits tasks to the pool."""
         recorder = AttemptRecorder(engine=context.engine, journal=context.journal, watcher=watcher)
         driver = DagmanDriver(context, self.plan(context), recorder)
         self._adopt(context)
@@ -102,11 +102,11 @@ class HTCondorBackend:
         yield driver
 
     def submissions(self, context: RunContext) -> list[str]:
-        """Write the DAG that would be submitted, and return how that is done."""
+        """Write the DAG that would be submitted, and return the command that submits it."""
         self._adopt(context)
         workflow, home = context.workflow, context.files.folder
         last = finals(workflow)
-        found = [f"# left out, since tonnage run starts it itself: {last[0].name}"] if last else []
+        found = [f"# left out, because tonnage run starts it itself: {last[0].name}"] if last else []
         left = to_submit(context.engine, range(len(workflow)))
         if not left:
             return found
@@ -116,7 +116,7 @@ class HTCondorBackend:
         return ["\n".join([*found, f"cd {shlex.quote(str(home))} && {command}"])]
 
     def plan(self, context: RunContext) -> Plan:
-        """Return what DAGs are made of."""
+        """Return the plan for the DAGs of a run."""
         return Plan(
             workflow=context.workflow,
             engine=context.engine,
@@ -129,7 +129,7 @@ class HTCondorBackend:
         )
 
     def _adopt(self, context: RunContext) -> None:
-        """Let the engine know which attempts may still run."""
+        """Register attempts that may still be running with the engine."""
         for row in context.journal.running().values():
             task = context.workflow.index.get(row.task)
             if task is None:
@@ -140,7 +140,7 @@ class HTCondorBackend:
 
 
 def _machine(node: Node, amounts: Mapping[Resource, float]) -> Machine:
-    """Return what a task can have of a machine: what measures it has its part, and the user may want to give less."""
+    """Return what a task can use of a machine: without the memory of our monitor, and within the user's limits."""
     there = Machine(float(node.cores), max(node.memory - MONITOR, 0.0), node.disk)
     return there.with_amounts({one: min(amounts[one], getattr(there, one)) for one in SHARED if one in amounts})
 
@@ -154,5 +154,5 @@ def _grows_disk(system: HTCondor, dry: bool) -> bool:
         return system.grows_disk(system.version())
     except InputError:
         if dry:
-            return True  # the pool that it is submitted to elsewhere is new, we hope; the documentation says so
+            return True  # assume that it will be submitted to a recent version, as documented
         raise

@@ -1,6 +1,6 @@
-"""What is put into a DAG: the tasks that are left, what each is given, and which goes first.
+"""The contents of a DAG: the remaining tasks, their sizes, and their order.
 
-Which task each node of a submitted DAG is, and what it was given, is kept in a file beside the DAG.
+A file next to a submitted DAG records the task of each node, and what it was allocated.
 """
 
 import json
@@ -22,18 +22,18 @@ from tonnage.workflow import Workflow
 __all__ = ["Plan", "Sent", "read_nodes", "to_submit", "write_nodes"]
 
 _Terms: TypeAlias = Mapping[str, object]
-"""What holds for all jobs of a DAG."""
+"""Properties that all jobs of a DAG share."""
 _FILE = "nodes.jsonl"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A run, as far as a DAG must know about it."""
+    """The properties of a run that DAGs are made of."""
 
     workflow: Workflow
     engine: Engine
     places: Sequence[int]
-    """The place of each task in the order in which tasks should run."""
+    """The position of each task in the preferred order."""
     home: Path
     options: PoolOptions
     grows_disk: bool
@@ -41,7 +41,7 @@ class Plan:
     sandbox: bool
 
     def dag(self, folder: Path, tasks: Sequence[int]) -> Dag:
-        """Return the DAG of some tasks."""
+        """Create a DAG of some tasks."""
         return Dag(
             folder=folder,
             home=self.home,
@@ -63,7 +63,7 @@ class Plan:
         return Order(self.engine.tasks[task], decisions, last - self.places[task] if task < last else 0)
 
     def _children(self, tasks: Sequence[int]) -> list[list[int]]:
-        """Return the children of each task, by their places in the DAG."""
+        """Return the children of each task by their positions in the DAG."""
         place_of = {task: place for place, task in enumerate(tasks)}
         graph, ours = self.workflow.graph, len(self.workflow)
         return [
@@ -73,7 +73,7 @@ class Plan:
 
 
 def to_submit(engine: Engine, tasks: Sequence[int]) -> list[int]:
-    """Return those of some tasks that DAGMan is to run: not done, not sent, and not behind one that has failed."""
+    """Select the tasks for DAGMan: not done, not sent, and not dependent on a failed task."""
     hopeless, states = set(engine.unreachable()), engine.states
     return [task for task in tasks if states[task] in (State.WAITING, State.READY) and task not in hopeless]
 
@@ -87,12 +87,12 @@ class Sent:
     number: int
     """The number in the names of its files."""
     before: int
-    """How often it was tried before."""
+    """Its number of earlier attempts."""
     decisions: tuple[Decision, ...]
 
 
 def write_nodes(folder: Path, nodes: Sequence[Node], before: Sequence[int], terms: _Terms) -> None:
-    """Write the nodes of a DAG: first the terms of all of them, then each decision once, then a line for each node."""
+    """Write the nodes of a DAG: first their common terms, then each decision once, then a line for each node."""
     numbers: dict[int, int] = {}
     lines = [json.dumps({"terms": terms})]
     listed = []
@@ -107,9 +107,9 @@ def write_nodes(folder: Path, nodes: Sequence[Node], before: Sequence[int], term
 
 
 def read_nodes(folder: Path) -> tuple[dict[str, Sent], _Terms]:
-    """Return the nodes of a DAG by their names, and the terms of all of them; nothing where it has none.
+    """Return the nodes of a DAG by their names, and their common terms; empty if there is no file.
 
-    Raises TonnageError where the file is damaged.
+    Raises TonnageError if the file is damaged.
     """
     decisions: list[Decision] = []
     found: dict[str, Sent] = {}

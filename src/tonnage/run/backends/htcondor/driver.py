@@ -1,9 +1,10 @@
-"""The engine on a pool: DAGMan starts the tasks, and the event log of their jobs tells of beginnings and ends.
+"""The driver for pools: DAGMan starts the tasks, and the event log of their jobs reports starts and ends.
 
-Files are looked at many times a minute, which costs the pool nothing. The schedd is asked one question now and then,
-however many jobs there are, in case DAGMan has gone without a trace.
+Files are checked many times a minute, which costs the pool nothing. The schedd is asked a single question now and then,
+regardless of the number of jobs, in case DAGMan disappeared without a trace.
 """
 
+import logging
 import signal
 import time
 from collections.abc import Iterable, Sequence
@@ -12,8 +13,7 @@ from math import nan
 from pathlib import Path
 
 from tonnage.batch.htcondor.dag import DAG, write_dag
-from tonnage.batch.scheduler import RejectedError, UnreachableError
-from tonnage.errors import TonnageError
+from tonnage.errors import SchedulerUnreachableError, SubmissionRejectedError, TonnageError
 from tonnage.jobs import Outcome
 from tonnage.run.backends.backend import AttemptRecorder, RunContext, StopSignals, heard
 from tonnage.run.backends.htcondor.dag_plan import Plan, read_nodes, to_submit, write_nodes
@@ -25,16 +25,18 @@ from tonnage.run.state import QUEUED
 
 __all__ = ["DagmanDriver"]
 
-_HEAR = 0.1, 2.0  # seconds between two looks at files: while much happens, and while nothing does
-_LOOK = 20.0, 120.0  # and between two questions to the schedd
+_HEAR = 0.1, 2.0  # seconds between two checks of files: while much happens, and while nothing does
+_LOOK = 20.0, 120.0  # seconds between two questions to the schedd: at first, and at most
 _SLOWER = 1.3
-_GRACE = 10.0  # seconds in which events of jobs show up after DAGMan has ended
-_RETRY = 5.0  # seconds until a schedd that did not answer is asked again
-_NUMBERS = 1000  # of attempts for each task: evictions count
+_GRACE = 10.0  # seconds until the last events of jobs are visible after DAGMan finished
+_RETRY = 5.0  # seconds until the next request to a schedd that did not answer
+_NUMBERS = 1000  # of attempts reserved for each task: evictions count
+
+_log = logging.getLogger(__name__)
 
 
 class DagmanDriver:
-    """Drives an engine whose tasks DAGMan starts, until DAGMan has ended or the user wants no more."""
+    """Drives an engine whose tasks DAGMan starts, until DAGMan has finished or a signal stops it."""
 
     def __init__(self, context: RunContext, plan: Plan, recorder: AttemptRecorder) -> None:
         self._context = context
@@ -48,21 +50,21 @@ class DagmanDriver:
         self._hear_pause, self._look_pause = _HEAR[0], _LOOK[0]
         self._look_at = self._retry_at = 0.0
         self._goes_on = False
-        """Whether DAGMan ended while no engine was here, so that what is left is to be submitted again."""
-        self._told_to = ""
-        """What DAGMan was told: to halt, or to go."""
-        self._said: set[str] = set()
+        """Whether DAGMan finished while no engine was running, so that the rest must be submitted again."""
+        self._requested = ""
+        """What was requested of DAGMan: to halt, or to go."""
+        self._logged: set[str] = set()
         self._queued = -1
-        """How many jobs wait in the queue, as the journal has it."""
+        """The number of waiting jobs that is recorded in the journal."""
 
-    # Beginnings
+    # Start
 
     def take_up(self, jobs: Iterable[BatchJob]) -> None:
-        """Go on with what an earlier engine has submitted."""
+        """Take over what an earlier engine submitted."""
         for job in jobs:
             folder = self._place(job.id)
             if not (folder / DAG).exists():
-                self._jobs.ended(job.id, time.time(), "it was never submitted")
+                self._jobs.ended(job.id, time.time(), "never submitted")
             else:
                 now = self._follow(job, folder, self._context.stale)
                 now.native = now.native or now.number_in_log()
@@ -70,11 +72,11 @@ class DagmanDriver:
         self._context.journal.commit()
 
     def go(self) -> int | None:
-        """Run until DAGMan has ended; return the signal that stopped it before that, if one did."""
+        """Run until DAGMan has finished; return the signal that stopped it earlier, if one did."""
         return self._go(range(len(self._context.workflow)))
 
     def go_last(self) -> int | None:
-        """Run what was added at the end."""
+        """Run the final tasks."""
         return self._go(range(len(self._context.workflow), len(self._engine.tasks)))
 
     def _go(self, tasks: Sequence[int]) -> int | None:
@@ -92,13 +94,13 @@ class DagmanDriver:
         return self._signals.signal
 
     def _begin_again(self, tasks: Sequence[int]) -> None:
-        """Submit what a DAGMan has left that ended while no engine was here."""
+        """Submit what remains of a DAGMan that finished while no engine was running."""
         if self._now is None and self._goes_on:
             self._goes_on = False
             self._begin(tasks)
 
     def _begin(self, tasks: Sequence[int]) -> None:
-        """Write down what is to be submitted: what DAGMan left over the last time, or a DAG of what is left."""
+        """Record what to submit: the rescue DAG of the last submission, or a new DAG of the remaining tasks."""
         left = to_submit(self._engine, tasks)
         if not left:
             return
@@ -108,12 +110,12 @@ class DagmanDriver:
         self._context.journal.commit()
 
     def _go_on_with_rescue(self, left: Sequence[int]) -> bool:
-        """Whether DAGMan can go on where it was: it left a rescue DAG, and nothing has changed since."""
+        """Reuse the last DAG if DAGMan left a rescue DAG and nothing has changed since; return whether that is so."""
         index = self._context.workflow.index
         for job in reversed(batch_jobs(self._context.journal)):
             folder = self._place(job.id)
             if not any(one.task in index for one in read_nodes(folder)[0].values()):
-                continue  # that was what runs at the end
+                continue  # it contains only final tasks
             if self._context.stale or not is_left(self._plan.dag(folder, left)):
                 return False
             self._jobs.reopened(job.id)
@@ -143,7 +145,7 @@ class DagmanDriver:
         self._follow(job, folder)
 
     def _follow(self, job: BatchJob, folder: Path, stale: frozenset[str] = frozenset()) -> Submitted:
-        """Listen to what becomes of a DAG; tasks that are `stale` have changed since it was written."""
+        """Start following a DAG; `stale` tasks have changed since it was written."""
         known = self._context.journal.read("SELECT id, ended IS NOT NULL FROM attempts WHERE machine = ?", job.id)
         over = {attempt: bool(ended) for attempt, ended in known}
         tasks = {task.name: number for number, task in enumerate(self._engine.tasks) if task.name not in stale}
@@ -156,30 +158,30 @@ class DagmanDriver:
     # Out
 
     def _submit(self, now: Submitted) -> None:
-        """Hand the DAG to HTCondor, once: where it did not answer, it may have taken it all the same."""
+        """Submit the DAG, unless HTCondor has accepted it in an earlier submission that got no answer."""
         if now.native is not None or time.monotonic() < self._retry_at or self._signals.finish:
             return
         try:
             native = now.number_in_log() or (self._options.system.find(now.job.name) if now.was_tried else None)
             if native is None:
                 native = self._hand_over(now)
-        except UnreachableError as error:
-            self._say_once(f"{error}; it is tried again")
+        except SchedulerUnreachableError as error:
+            self._log_once(f"{error}; retrying")
             self._retry_at = time.monotonic() + _RETRY
             return
-        except RejectedError as error:
-            self._close(now, f"HTCondor does not take it: {error}")
-            raise TonnageError(f"HTCondor does not take {now.dag}: {error}") from None
+        except SubmissionRejectedError as error:
+            self._close(now, f"HTCondor rejected it: {error}")
+            raise TonnageError(f"HTCondor rejected {now.dag}: {error}") from None
         now.native = native
         self._look_at = time.monotonic() + _LOOK[0]
         self._jobs.accepted(now.job.id, native)
         self._jobs.started(now.job.id, time.time())
         self._context.journal.commit()
-        self._context.say(f"DAGMan has the number {native}, and starts what is in {now.dag}")
+        _log.info("DAGMan runs as job %s and starts the tasks in %s", native, now.dag)
 
     def _hand_over(self, now: Submitted) -> str:
         now.about_to_submit()
-        # Whatever submits holds the run's lock: no engine takes over before it is known what HTCondor has.
+        # The submitting process holds the run's lock: no engine takes over before it is known what was accepted.
         return self._options.system.submit(
             now.dag,
             now.job.name,
@@ -191,9 +193,9 @@ class DagmanDriver:
     # In
 
     def _step(self, now: Submitted) -> None:
-        """Wait a moment, and take in what has happened."""
+        """Wait a moment, and process what has happened."""
         time.sleep(self._hear_pause)
-        ended = now.native is not None and now.gone is None and self._has_gone(now)  # before what it has left is read
+        ended = now.native is not None and now.gone is None and self._has_gone(now)  # before its last events are read
         news = list(now.news())
         for one in news:
             self._take(now, one)
@@ -202,7 +204,7 @@ class DagmanDriver:
         if ended:
             now.gone = time.monotonic()
         if now.gone is not None and not news and self._nothing_follows(now, now.gone):
-            self._close(now, "DAGMan has ended")
+            self._close(now, "DAGMan finished")
         self._context.journal.commit()
         self._recorder.watcher.tick(self._engine)
 
@@ -213,11 +215,11 @@ class DagmanDriver:
 
     @staticmethod
     def _nothing_follows(now: Submitted, since: float) -> bool:
-        """Whether no more events will come of the jobs of a DAGMan that is gone."""
+        """Whether no more events are expected of the jobs of a DAGMan that is gone."""
         return not now.attempts.running or time.monotonic() - since > _GRACE
 
     def _has_gone(self, now: Submitted) -> bool:
-        """Whether DAGMan has left the queue: its log says so, or the schedd, which is asked now and then."""
+        """Whether DAGMan has left the queue, according to its log or to the schedd, which is asked now and then."""
         if now.has_ended():
             return True
         if time.monotonic() < self._look_at:
@@ -229,11 +231,11 @@ class DagmanDriver:
     def _is_in_queue(self, now: Submitted) -> bool:
         try:
             found = self._options.system.look().get(now.native or "")
-        except UnreachableError as error:
-            self._say_once(f"{error}; jobs go on, and it is asked again")
+        except SchedulerUnreachableError as error:
+            self._log_once(f"{error}; jobs continue, retrying")
             return True
         if found is not None and found.reason:
-            self._say_once(f"DAGMan ({now.native}) is {found.reason}; condor_release {now.native} lets it go on")
+            self._log_once(f"DAGMan ({now.native}) is {found.reason}; condor_release {now.native} lets it continue")
         return found is not None
 
     def _take(self, now: Submitted, news: News) -> None:
@@ -248,15 +250,15 @@ class DagmanDriver:
                     now.known[attempt] = True
                     self._recorder.settle(self._unless_unattended(now.end_of(news)))
             case HeldUp(sent=sent, reason=reason):
-                self._say_once(f"{sent.task} is held: {reason}")
+                self._log_once(f"{sent.task} is held: {reason}")
             case Removed(sent=sent, reason=reason):
-                self._say_once(f"{sent.task} was removed: {reason}")
+                self._log_once(f"{sent.task} was removed: {reason}")
 
     def _unless_unattended(self, end: Ended) -> Ended:
-        """Return an end; a user who stops a run and then resumes it wants all of it."""
+        """Turn a cancellation while no engine was running into a loss: a user who resumes a run wants all of it."""
         if not self._goes_on or end.outcome is not Outcome.CANCELLED:
             return end
-        return replace(end, outcome=Outcome.LOST, note="its job was removed while nobody was here")
+        return replace(end, outcome=Outcome.LOST, note="its job was removed while tonnage was not running")
 
     def _began(self, now: Submitted, task: int, news: Began) -> None:
         if news.attempt in now.known:
@@ -267,10 +269,10 @@ class DagmanDriver:
         self._engine.adopt(start)
         self._recorder.show(start, news.moment)
 
-    # Ends
+    # Stop
 
     def _close(self, now: Submitted, note: str) -> None:
-        """Take back what DAGMan has not done: the same command resumes it."""
+        """Take back the tasks that DAGMan has not done; the same command resumes them."""
         for news in now.attempts.rest():
             self._take(now, news)
         for task, state in enumerate(self._engine.states):
@@ -285,37 +287,37 @@ class DagmanDriver:
         self._now = None
 
     def _obey(self) -> bool:
-        """Do what the signals say that came; whether there is nothing to wait for any more."""
+        """Act on signals; return whether the driver should stop waiting."""
         now = self._now
         if now is None or not (self._signals.finish or self._engine.closed):
             return False
         if self._signals.signal == signal.SIGHUP:
-            return True  # a user who closes the terminal wants jobs to go on
+            return True  # a user who closes the terminal wants jobs to continue
         if now.native is None:
             if not now.was_tried:
-                self._close(now, "it was not submitted")
-            return True  # where HTCondor did not answer, the same command finds out later what it has taken
+                self._close(now, "not submitted")
+            return True  # if HTCondor did not answer, the same command finds out later whether it was accepted
         if self._signals.kill:
             self._remove(now)
-        elif not self._told_to:
-            self._told_to = "halt"
+        elif not self._requested:
+            self._requested = "halt"
             self._engine.closed = True
             now.halt_file.touch(0o600)
             if self._signals.finish:
-                self._context.say("DAGMan submits nothing more, and what it has may finish; another Ctrl-C removes it")
+                _log.info("DAGMan submits no more jobs, letting running ones finish; press Ctrl-C again to remove them")
         return False
 
     def _remove(self, now: Submitted) -> None:
-        if self._told_to == "go" or time.monotonic() < self._retry_at:
+        if self._requested == "go" or time.monotonic() < self._retry_at:
             return
         try:
             self._options.system.cancel([now.native or ""])
-            self._told_to = "go"
-        except UnreachableError as error:
-            self._say_once(f"DAGMan could not be removed: {error}; it is tried again")
+            self._requested = "go"
+        except SchedulerUnreachableError as error:
+            self._log_once(f"DAGMan could not be removed: {error}; retrying")
             self._retry_at = time.monotonic() + _RETRY
 
-    def _say_once(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
-            self._context.say(text)
+    def _log_once(self, text: str) -> None:
+        if text not in self._logged:
+            self._logged.add(text)
+            _log.warning(text)

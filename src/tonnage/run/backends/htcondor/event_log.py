@@ -1,6 +1,7 @@
-"""The event log of a DAG's jobs: read while HTCondor writes it, and turned into attempts that begin and end.
+"""The event log of a DAG's jobs: read while HTCondor writes it, and converted to starts and ends of attempts.
 
-An attempt's number follows from its place in the log: reading the log again after a crash gives the same numbers.
+The number of an attempt follows from its position in the log: reading the log again after a crash gives the same
+numbers.
 """
 
 from collections import Counter, defaultdict
@@ -12,7 +13,7 @@ from typing import TypeAlias
 
 from tonnage.errors import TonnageError
 from tonnage.jobs import EXHAUSTIBLE, Attempt, Decision, Outcome, Resource
-from tonnage.logs.htcondor_event import Event, JobName, events
+from tonnage.logs.htcondor_event_format import Event, JobName, events
 from tonnage.logs.htcondor_events import Queue
 from tonnage.logs.log import Log
 from tonnage.run.backends.htcondor.dag_plan import Sent
@@ -20,25 +21,25 @@ from tonnage.size.learner import climbed
 
 __all__ = ["Attempts", "Began", "EventFile", "HeldUp", "News", "Over", "Removed"]
 
-_PIECE = 1 << 24  # bytes at a time: a hundred thousand jobs are ten of them
+_PIECE = 1 << 24  # bytes at a time: a hundred thousand jobs take ten of them
 _END = b"\n...\n"
 _SUBMITTED, _STARTED, _TERMINATED, _ABORTED, _HELD = "000", "001", "005", "009", "012"
 _OUR_OWN = "PeriodicRemove"
-"""What a removal that our own submit description asked for is said to be due to: what came before has said it all."""
+"""The reason of removals by our own submit description; the event before it has the actual reason."""
 
 
 class EventFile:
-    """Reads what was added since the last time."""
+    """Reads events as they are added to a log."""
 
     def __init__(self, path: Path, offset: int = 0) -> None:
-        """Prepare to read from a place on where an event begins."""
+        """Start reading at an offset where an event begins."""
         self.path = path
         self._offset = offset
 
     def new(self) -> list[Event]:
-        """Return the events that were completed since the last call, not too many at a time."""
+        """Return the events that were completed since the last call, up to a limited number."""
         try:
-            with self.path.open("rb") as file:  # anew each time: so a network file system shows what there is
+            with self.path.open("rb") as file:  # reopened, so that a network file system shows current content
                 file.seek(self._offset)
                 data = file.read(_PIECE)
         except FileNotFoundError:
@@ -56,12 +57,12 @@ class EventFile:
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """An attempt has begun."""
+    """An attempt started."""
 
     attempt: int
     sent: Sent
     number: int
-    """Which attempt of its task this is, from 1."""
+    """Which attempt of its task this is, counted from 1."""
     decisions: tuple[Decision, ...]
     moment: float
     submitted: float | None
@@ -69,7 +70,7 @@ class Began:
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """An attempt has ended: what the pool says about it."""
+    """An attempt ended: what the pool reports about it."""
 
     attempt: int
     sent: Sent
@@ -82,7 +83,7 @@ class Over:
 
 @dataclass(frozen=True, slots=True)
 class HeldUp:
-    """A job that did not run does not go on until it is released."""
+    """A job that was not running is held until it is released."""
 
     sent: Sent
     code: int | None
@@ -91,7 +92,7 @@ class HeldUp:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """A job has left the queue without an end of its own."""
+    """A job was removed from the queue."""
 
     sent: Sent
     reason: str
@@ -107,16 +108,16 @@ class _Job:
     submitted: float | None
     running: int | None = None
     reason: str = ""
-    """Why it ended, as the last event says that tells a reason: what it means may only follow from the next."""
+    """The reason of the last event that has one; only the next event may tell what it means."""
 
 
 class Attempts:
-    """Turns events into what happened to tasks."""
+    """Converts events to starts and ends of attempts."""
 
     def __init__(self, sent: Mapping[str, Sent], first: int, zone: tzinfo, *, grows_disk: bool) -> None:
-        """Prepare; attempts are numbered from `first` on."""
+        """Number attempts from `first` on."""
         self.dagman = 0
-        """The number of DAGMan's own job: earlier jobs are of a DAGMan before it, and it does not count them."""
+        """The id of DAGMan's own job, which does not count earlier jobs: those belong to an earlier DAGMan."""
         self._sent = sent
         self._next = first
         self._zone = zone
@@ -129,20 +130,20 @@ class Attempts:
 
     @property
     def waiting(self) -> int:
-        """How many jobs are in the queue and do not run: they are idle, or held."""
+        """The number of jobs in the queue that are not running, because they are idle or held."""
         return len(self._waiting)
 
     @property
     def running(self) -> int:
-        """How many attempts have begun and not ended."""
+        """The number of running attempts."""
         return sum(job.running is not None for job in self._jobs.values())
 
     def take(self, event: Event) -> Iterator[News]:
-        """Let an event happen."""
+        """Process an event."""
         over = [entry for entry in self._queue.take(event) if isinstance(entry, Attempt)]
         job = self._jobs.get(event.job)
         if job is not None:
-            yield from self._tell(job, event, over)
+            yield from self._interpret(job, event, over)
         self._note_place(event, evicted=bool(over))
         if event.kind == _SUBMITTED:
             self._submit(event)
@@ -150,22 +151,22 @@ class Attempts:
             yield self._begin(job, event)
 
     def _note_place(self, event: Event, *, evicted: bool) -> None:
-        """Note whether a job waits after an event."""
+        """Update whether a job is waiting."""
         if event.kind in (_STARTED, _TERMINATED, _ABORTED):
             self._waiting.discard(event.job)
         elif event.job in self._jobs and evicted:
             self._waiting.add(event.job)
 
     def rest(self) -> Iterator[Over]:
-        """Yield the attempts that have not ended when DAGMan has: the log will not tell."""
+        """Yield the attempts without an end in the log after DAGMan finished."""
         for name, job in self._jobs.items():
             if job.running is not None:
                 lost = Attempt(task=job.sent.task, outcome=Outcome.LOST)
-                yield Over(job.running, job.sent, name[0], lost, reason="DAGMan has ended, and its end is not known")
+                yield Over(job.running, job.sent, name[0], lost, reason="its end was not reported by DAGMan")
                 job.running = None
 
-    def _tell(self, job: _Job, event: Event, over: Sequence[Attempt]) -> Iterator[News]:
-        """Say what an event means for a job, and for attempts of it that are over."""
+    def _interpret(self, job: _Job, event: Event, over: Sequence[Attempt]) -> Iterator[News]:
+        """Yield what an event means for a job, and for attempts of it that are over."""
         reason = event.reason()
         is_ours = event.kind == _ABORTED and _OUR_OWN in reason
         if event.kind not in (_SUBMITTED, _STARTED) and not is_ours:
@@ -208,7 +209,7 @@ class Attempts:
 
 
 def _raised(decisions: tuple[Decision, ...], chosen: Collection[Resource], rungs: int) -> tuple[Decision, ...]:
-    """Return decisions, those on chosen resources some rungs up, each as far as its ladder goes."""
+    """Raise decisions for chosen resources by some rungs, up to the top of each ladder."""
     if not rungs:
         return decisions
     return tuple(

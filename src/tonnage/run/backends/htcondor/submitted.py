@@ -1,4 +1,4 @@
-"""A DAG that is with DAGMan, or about to be: its files, and how far they have been read."""
+"""A DAG that was or will be submitted to DAGMan: its files, and how far they have been read."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,28 +20,28 @@ __all__ = ["Submitted", "is_left"]
 _SUBMITTED, _TERMINATED, _ABORTED = "000", "005", "009"
 _RESCUE = re.compile(r"\.rescue\d{3}$")
 _BEFORE = "before-submission"
-"""The file that says how long the log of DAGMan's own job was before this submission."""
+"""The file with the size of the log of DAGMan's own job before this submission."""
 
 
 @dataclass(slots=True)
 class Submitted:
-    """A DAG that is with DAGMan, or about to be."""
+    """A DAG that was or will be submitted to DAGMan."""
 
     job: BatchJob
     folder: Path
     tasks: Mapping[str, int]
-    """The numbers of the tasks that count, by their names: what becomes of others is of no interest any more."""
+    """The numbers of tasks by their names, without those whose attempts do not count any more."""
     known: dict[int, bool]
-    """Attempts that the journal has, and whether they have ended."""
+    """Attempts in the journal, and whether they have ended."""
     native: str | None = None
-    """What HTCondor calls DAGMan's own job."""
+    """The id of DAGMan's own job."""
     gone: float | None = None
-    """Since when DAGMan is known to be gone, on a clock that only goes forward."""
+    """When DAGMan was found to be gone, on a monotonic clock."""
     attempts: Attempts = field(init=False)
     _events: EventFile = field(init=False)
     _own: EventFile = field(init=False)
     _numbers: list[tuple[str, str]] = field(default_factory=list)
-    """Events of DAGMan's own job, as kinds and numbers."""
+    """Events of DAGMan's own job, as pairs of kind and job id."""
 
     def __post_init__(self) -> None:
         sent, terms = read_nodes(self.folder)
@@ -51,7 +51,7 @@ class Submitted:
 
     @property
     def dag(self) -> Path:
-        """The file that is submitted."""
+        """The file to submit."""
         return self.folder / DAG
 
     @property
@@ -61,11 +61,11 @@ class Submitted:
 
     @property
     def was_tried(self) -> bool:
-        """Whether an engine has begun to submit it."""
+        """Whether an engine has tried to submit it."""
         return self._before() is not None
 
     def about_to_submit(self) -> None:
-        """Note that it is about to be submitted: what DAGMan's own job writes from here on is about this time."""
+        """Record that it is about to be submitted: later events of DAGMan's own job belong to this submission."""
         try:
             size = self._own_log.stat().st_size
         except OSError:
@@ -74,7 +74,7 @@ class Submitted:
         self._own = EventFile(self._own_log, size)
 
     def number_in_log(self) -> str | None:
-        """Return the number that DAGMan got when this was submitted, as its own log tells."""
+        """Return the id of DAGMan's own job for this submission, from its log."""
         return (
             next((number for kind, number in self._own_events() if kind == _SUBMITTED), None)
             if self.was_tried
@@ -82,18 +82,18 @@ class Submitted:
         )
 
     def has_ended(self) -> bool:
-        """Whether DAGMan's own log says that it has left the queue."""
+        """Whether DAGMan has left the queue according to its own log."""
         ends = (_TERMINATED, _ABORTED)
         return any(kind in ends and number == self.native for kind, number in self._own_events())
 
     def news(self) -> Iterator[News]:
-        """Yield what has happened to tasks since the last call."""
+        """Yield what happened to tasks since the last call."""
         self.attempts.dagman = int(self.number_in_log() or self.native or 0)
         for event in self._events.new():
             yield from self.attempts.take(event)
 
     def end_of(self, over: Over) -> Ended:
-        """Return how an attempt ended, with what the monitor has left."""
+        """Return how an attempt ended, including the summary of its monitor."""
         name = f"{over.sent.number}.{over.cluster}"
         left = over.pool.exit_status is not None or over.pool.signal is not None
         monitor = summary_in(self.folder / "summaries" / name) if left else None
@@ -116,10 +116,10 @@ class Submitted:
 
 
 def is_left(dag: Dag) -> bool:
-    """Whether a DAG is what DAGMan has left of the one in its folder, as its newest rescue DAG tells: it can go on.
+    """Whether a DAG is what remains of the one in its folder, so that its newest rescue DAG can be used.
 
-    It cannot where a task needs more than it was given there: DAGMan begins to count retries anew, with the first rung.
-    Nor where tasks ask for GPUs: how many they had there is not recorded.
+    It cannot be used if a task needs more than it was allocated there, because DAGMan restarts with the first rung, nor
+    if tasks request GPUs, because the number of GPUs is not recorded.
     """
     rescues = [path for path in dag.folder.glob(f"{DAG}.rescue*") if _RESCUE.search(path.name)]
     if not rescues or any(one.task.gpus for one in dag.orders):
@@ -137,7 +137,7 @@ def is_left(dag: Dag) -> bool:
 
 
 def _suffices(given: Sequence[Decision], wanted: Sequence[Decision]) -> bool:
-    """Whether decisions begin and end with as much as others."""
+    """Whether decisions start and end with at least as much as others."""
     ladders = {one.resource: one.ladder[one.rung :] for one in given}
     return ladders.keys() == {one.resource for one in wanted} and all(
         ladders[one.resource][0] >= one.amount and ladders[one.resource][-1] >= one.ladder[-1] for one in wanted

@@ -1,4 +1,4 @@
-"""How an attempt on a pool ended: what the pool tells and what our monitor measured, taken together."""
+"""How an attempt on a pool ended, from the events of the pool and the summary of our monitor."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +18,7 @@ _NOT_FOUND = 127
 
 
 def summary_in(path: Path) -> Attempt | None:
-    """Return what the monitor wrote down; None where there is nothing."""
+    """Return the summary that the monitor wrote; None if there is none."""
     try:
         if not path.stat().st_size:
             return None
@@ -30,7 +30,7 @@ def summary_in(path: Path) -> Attempt | None:
 
 
 def ended(over: Over, monitor: Attempt | None, outputs: Mapping[str, Path]) -> Ended:
-    """Return how an attempt ended; `outputs` are the files with what it printed."""
+    """Return how an attempt ended; `outputs` are the files with its standard output and error."""
     pool = over.pool
     outcome, exhausted, note = _judged(over, monitor)
     killed_by = _killed_by(pool, monitor)
@@ -58,21 +58,21 @@ def ended(over: Over, monitor: Attempt | None, outputs: Mapping[str, Path]) -> E
 
 
 def _killed_by(pool: Attempt, monitor: Attempt | None) -> int | None:
-    """Return the signal that a task died of: the pool's job is the monitor, which says it of the task."""
+    """Return the signal that killed a task: the pool sees that of the monitor, which reports the task's own."""
     return pool.signal if monitor is None or monitor.signal is None else monitor.signal
 
 
 def _judged(over: Over, monitor: Attempt | None) -> tuple[Outcome, Resource | None, str]:
-    """Return the outcome, what ran out, and what went wrong in words."""
+    """Return the outcome, the exhausted resource, and a description of what went wrong."""
     pool = over.pool
     if pool.outcome is Outcome.EXHAUSTED:
         resource = pool.exhausted or Resource.MEMORY
-        return Outcome.EXHAUSTED, resource, over.reason or f"the pool stopped it: it took too much {resource}"
+        return Outcome.EXHAUSTED, resource, over.reason or f"stopped by the pool: used too much {resource}"
     if pool.exit_status is None and pool.signal is None:
         return *_without_exit(over), over.reason
     if monitor is not None and monitor.outcome is Outcome.EXHAUSTED:
         resource = monitor.exhausted or Resource.MEMORY
-        return Outcome.EXHAUSTED, resource, f"it took more {resource} than it had, and was stopped"
+        return Outcome.EXHAUSTED, resource, f"needed more {resource} than allocated"
     if pool.exit_status == 0:
         return Outcome.DONE, None, ""
     return Outcome.FAILED, None, _why_failed(pool, monitor)
@@ -80,24 +80,24 @@ def _judged(over: Over, monitor: Attempt | None) -> tuple[Outcome, Resource | No
 
 def _why_failed(pool: Attempt, monitor: Attempt | None) -> str:
     if monitor is not None and monitor.exit_status == 0:
-        return "it succeeded, but did not write all of its outputs"
+        return "succeeded, but did not write all of its outputs"
     return f"exit status {pool.exit_status}"
 
 
 def _without_exit(over: Over) -> tuple[Outcome, None]:
-    """Judge an attempt that the pool ended: a hold that can be released counts as a machine that was lost."""
+    """Classify an attempt that the pool ended: one that is held and can be released counts as lost."""
     if over.held is not None:
         return (Outcome.FAILED if over.held in GIVEN_UP_FOR else Outcome.LOST), None
     return over.pool.outcome or Outcome.LOST, None
 
 
 def _used(pool: Attempt, monitor: Attempt | None) -> Amounts:
-    """Return what was used: as the monitor measured it, else as far as the pool knows."""
+    """Return what was used, as measured by the monitor or else by the pool."""
     return pool.used if monitor is None else pool.used.updated(monitor.used)
 
 
 def _facts(pool: Attempt) -> dict[str, object]:
-    """Return the pool's own figures, under HTCondor's names and in base units."""
+    """Return the pool's own measurements, under HTCondor's names and in base units."""
     figures = {
         "MemoryUsage": pool.used.memory,
         "DiskUsage": pool.used.disk,

@@ -1,6 +1,6 @@
-"""One event of HTCondor's job event log, and what its text says.
+"""One event of HTCondor's job event log, and how its text is parsed.
 
-An event is a line ``005 (123.000.000) 2024-01-05 10:11:12 Job terminated.``, lines below it, and a line of three dots.
+An event is a line ``005 (123.000.000) 2024-01-05 10:11:12 Job terminated.``, more lines, and a line of three dots.
 """
 
 import re
@@ -22,11 +22,11 @@ HEADER = re.compile(
 """How an event begins: its kind, its job, the date (before HTCondor 8.9 without its year) and the time."""
 JobName = tuple[int, int, int]
 
-_WITH_REASON = ("007", "009", "012", "022", "024")  # events whose first line below is one
+_WITH_REASON = ("007", "009", "012", "022", "024")  # events whose second line is a reason
 _END = "..."
-_LONGEST = 2**20  # letters that are kept of an event: none is as long, unless the file is damaged
+_LONGEST = 2**20  # characters kept of an event: none is this long, unless the file is damaged
 _KIB, _MIB, _DAY = 2**10, 2**20, 86400.0
-_LEAP_YEAR = "2024"  # where dates without a year are put: it has all of them
+_LEAP_YEAR = "2024"  # used for dates without a year: every date exists in it
 _MARCH = 1709251200.0  # its 1st of March
 
 _ATTRIBUTE = re.compile(r"^[ \t]+([A-Za-z_]\w*) = (.*)$", re.MULTILINE)
@@ -49,18 +49,18 @@ _ENFORCED = {"Memory": Resource.MEMORY, "Disk": Resource.DISK}
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When something was; without its year it says only how long something took."""
+    """A point in time; without its year it can only be used for durations."""
 
     seconds: float
     has_year: bool
 
     @property
     def known(self) -> float | None:
-        """The seconds since 1970, where they are known."""
+        """The seconds since 1970, or None if the year is unknown."""
         return self.seconds if self.has_year else None
 
     def until(self, end: "Moment") -> float | None:
-        """Return the seconds between two moments, where that is known."""
+        """Return the seconds between two moments, or None if unknown."""
         seconds = end.seconds - self.seconds
         if self.has_year or end.has_year:
             return seconds if self.has_year and end.has_year and seconds >= 0 else None
@@ -68,12 +68,12 @@ class Moment:
             seconds += 366 * _DAY
         if self.seconds < _MARCH - _DAY and end.seconds >= _MARCH:  # most years have no 29th of February
             seconds -= _DAY
-        return seconds if seconds < 180 * _DAY else None  # more than that is a clock that was set back
+        return seconds if seconds < 180 * _DAY else None  # anything longer means that a clock was set back
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What happened to a job: all of its text, and what can be read from it."""
+    """What happened to a job: the text of the event, and methods to parse it."""
 
     line: int
     kind: str
@@ -82,35 +82,35 @@ class Event:
     text: str
 
     def moment(self, zone: tzinfo) -> Moment:
-        """Return when it was."""
+        """Return when it happened."""
         has_year = "/" not in self.date
         date = self.date if has_year else f"{_LEAP_YEAR}-{self.date.replace('/', '-')}"
         return Moment(moment(date, "the date", zone if has_year else UTC) or 0.0, has_year)
 
     def codes(self) -> tuple[int | None, int | None]:
-        """Return the code and subcode of a hold or an eviction, which stand behind its reason."""
+        """Return the code and subcode of a hold or an eviction, which follow its reason."""
         found = _CODES.findall(self.text)
         return (int(found[-1][0]), int(found[-1][1])) if found else (None, None)
 
     def reason(self) -> str:
-        """Return why it happened, in HTCondor's words; nothing where it does not say."""
+        """Return why it happened, in HTCondor's words; empty if it does not say."""
         lines = [line.strip() for line in self.text.split("\n")[1:]]
-        told = next((line for line in lines if line.startswith("Reason: ")), None)
-        if told is not None:
-            return told.removeprefix("Reason: ")
+        labelled = next((line for line in lines if line.startswith("Reason: ")), None)
+        if labelled is not None:
+            return labelled.removeprefix("Reason: ")
         if self.kind not in _WITH_REASON:
             return ""
         return next((line for line in lines if line and not line.startswith(("(", "Code "))), "")
 
     def exit(self) -> tuple[int | None, int | None] | None:
-        """Return the exit status or the signal with which it ended, where it ended by itself."""
+        """Return the exit status or the signal if the job ended by itself, else None."""
         found = _EXIT.search(self.text)
         if not found:
             return None
         return (int(found[1]), None) if found[1] else (None, int(found[2]))
 
     def host(self) -> str | None:
-        """Return the name of the machine where it runs or from where it was submitted, else its address."""
+        """Return the name, or else the address, of the machine where it runs or was submitted from."""
         found = _SLOT.search(self.text) or _ALIAS.search(self.text) or _ADDRESS.search(self.text)
         return found[1] if found else None
 
@@ -130,17 +130,17 @@ class Event:
         return user + system
 
     def grown_to(self) -> float:
-        """Return the bytes of memory to which a job has grown; 0 where it does not say."""
+        """Return the memory in bytes to which a job has grown; 0 if unknown."""
         found = {name: float(digits) for digits, name in _GREW_TO.findall(self.text)}
         return found.get("ResidentSetSize", 0.0) * _KIB or found.get("MemoryUsage", 0.0) * _MIB
 
     def memory_limit(self) -> float | None:
-        """Return the bytes of memory that a job was held for exceeding."""
+        """Return the memory limit in bytes that a job was held for exceeding."""
         found = _LIMIT.search(self.text)
         return float(found[1]) * _MIB if found else None
 
     def notes(self) -> dict[str, str]:
-        """Return the notes of a submission; DAGMan writes the name of its node there, as a line or as a ClassAd."""
+        """Return the notes of a submission; DAGMan puts the name of its node there, as a line or as a ClassAd."""
         notes: dict[str, str] = {}
         for line in self.text.split("\n")[1:]:
             text = line.strip()
@@ -153,16 +153,16 @@ class Event:
         return notes
 
     def attributes(self) -> dict[str, object]:
-        """Return the attributes that stand in an event as ``Name = value`` lines."""
+        """Return the attributes that an event lists as ``Name = value`` lines."""
         return {name: value(text) for name, text in _ATTRIBUTE.findall(self.text)}
 
     def resources(self) -> dict[str, object]:
-        """Return the table of resources under HTCondor's names for its cells: MemoryUsage, RequestMemory, Memory."""
+        """Return the table of resources by HTCondor's attribute names: MemoryUsage, RequestMemory, Memory."""
         header = _TABLE.search(self.text)
         if not header:
             return {}
         columns = [(cell.end(), cell[0]) for cell in _CELL.finditer(header[1]) if cell[0] in _COLUMNS]
-        # What is assigned (names of GPUs) stands behind the amounts, and begins below its column's name.
+        # Assigned items (names of GPUs) follow the amounts, and begin below the name of their column.
         assigned = header[1].find("Assigned") if "Assigned" in header[1] else None
         found: dict[str, object] = {}
         for line in self.text[header.end() :].split("\n")[1:]:
@@ -174,7 +174,7 @@ class Event:
         return found
 
     def exceeded(self) -> Resource | None:
-        """Return the resource that it used beyond what it was given, according to the table of resources."""
+        """Return the resource that exceeded its allocation, according to the table of resources."""
         table = self.resources()
         for name, resource in _ENFORCED.items():
             used, given = table.get(f"{name}Usage"), table.get(name)
@@ -184,9 +184,9 @@ class Event:
 
 
 def _cells(row: str, columns: list[tuple[int, str]]) -> Iterator[tuple[str, str]]:
-    """Yield the cells of a row: they end below the ends of the columns' names, and any may be empty."""
+    """Yield the cells of a row: they are aligned with the ends of the columns' names, and any can be empty."""
     cells = list(_CELL.finditer(row))
-    if len(cells) == len(columns):  # in old logs they may be wider than their columns
+    if len(cells) == len(columns):  # in old logs they can be wider than their columns
         yield from zip((name for _, name in columns), (cell[0] for cell in cells), strict=True)
         return
     for cell in cells:
@@ -203,8 +203,8 @@ def events(log: Log) -> Iterator[Event | Skipped]:
                 yield _event(begin, lines)
             size, lines = 0, []
             continue
-        if lines and line[:1].isdigit() and HEADER.match(line):  # who wrote the last one died over it
-            yield Skipped(begin, "the event is not complete", lines[0][:80])
+        if lines and line[:1].isdigit() and HEADER.match(line):  # the writer of the last one died
+            yield Skipped(begin, "the event is incomplete", lines[0][:80])
             size, lines = 0, []
         if not lines and not line.strip():
             continue
@@ -212,7 +212,7 @@ def events(log: Log) -> Iterator[Event | Skipped]:
         if not lines or size <= _LONGEST:
             lines.append(line)
     if lines:
-        yield Skipped(begin, "the event is not complete", lines[0][:80])
+        yield Skipped(begin, "the event is incomplete", lines[0][:80])
 
 
 def _event(begin: int, lines: list[str]) -> Event | Skipped:

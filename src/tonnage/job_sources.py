@@ -1,22 +1,18 @@
-"""The options of every verb that takes a SOURCE, and what they name."""
+"""Sources: where past jobs are read from, be it files, folders, standard input or archives."""
 
-import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-import click
-
-from tonnage.cli.options import printable, say
-from tonnage.cli.tables import counted
 from tonnage.errors import InputError
-from tonnage.option_values import pairs, parts
+from tonnage.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tonnage.jobs import Attempt, History
     from tonnage.logs.conditions import Condition
     from tonnage.logs.log import Entry, Hints
@@ -24,38 +20,37 @@ if TYPE_CHECKING:
     from tonnage.size import Records
     from tonnage.workflow import Workflow
 
-__all__ = ["Reading", "named", "source_options"]
+__all__ = ["Reading"]
 
 _SHOWN = 3
 
-
-def named(text: str, known: Collection[str], option: str) -> list[str]:
-    """Return names between commas; raises InputError where one is not known."""
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    unknown = [name for name in names if name not in known]
-    if unknown or not names:
-        raise InputError(f'{option}: "{", ".join(unknown)}" is not known', hint=f"all, or of {', '.join(known)}")
-    return names
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How sources are to be read: what the options say."""
+    """How to read sources: their format, what a table's columns and times mean, and which jobs are wanted."""
 
-    format: str | None
-    columns: tuple[str, ...]
-    units: tuple[str, ...]
-    timezone: str | None
-    label: str | None
-    where: tuple[str, ...]
+    format: str | None = None
+    """None: recognised."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """What a table's columns are called: ``{"memory": "rss"}``."""
+    units: Mapping[str, str] = field(default_factory=dict)
+    """The units of a table's columns: ``{"memory": "KiB"}``."""
+    timezone: str | None = None
+    label: str | None = None
+    where: tuple[str, ...] = ()
+    """Conditions such as ``memory>4GB``."""
+    progress: Callable[[str], AbstractContextManager[object]] = field(default=nullcontext, repr=False, compare=False)
+    """Shows that the source of this name is being read."""
 
     @property
-    def is_told(self) -> bool:
-        """Whether any of the options says something."""
+    def any_given(self) -> bool:
+        """Whether anything is not as it is by default."""
         return any((self.format, self.columns, self.units, self.timezone, self.label, self.where))
 
     def sources(self, texts: Sequence[str]) -> "Iterator[Source]":
-        """Yield all that the arguments name: files, folders, standard input, archives."""
+        """Open all sources named by the arguments: files, folders, standard input, archives."""
         from tonnage.archive.url import is_archive
         from tonnage.logs.conditions import Condition
         from tonnage.logs.sources import open_source
@@ -70,28 +65,24 @@ class Reading:
                 yield replace(source, entries=_chosen(source.entries, conditions)) if conditions else source
 
     def attempts(self, source: "Source") -> "Iterator[Attempt]":
-        """Yield the jobs of a source, and say afterwards how many of its rows could not be used."""
-        from collections import Counter
-
+        """Yield the jobs of a source, and report afterwards how many of its rows could not be used."""
         from tonnage.jobs import Attempt
         from tonnage.logs.log import Skipped
 
         skipped: Counter[str] = Counter()
-        with _progress(source):
+        with self.progress(source.name):
             for entry in source.entries:
                 if isinstance(entry, Attempt):
                     yield entry
                 elif isinstance(entry, Skipped) and not entry.healthy:
                     skipped[entry.reason] += 1
         for reason, count in skipped.most_common(_SHOWN):
-            say(f"{source.name}: skipped {counted(count, 'row')}: {reason}")
+            _log.warning("%s: skipped %s: %s", source.name, counted(count, "row"), reason)
         if len(skipped) > _SHOWN:
-            click.echo(f"tonnage: {source.name}: and more, for {len(skipped) - _SHOWN} other reasons", err=True)
+            _log.warning("%s: skipped more for %d other reasons", source.name, len(skipped) - _SHOWN)
 
     def workflow(self, texts: Sequence[str]) -> "Workflow | None":
-        """Return the workflow with run times that the only argument names; None where it names jobs."""
-        from pathlib import Path
-
+        """Read the only argument as a workflow with run times; return None if it is something else."""
         from tonnage.archive.url import is_archive
         from tonnage.logs.formats import recognise
         from tonnage.logs.log import Log
@@ -103,18 +94,18 @@ class Reading:
             if (self.format or recognise(log)) != "workflow":
                 return None
             if self.where:
-                raise InputError("--where has no meaning with a workflow", hint="its tasks wait for each other")
+                raise InputError("--where cannot be used with a workflow", hint="its tasks depend on each other")
             workflow = workflow_of(log, self._hints())
         for warning in workflow.source.warnings if workflow.source else ():
-            say(f"{texts[0]}: warning: {warning}")
+            _log.warning("%s: warning: %s", texts[0], warning)
         return workflow
 
     def records(self, texts: Sequence[str], by: str) -> "Records":
-        """Return the jobs of all sources as arrays, grouped by a text or a field of theirs."""
+        """Return the jobs of all sources as arrays, grouped by a text attribute or a field."""
         from tonnage.size import collect
 
         sources = self.sources(texts)
-        if by == "source":  # an attempt does not know where it was read
+        if by == "source":  # an attempt does not record its source
             own = (
                 (replace(one, fields={**one.fields, by: source.label}) for one in self.attempts(source))
                 for source in sources
@@ -123,7 +114,7 @@ class Reading:
         return collect(chain.from_iterable(self.attempts(source) for source in sources), by)
 
     def histories(self, texts: Sequence[str], by: str) -> "Mapping[str, History]":
-        """Return what the jobs of all sources used, group by group; from one archive in a single query."""
+        """Return the history of each group of jobs in all sources; a single archive needs only one query."""
         from tonnage.archive import Archive, histories
         from tonnage.archive.registry import GROUPS
         from tonnage.archive.url import is_archive, is_remote
@@ -140,19 +131,10 @@ class Reading:
 
         return Hints(
             label=self.label,
-            columns=pairs(parts(self.columns), "--columns"),
-            units=pairs(parts(self.units), "--units"),
+            columns=dict(self.columns),
+            units=dict(self.units),
             zone=zone(self.timezone),
         )
-
-
-def _progress(source: "Source") -> AbstractContextManager[object]:
-    """Show that a source is being read, where somebody is looking."""
-    if not sys.stderr.isatty():
-        return nullcontext()
-    from rich.console import Console
-
-    return Console(stderr=True).status(printable(f"Reading {source.name} ..."))
 
 
 def _chosen(entries: "Iterator[Entry]", conditions: "tuple[Condition, ...]") -> "Iterator[Entry]":
@@ -164,8 +146,6 @@ def _chosen(entries: "Iterator[Entry]", conditions: "tuple[Condition, ...]") -> 
 
 
 def _from_archive(text: str, conditions: "tuple[Condition, ...]") -> "Iterator[Source]":
-    from pathlib import Path
-
     from tonnage.archive import Archive, Search, find
     from tonnage.archive.remote import Server, find_there
     from tonnage.archive.url import archive_url, is_remote, shown
@@ -179,36 +159,3 @@ def _from_archive(text: str, conditions: "tuple[Condition, ...]") -> "Iterator[S
     with Archive.open(text) as archive:
         name = shown(archive_url(text))
         yield Source(name, stem(Path(name)), "archive", find(archive, Search(where=conditions)))
-
-
-def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say how a SOURCE is read; the command gets them as one value, `reading`."""
-    from functools import wraps
-
-    from tonnage.logs.formats import READERS
-
-    @click.option(
-        "--from", "format", type=click.Choice(READERS), metavar="FORMAT", help="Their format.  [default: recognised]"
-    )
-    @click.option(
-        "--columns", multiple=True, metavar="OURS=THEIRS,...", help="What a table's columns are called: memory=rss."
-    )
-    @click.option("--units", multiple=True, metavar="NAME=UNIT,...", help="Units of a table's columns: memory=KiB.")
-    @click.option("--timezone", metavar="ZONE", help="Zone of times that have none.  [default: this machine's]")
-    @click.option("--label", metavar="NAME", help="A name for where the jobs come from.  [default: the file's stem]")
-    @click.option("--where", multiple=True, metavar="CONDITION", help="Only jobs such as memory>4GB.")
-    @wraps(command)
-    def with_reading(
-        *arguments: object,
-        format: str | None,
-        columns: tuple[str, ...],
-        units: tuple[str, ...],
-        timezone: str | None,
-        label: str | None,
-        where: tuple[str, ...],
-        **options: object,
-    ) -> object:
-        reading = Reading(format, columns, units, timezone, label, where)
-        return command(*arguments, reading=reading, **options)
-
-    return with_reading

@@ -1,20 +1,20 @@
-"""What a run shows while it goes on: a live view on a terminal, plain lines elsewhere."""
+"""Progress of a run: a live view on a terminal, plain lines elsewhere."""
 
+import logging
 import sys
 import time
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
-import click
-
-from tonnage.cli.options import printable
 from tonnage.cli.tables import cut
-from tonnage.jobs import Outcome, Resource
+from tonnage.jobs import Resource
 from tonnage.units import format_bytes, format_cores, format_seconds
+from tonnage.wording import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
 
+    from tonnage.cli.console import Console
     from tonnage.run.engine import Engine
     from tonnage.run.events import Ended, Settled, Start
     from tonnage.run.minders import Seen
@@ -28,59 +28,48 @@ _SHOWN = 12
 _NEWS = 4
 _NAME = 36
 
+_log = logging.getLogger(__name__)
+
 
 class PlainView:
-    """Lines for a log: what goes wrong when it happens, and from time to time how far it is."""
+    """Logs the progress of a run from time to time; problems are logged when they happen."""
 
-    def __init__(self, progress: "Progress", *, quiet: bool, log: TextIO) -> None:
+    def __init__(self, progress: "Progress") -> None:
         self.progress = progress
-        self._quiet = quiet
-        self._log = log
         self._next = time.monotonic() + _PLAIN_PAUSE
 
     def __enter__(self) -> "PlainView":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._log.flush()
+        pass
 
     def started(self, start: "Start", now: float) -> None:
-        """Take in an attempt that has started."""
+        """Update the progress for an attempt that started."""
         self.progress.started(start, now)
 
     def seen(self, seen: "Seen") -> None:
-        """Take in what was seen of a running attempt."""
+        """Update the progress for a measurement of a running attempt."""
         self.progress.seen(seen)
 
     def ended(self, end: "Ended", settled: "Settled") -> None:
-        """Print what did not go well."""
+        """Update the progress for an attempt that ended."""
         self.progress.ended(end, settled)
-        if end.outcome is not Outcome.DONE:
-            self.say(_said(self.progress.tasks[settled.task].name, end, settled))
 
     def tick(self, engine: "Engine") -> None:
-        """Print how far it is, if that was some time ago."""
+        """Log the progress, if the last time was long enough ago."""
         if time.monotonic() >= self._next and not engine.finished:
             self._next = time.monotonic() + _PLAIN_PAUSE
-            self.say(_line(self.progress, engine.outstanding - len(self.progress.running)))
-
-    def say(self, text: str) -> None:
-        """Print a line, and write it into the run's log."""
-        line = printable(text)
-        self._log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n")
-        if not self._quiet:
-            self.show(line)
-
-    def show(self, line: str) -> None:
-        """Print a line where somebody may read it."""
-        click.echo(f"tonnage: {line}", err=True)
+            _log.info(_line(self.progress, engine.outstanding - len(self.progress.running)))
 
 
 class LiveView(PlainView):
-    """A view that is drawn again and again, for a terminal."""
+    """A view on a terminal that is redrawn in place and includes log messages."""
 
-    def __init__(self, progress: "Progress", *, log: TextIO) -> None:
-        super().__init__(progress, quiet=False, log=log)
+    def __init__(self, progress: "Progress", console: "Console") -> None:
+        super().__init__(progress)
+        self._console = console
+        self._print = console.show
         self._drawn = 0.0
         self._news: list[str] = []
         self._live: Live | None = None
@@ -92,23 +81,27 @@ class LiveView(PlainView):
         console = Console(stderr=True, markup=False, highlight=False, emoji=False)
         self._live = Live(console=console, auto_refresh=False, transient=True, redirect_stdout=False)
         self._live.__enter__()
+        self._console.show = self._show
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._console.show = self._print
         if self._live is not None:
             self._live.__exit__(None, None, None)
-        super().__exit__()
 
     def tick(self, engine: "Engine") -> None:
-        """Draw again, if the last time was some time ago."""
+        """Redraw, if the last time was long enough ago."""
         now = time.monotonic()
         if self._live is not None and now >= self._drawn + _LIVE_PAUSE:
             self._drawn = now
             self._live.update(self._picture(engine.outstanding - len(self.progress.running)), refresh=True)
 
-    def show(self, line: str) -> None:
-        """Keep a line in view for a while."""
-        self._news = [*self._news, line][-_NEWS:]
+    def _show(self, line: str, level: int) -> None:
+        """Print a warning above the view, where it stays; show other messages in the view for a while."""
+        if level >= logging.WARNING and self._live is not None:
+            self._live.console.print(f"tonnage: {line}", style="yellow")
+        else:
+            self._news = [*self._news, line][-_NEWS:]
 
     def _picture(self, waiting: int) -> "RenderableType":
         from rich.console import Group
@@ -122,7 +115,7 @@ class LiveView(PlainView):
 
 
 def _line(progress: "Progress", waiting: int) -> str:
-    """Return in one line how far a run is; so many tasks wait in a queue that is not ours."""
+    """Summarise the progress in one line; `waiting` tasks are in the queue of a batch system."""
     now = time.time()
     total = sum(one.tasks for one in progress.categories.values())
     left = progress.seconds_left(now)
@@ -135,17 +128,11 @@ def _line(progress: "Progress", waiting: int) -> str:
         f"{progress.failed:,} failed" if progress.failed else "",
         f"{progress.retries:,} retried" if progress.retries else "",
         f"{(progress.done - progress.before) / elapsed:.3g} tasks/s",
-        f"{waste:.0%} of the memory wasted" if waste is not None else "",
-        f"{format_seconds(round(elapsed))} so far",
-        f"about {format_seconds(max(1, round(left)))} to go" if left is not None else "",
+        f"{waste:.0%} of memory wasted" if waste is not None else "",
+        f"{format_seconds(round(elapsed))} elapsed",
+        f"about {format_seconds(max(1, round(left)))} remaining" if left is not None else "",
     ]
     return ", ".join(part for part in parts if part)
-
-
-def _said(name: str, end: "Ended", settled: "Settled") -> str:
-    what = "; ".join(part for part in (end.note, settled.reason) if part)
-    where = f" (see {end.stderr})" if end.stderr and end.outcome is Outcome.FAILED else ""
-    return f"{name}: {what}{where}"
 
 
 def _categories(progress: "Progress") -> "RenderableType":
@@ -169,7 +156,7 @@ def _categories(progress: "Progress") -> "RenderableType":
 
 
 def _running(progress: "Progress") -> "RenderableType":
-    """Return the running tasks, the longest first, with what they use of what they have."""
+    """Return a table of the running tasks, longest first, with what they use and were allocated."""
     from rich.table import Table
     from rich.text import Text
 
@@ -187,9 +174,9 @@ def _running(progress: "Progress") -> "RenderableType":
 
 def _cells(one: "Running", now: float) -> list[str]:
     seen, given = one.seen, one.start.allocated
-    again = f" (attempt {one.start.number})" if one.start.number > 1 else ""
+    retry = f" (attempt {one.start.number})" if one.start.number > 1 else ""
     return [
-        cut(printable(one.task.name), _NAME) + again,
+        cut(printable(one.task.name), _NAME) + retry,
         format_seconds(max(0, round(now - one.since))),
         "" if seen is None or seen.memory is None else format_bytes(seen.memory),
         "" if given.memory is None else format_bytes(given.memory),
@@ -199,5 +186,5 @@ def _cells(one: "Running", now: float) -> list[str]:
 
 
 def on_terminal() -> bool:
-    """Whether somebody sees what is drawn."""
+    """Whether standard error is a terminal."""
     return sys.stderr.isatty()
