@@ -53,8 +53,11 @@ class Schedd:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(far.fileno(), warn_on_full_buffer=False)
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server, selectors.DefaultSelector() as selector:
-            server.bind(str(self._folder / SOCKET))
+            # The socket appears under its name only when it listens: a call between bind and listen would be refused.
+            unready = self._folder / f"{SOCKET}.new"
+            server.bind(str(unready))
             server.listen(128)
+            unready.rename(self._folder / SOCKET)
             selector.register(server, selectors.EVENT_READ)
             selector.register(near, selectors.EVENT_READ)
             while True:
