@@ -105,7 +105,19 @@ class Runner:
 
 def runners() -> Iterator[Runner]:
     """Yield ours, and the other runners that are installed."""
-    ours = [sys.executable, "-m", "tonnage", "run", "{}", "--quiet", "--json", "--archive", "{}.db", "--machine"]
+    ours = [
+        sys.executable,
+        "-m",
+        "tonnage",
+        "run",
+        "{}",
+        "--new",
+        "--quiet",
+        "--json",
+        "--archive",
+        "{}.db",
+        "--machine",
+    ]
     yield Runner(
         "tonnage run",
         lambda tasks: [*ours, f"cores={tasks.at_once},memory={tasks.at_once}GB,disk={tasks.at_once}GB"],
@@ -313,7 +325,7 @@ def resume_journal(file: Path) -> None:
     watch.lap()
     journal = Journal(prepared.folder.journal)
     took["journal"] = watch.lap()
-    left = recover(journal, prepared.files, prepared.folder, workflow, prepared.backend)
+    left = recover(journal, prepared.files, prepared.folder, prepared.finished, prepared.backend)
     took["left"] = watch.lap()
     Engine(workflow.tasks, prepared.engine.learner, Room([prepared.machine]), workflow=workflow, done=left.done)
     took["engine"] = watch.lap()

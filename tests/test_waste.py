@@ -67,6 +67,8 @@ def row(number: int, one: Attempt) -> Row:
     return Row(
         attempt=number,
         task=one.task or f"task {number}",
+        line=None,
+        command=None,
         category=one.category or "",
         number=one.number,
         machine=0,
@@ -75,6 +77,8 @@ def row(number: int, one: Attempt) -> Row:
         started=one.started,
         input_bytes=None,
         allocated=one.requested.updated(one.allocated),
+        grew_to=None,
+        more_memory=0.0,
         decisions=(),
         ended=one.ended,
         outcome=one.outcome,

@@ -22,7 +22,7 @@ from tonnage.jobs import Resource
 from tonnage.lab.simulated_run import ORACLE, Load, Simulation, play
 from tonnage.run.machines import parse_machines
 from tonnage.size import Histogram
-from tonnage.size.ladders import cost
+from tonnage.size.costs import cost
 from tonnage.size.optimal import ladder
 from tonnage.size.rounding import LEAST_BYTES
 from tonnage.units import format_bytes

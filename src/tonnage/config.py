@@ -48,6 +48,9 @@ class Setting:
 SETTINGS = {
     "machine": Setting("resources of the largest machine, or that tasks may use here", ("TONNAGE_MACHINE",)),
     "strategy": Setting("how jobs are sized", ("TONNAGE_STRATEGY",)),
+    "override-requests": Setting(
+        "categories whose tasks may get less than they request, or * for all", ("TONNAGE_OVERRIDE_REQUESTS",)
+    ),
     "archive": Setting("where measurements are kept", ("TONNAGE_ARCHIVE",), needs_trust=True),
     "partition": Setting("partition of the batch system", ("TONNAGE_PARTITION", "SBATCH_PARTITION")),
     "account": Setting("account charged for batch jobs", ("TONNAGE_ACCOUNT", "SBATCH_ACCOUNT")),

@@ -20,6 +20,7 @@ __all__ = [
     "Pieces",
     "is_file",
     "is_stream",
+    "on_network",
     "refuse_other_encodings",
     "stem",
     "tail",
@@ -195,3 +196,21 @@ def tail(path: Path, most: int) -> str:
     except OSError:
         return ""
     return text if size <= most else text.partition("\n")[2] or text
+
+
+_NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "lustre", "gpfs", "beegfs", "ceph", "fuse.sshfs", "afs"}
+
+
+def on_network(file: Path) -> bool:
+    """Whether a file is on a network file system."""
+    try:
+        mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return False
+    resolved = str(file.resolve())
+    best, kind = "", ""
+    for device_place_kind in (line.split() for line in mounts):
+        place = device_place_kind[1].replace("\\040", " ")
+        if len(place) >= len(best) and (resolved == place or resolved.startswith(f"{place.rstrip('/')}/")):
+            best, kind = place, device_place_kind[2]
+    return kind in _NETWORK

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import islice
 
-__all__ = ["closest", "counted", "meant", "printable"]
+__all__ = ["closest", "counted", "meant", "one_line", "printable", "shortened"]
 
 # Comparing thousands of long names would delay an error message by minutes.
 _LONGEST_COMPARED = 64
@@ -13,6 +13,16 @@ _MOST_COMPARED = 5000
 def printable(text: str) -> str:
     """Make text safe for a terminal: control characters are written as escapes."""
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+
+
+def one_line(text: str, room: int) -> str:
+    """Return the beginning of a text, on one line, in at most `room` characters."""
+    return shortened(" ".join(text.split()), room)
+
+
+def shortened(line: str, room: int) -> str:
+    """Return the beginning of a line, in at most `room` characters."""
+    return line if len(line) <= room else f"{line[: room - 1].rstrip()}…"
 
 
 def counted(number: int, noun: str) -> str:

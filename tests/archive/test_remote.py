@@ -13,10 +13,11 @@ import pytest
 from tests.deadlines import HANGS
 from tonnage.archive import record
 from tonnage.archive.history import Wanted
-from tonnage.archive.remote import Server, archive_session, upload
+from tonnage.archive.remote import Server, upload
 from tonnage.archive.remote.download import past_of
 from tonnage.archive.remote.outbox import Outbox, Sent
 from tonnage.archive.remote.upload import MOST
+from tonnage.archive.session import archive_session
 from tonnage.archive.url import remote_url
 from tonnage.errors import InputError, TonnageError
 from tonnage.jobs import Attempt

@@ -1,12 +1,14 @@
 """Nothing is lost: killed imports, many writers, restarted servers, full disks, read-only files."""
 
+import fcntl
 import os
 import random
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import pytest
 from tests.archive.servers import Postgres
 from tests.command_line import Said
 from tests.deadlines import HANGS
+from tests.waiting import until
 from tests.warm import Warm, context
 from tonnage.archive import Archive, check, find, histories, import_source
 from tonnage.archive.engine import explained
@@ -27,6 +30,8 @@ KILLS = max(3, int(os.environ.get("TONNAGE_SOAK", "0")) // 10)
 TONNAGE = [sys.executable, "-m", "tonnage"]
 # An import of few rows is one of many batches where these are small.
 SMALL = {f"tonnage.archive.importing.{name}": 50 for name in ("_FIRST_BATCH", "_LARGEST_BATCH", "_READ_AT_ONCE")}
+
+PIECEMEAL = {**SMALL, "tonnage.files._CHUNK": 4096}  # a reader of a pipe waits until it has so many bytes
 
 
 def made(folder: Path, rows: int) -> Path:
@@ -42,8 +47,8 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made(tmp_path_factory.mktemp("log"), 1_500)
 
 
-def importing(log: Path, url: str, *options: str) -> Warm:
-    return Warm("archive", "import", log, "--archive", url, *options, constants=SMALL)
+def importing(log: Path, url: str, *options: str, constants: Mapping[str, float] | None = None) -> Warm:
+    return Warm("archive", "import", log, "--archive", url, *options, constants={**SMALL, **(constants or {})})
 
 
 def imported(log: Path, url: str, *options: str) -> Said:
@@ -68,10 +73,20 @@ def stored(url: str) -> int:
 
 def begin_to_store(process: Warm, url: str) -> None:
     """Wait until an import has stored something, or is at its end."""
-    before, deadline = stored(url), time.monotonic() + HANGS
-    while process.poll() is None and stored(url) == before:
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+    before = stored(url)
+    until(lambda: process.poll() is not None or stored(url) != before)
+
+
+@contextmanager
+def half_of(log: Path, folder: Path) -> Iterator[Path]:
+    """Give a pipe with the name and the first lines of a log, whose end does not come: no import of it can finish."""
+    pipe = folder / log.name
+    os.mkfifo(pipe)
+    with pipe.open("r+b", buffering=0) as writing:  # as a reader too, so that it waits for nobody
+        fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 2**20)
+        lines = log.read_bytes().splitlines(keepends=True)
+        writing.write(b"".join(lines[: len(lines) // 2]))
+        yield pipe
 
 
 @pytest.fixture(scope="module")
@@ -82,23 +97,23 @@ def clean(log: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Attempt]:
     return contents(url)
 
 
-def kill_again_and_again(log: Path, url: str) -> None:
-    """Kill an import in its midst, and do it once more to its end."""
-    chance, killed = random.Random(4), 0
-    for number in range(KILLS):
+def kill_again_and_again(log: Path, url: str, folder: Path) -> None:
+    """Kill an import in its midst, then at any moment, and do it once more to its end."""
+    with half_of(log, folder) as pipe, importing(pipe, url, constants=PIECEMEAL) as process:
+        begin_to_store(process, url)
+        assert process.poll() is None, process.said()
+    chance = random.Random(4)
+    for _ in range(KILLS - 1):
         with importing(log, url) as process:
             begin_to_store(process, url)
-            if number:  # the first is killed at once: where a disk is memory, the rest takes a moment only
-                time.sleep(chance.uniform(0, 0.03))
-            killed += process.poll() is None
-    assert killed
+            time.sleep(chance.uniform(0, 0.03))  # where a disk is memory, it may be at its end by then
     assert imported(log, url).status == 0
 
 
 def test_an_import_that_is_killed_again_and_again_loses_and_doubles_nothing(
-    url: str, log: Path, clean: list[Attempt]
+    url: str, log: Path, clean: list[Attempt], tmp_path: Path
 ) -> None:
-    kill_again_and_again(log, url)
+    kill_again_and_again(log, url, tmp_path)
     assert contents(url) == clean
 
 
@@ -108,7 +123,8 @@ def test_a_long_import_that_is_killed_again_and_again_loses_and_doubles_nothing(
 ) -> None:
     monkeypatch.setattr("tests.archive.test_robust.SMALL", {})
     log, other = made(tmp_path, 24_000), f"sqlite:///{tmp_path}/clean.db"
-    kill_again_and_again(log, url)
+    (tmp_path / "pipe").mkdir()
+    kill_again_and_again(log, url, tmp_path / "pipe")
     assert imported(log, other).status == 0
     assert contents(url) == contents(other)
 
@@ -170,10 +186,7 @@ def test_writers_and_readers_at_once(url: str, writers: int, parts: int) -> None
     processes = [context.Process(target=write_parts, args=(url, f"writer {n}", parts)) for n in range(writers)]
     for process in processes:
         process.start()
-    deadline = time.monotonic() + HANGS
-    while not stored(url):  # who comes first, makes the archive
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: stored(url))  # who comes first, makes the archive
     readers = [context.Process(target=read_until, args=(url, total)) for _ in range(2)]
     for process in readers:
         process.start()

@@ -1,6 +1,7 @@
 """The batch scripts for sbatch."""
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,13 @@ def test_a_script_says_all_that_is_asked_for() -> None:
         "#SBATCH --nice\n"
         "exec python3 -m tonnage 'it'\"'\"'s'\n"
     )
+
+
+def test_nodes_to_avoid_stand_beside_those_that_the_user_excludes() -> None:
+    """The last option of a name would count alone."""
+    lines = text(replace(TASK, avoided=("n3", "n5")), SlurmOptions(extra=("--exclude=n[7-8]", "--nice"))).splitlines()
+    assert [line for line in lines if "--exclude" in line] == ['#SBATCH "--exclude=n3,n5,n[7-8]"']
+    assert "#SBATCH --nice" in lines
 
 
 def test_whole_nodes_come_with_all_they_have() -> None:

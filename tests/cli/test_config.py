@@ -42,6 +42,7 @@ def test_the_environment_beats_the_project_which_beats_the_user(command_line: Co
     assert settings(command_line) == {
         "machine": ("cores=2,memory=1GB", "project"),
         "strategy": ("doubling", "TONNAGE_STRATEGY"),
+        "override-requests": None,
         "archive": ("mine.db", "tonnage"),
         "partition": None,
         "account": ("mine", "tonnage"),

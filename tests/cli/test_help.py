@@ -1,5 +1,8 @@
 """What users get who mistype, or ask for help as they would elsewhere."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from tests.command_line import CommandLine, verbs
@@ -29,6 +32,40 @@ def test_help_alone_lists_the_verbs(command_line: CommandLine) -> None:
 def test_a_mistyped_verb_gets_a_suggestion(command_line: CommandLine, words: list[str], expected: list[str]) -> None:
     said = command_line(*words, status=2).stderr
     assert all(text in said for text in expected), said
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["size", "jobs.csv", "--strategy", "atuo"], "did you mean auto?"),
+        (["rank", "w.mf", "--method", "critical"], "did you mean critical-path?"),
+        (["size", "jobs.csv", "--machne", "cores=3"], "--machine"),
+        (["size", "jobs.csv", "--strateg", "auto"], "--strategy"),
+    ],
+)
+def test_a_mistyped_option_or_name_gets_a_suggestion(
+    command_line: CommandLine, words: list[str], expected: str
+) -> None:
+    assert expected in command_line(*words, status=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "page"),
+    [
+        ("Snakefile", 'rule all:\n    input: "x"\n', "docs/workflows.md#snakemake"),
+        ("main.nf", "process a {\n}\n", "docs/workflows.md#nextflow"),
+        ("a.cwl", "cwlVersion: v1.2\n", "docs/workflows.md#cwl-and-wdl"),
+        ("a.wdl", "version 1.0\n", "docs/workflows.md#cwl-and-wdl"),
+    ],
+)
+def test_the_refusal_of_another_tools_workflow_names_the_page_for_it(
+    command_line: CommandLine, tmp_path: Path, name: str, content: str, page: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    assert page in command_line("show", tmp_path / name, status=2).stderr
+    file, _, section = page.partition("#")
+    titles = re.findall(r"^#+ (.*)$", (Path(__file__).parents[2] / file).read_text(), re.MULTILINE)
+    assert section in [title.lower().replace(" ", "-") for title in titles]
 
 
 @pytest.mark.parametrize(

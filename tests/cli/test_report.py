@@ -4,9 +4,6 @@ import json
 import re
 import subprocess
 import sys
-import time
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,7 +13,7 @@ from tests.deadlines import HANGS
 from tests.report.journals import GB, Try, many, write_run
 from tests.report.runs import made_place, run_it
 from tests.run.cli_runs import Place
-from tonnage.errors import TonnageError
+from tests.waiting import until
 from tonnage.jobs import Outcome, Resource
 
 LOG = "task,category,started,ended,memory,requested_memory,outcome\n" + "".join(
@@ -51,17 +48,6 @@ def page(place: Place, name: str = "report.html") -> str:
     return (place.folder / name).read_text()
 
 
-def until(true: Callable[[], object]) -> None:
-    """Wait until something is true; a journal may not be complete yet."""
-    deadline = time.monotonic() + HANGS
-    while time.monotonic() < deadline:
-        with suppress(TonnageError):
-            if true():
-                return
-        time.sleep(0.05)
-    pytest.fail("it does not happen")
-
-
 def text_of(page: str) -> str:
     """Return what stands on the page, without scripts, tags and entities."""
     plain = re.sub(r"<script.*?</script>|<style.*?</style>|<[^>]+>", " ", page, flags=re.DOTALL)
@@ -88,7 +74,7 @@ def test_the_end_of_a_run_says_how_to_draw_it(tmp_path: Path) -> None:
     id = place.runs()[0].id
     assert f"tonnage report {id} shows what ran when" in said.stdout
     report(place, id, "-o", "by-id.html")
-    outside = place.call("run", "w/w.makeflow", "--quiet", cwd=tmp_path)
+    outside = place.call("run", "w/w.makeflow", "--new", "--quiet", cwd=tmp_path)
     told = re.search(r"tonnage report (\S+) shows what ran when", outside.stdout)
     assert told is not None
     report(place, told[1], "-o", "elsewhere.html", folder=tmp_path)
@@ -196,15 +182,15 @@ def test_a_run_under_way_can_be_drawn(place: Place) -> None:
 
 
 def test_tasks_that_were_given_up_stand_there_with_the_reason(place: Place) -> None:
-    place.write("w.makeflow", "part:\n\techo > part\nwhole: part\n\texit 3\n")
+    place.write("w.makeflow", "part:\n\techo > part\nwhole: part\n\techo it broke >&2; exit 3\n")
     assert place.call("run", "w.makeflow", "--quiet").status == 1
     report(place)
     found = text_of(page(place))
     assert "1 of 2 tasks done" in found
     assert "the run is not finished" in found
     assert "Failed tasks" in found
-    note = next(row.note for row in place.rows() if row.task == "whole")
-    assert note in found
+    assert "whole exit status 3 $ echo it broke >&2; exit 3 it broke log: " in found
+    assert report(place, "--json").facts["failed"][0]["printed_last"] == ["it broke"]
 
 
 def test_retries_stand_there_with_what_was_given_and_why(place: Place) -> None:

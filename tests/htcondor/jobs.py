@@ -149,6 +149,7 @@ def node_job(request: Mapping[str, Any], cluster: int, manager: Manager) -> Job:
         "QDate": int(time.time()),
         "JobPrio": int(commands.get("priority", 0)),
         "NumJobStarts": 0,
+        **{name[3:]: evaluated(value, {}) for name, value in commands.items() if name.startswith("my.")},
     }
     job = Job(cluster, commands, home, Path(request["nodes_log"]), manager.environment, ad, asked)
     job.ask_for(asked)

@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -21,6 +20,7 @@ from tests.deadlines import HANGS
 from tests.htcondor.machine import Requests
 from tests.htcondor.programs import NAMES
 from tests.htcondor.wire import SOCKET, ask
+from tests.waiting import until
 
 __all__ = ["NEWEST", "Call", "Pool", "Taken"]
 
@@ -166,12 +166,8 @@ class Pool:
         return found
 
     def wait_until(self, holds: Callable[[], object], otherwise: str) -> None:
-        """Wait until something holds; raise TimeoutError where it never does."""
-        deadline = time.monotonic() + HANGS
-        while not holds():
-            if time.monotonic() > deadline:
-                raise TimeoutError(otherwise)
-            time.sleep(0.02)
+        """Wait until something holds; fail with a message where it never does."""
+        until(lambda: bool(holds()), otherwise)
 
     def wait_for(self, cluster: int) -> None:
         """Wait until a job has left the queue."""

@@ -21,6 +21,7 @@ NAMES = (
     "condor_hold",
     "condor_release",
     "condor_status",
+    "condor_qedit",
     "condor_version",
 )
 _SILENCE = f"CEDAR:6001:Failed to connect to {ADDRESS}"
@@ -186,6 +187,18 @@ def _act(folder: Path, words: Sequence[str], action: str) -> int:
     return status
 
 
+def _edit(folder: Path, words: list[str]) -> int:
+    if _is_silent(folder):
+        raise _ProgramError(f"\nERROR: Failed to connect to local queue manager\n{_SILENCE}")
+    option, constraint, attribute, value = words
+    if option != "-constraint":
+        raise _ProgramError(f"condor_qedit: the stand-in does not know {option}")
+    if not ask(folder, do="edit", constraint=constraint, attribute=attribute, value=value):
+        raise _ProgramError("No jobs matched the constraint.")
+    _say(f'Set attribute "{attribute}" for the matching jobs.')
+    return 0
+
+
 def _version(folder: Path, _words: list[str]) -> int:
     _say(f"$CondorVersion: {(folder / 'version').read_text()} 2026-09-24 BuildID: 0 $")
     _say("$CondorPlatform: x86_64_Debian12 $")
@@ -208,5 +221,6 @@ _PROGRAMS = {
     "condor_rm": lambda folder, words: _act(folder, words, "remove"),
     "condor_hold": lambda folder, words: _act(folder, words, "hold"),
     "condor_release": lambda folder, words: _act(folder, words, "release"),
+    "condor_qedit": _edit,
     "condor_version": _version,
 }

@@ -24,6 +24,12 @@ _PREEMPTED, _REMOVED = 1011, 1023
 _CANNOT_START, _CANNOT_OPEN = 6, 7
 
 
+def _may_use(job: Job, machine: Machine) -> bool:
+    """Whether a job's requirements hold for a machine."""
+    ads = {"MY": dict(job.ad), "TARGET": {"Machine": machine.name}}
+    return evaluated(job.commands.get("requirements", "true"), ads) is True
+
+
 class Queue:
     """The jobs of nodes, and the machines."""
 
@@ -49,9 +55,14 @@ class Queue:
         waiting = [job for job in self.jobs.values() if job.ad["JobStatus"] == IDLE]
         for job in sorted(waiting, key=lambda job: (-job.ad["JobPrio"], job.cluster)):
             given = self._provisioned(job.asked)
-            machine = next((one for one in self.machines if one.has_room(given)), None)
+            machine = next((one for one in self.machines if one.has_room(given) and _may_use(job, one)), None)
             if machine is not None:
                 self._start(job, machine, given)
+
+    def edit(self, job: Job, attribute: str, value: object) -> None:
+        """Change what the ad of a job says."""
+        job.ad[attribute] = value
+        self._changed = True
 
     def _provisioned(self, asked: Requests) -> Requests:
         """Return what a job gets: HTCondor rounds memory and disk up."""

@@ -1,14 +1,13 @@
 """A folder with workflows whose runs go to the stand-in of a pool."""
 
-import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from tests.deadlines import HANGS
 from tests.htcondor.pool import Pool
 from tests.run.cli_runs import TONNAGE, Begun, Place, check_archive, check_order, check_private
+from tests.waiting import until
 from tonnage.jobs import Outcome
 from tonnage.run.journal import Reader
 from tonnage.run.journal_rows import Row
@@ -53,12 +52,13 @@ class PoolPlace(Place):
 
     def when(self, holds: Callable[[], object], what: str, engine: Begun | None = None) -> None:
         """Wait until something holds."""
-        deadline = time.monotonic() + HANGS
-        while not holds():
-            assert time.monotonic() < deadline, f"never: {what}"
-            if engine is not None and engine.poll() is not None:
-                raise AssertionError(f"the run ended before: {what}: {engine.communicate()}")
-            time.sleep(0.05)
+
+        def look() -> bool:
+            there = bool(holds())
+            assert there or engine is None or engine.poll() is None, f"it ended before {what}: {engine.communicate()}"
+            return there
+
+        until(look, what)
 
     def check_all(self, name: str = "w.mf", *, all_done: bool = True) -> None:
         """Check what the journal of the newest run promises."""

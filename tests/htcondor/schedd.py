@@ -198,6 +198,13 @@ class Schedd:
         ads = [_machine_ad(machine) for machine in self._queue.machines]
         return [ad for ad in ads if constraint is None or evaluated(constraint, ad) is True]
 
+    def do_edit(self, *, constraint: str, attribute: str, value: str) -> int:
+        """Change an attribute of the jobs that a constraint holds for; return how many there were."""
+        chosen = [job for job in self._queue.jobs.values() if evaluated(constraint, job.ad) is True]
+        for job in chosen:
+            self._queue.edit(job, attribute.lower(), evaluated(value, {}))
+        return len(chosen)
+
     def do_act(self, *, action: str, clusters: list[int], reason: str, codes: tuple[int, int] = (1, 0)) -> list[int]:
         """Remove, hold or release jobs; return those that there were."""
         done = []

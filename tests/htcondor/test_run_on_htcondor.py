@@ -49,7 +49,8 @@ def test_a_workflow_runs_sized_ranked_and_measured_and_the_second_run_is_better(
         "condor_q": 1,
         "condor_submit_dag": 1,
     }
-    second = place.call("run", "w.mf", "--json")
+    assert "nothing to do: 4 of 4 tasks" in place.call("run", "w.mf").stdout
+    second = place.call("run", "w.mf", "--new", "--json")
     assert second.status == 0, second.stderr
     place.check_all()
     wasted = [said.facts["waste_fraction"]["memory"] for said in (first, second)]
@@ -204,13 +205,13 @@ def test_a_changed_task_runs_again_with_what_follows_it(place: PoolPlace) -> Non
 
 
 def test_an_evicted_task_and_one_whose_machine_was_lost_are_tried_again_with_as_much(place: PoolPlace) -> None:
-    place.makeflow(a=("", "test -e go || sleep 30; echo a > a"), b=("", "test -e go || sleep 30; echo b > b"))
+    place.makeflow(a=("", "test -e go || sleep 1000; echo a > a"), b=("", "test -e go || sleep 1000; echo b > b"))
     with place.begin("run", "w.mf") as engine:
         place.when(lambda: len(place.pool.jobs("JobStatus == 2 && DAGNodeName =!= undefined")) == 2, "run", engine)
         place.write("go", "")
         place.pool.evict("a")
         place.pool.lose_machine("b")
-        assert engine.wait(60) == 0
+        assert engine.wait(HANGS) == 0
     assert place.outcomes() == {"a": ["preempted", "done"], "b": ["lost", "done"]}
     first, second = (row for row in place.rows() if row.task == "a")
     assert first.allocated == second.allocated
@@ -218,7 +219,7 @@ def test_an_evicted_task_and_one_whose_machine_was_lost_are_tried_again_with_as_
 
 
 def test_a_job_that_a_user_holds_goes_on_when_it_is_released(place: PoolPlace) -> None:
-    place.makeflow(a=("", "test -e go || sleep 30; echo a > a"))
+    place.makeflow(a=("", "test -e go || sleep 1000; echo a > a"))
     with place.begin("run", "w.mf") as engine:
         place.pool.hold("a")
         place.write("go", "")
@@ -248,7 +249,7 @@ def test_a_task_that_is_always_killed_is_given_up_in_the_end(place: PoolPlace) -
 
 
 def test_a_job_that_is_removed_is_left_for_the_next_time(place: PoolPlace) -> None:
-    place.makeflow(a=("", "test -e go || sleep 30; echo a > a"), b=("a", "cp a b"), c=("", "echo c > c"))
+    place.makeflow(a=("", "test -e go || sleep 1000; echo a > a"), b=("a", "cp a b"), c=("", "echo c > c"))
     with place.begin("run", "w.mf", "--json") as engine:
         cluster = place.pool.wait_for_node("a")["ClusterId"]
         place.pool.run("condor_rm", str(cluster))
@@ -344,13 +345,13 @@ def test_status_tells_idle_jobs_from_running_ones(pool_with: PoolWith, tmp_path:
         wanted = {"done": 0, "failed": 0, "running": 1, "queued": 2, "waiting": 1}
         place.when(lambda: counts() == wanted, "one runs, two are idle", engine)
         place.write("go", "")
-        _, errors = engine.communicate(timeout=90)
+        _, errors = engine.communicate(timeout=HANGS)
         assert engine.returncode == 0, errors
     assert counts() == {"done": 4, "failed": 0, "running": None, "queued": None, "waiting": None}
 
 
 def test_stop_removes_what_a_killed_engine_has_left_with_the_pool(place: PoolPlace) -> None:
-    place.makeflow(a=("", "test -e go || sleep 30; echo a > a"))
+    place.makeflow(a=("", "test -e go || sleep 1000; echo a > a"))
     with place.begin("run", "w.mf") as engine:
         place.pool.wait_for_node("a")
         kill(engine.pid)
@@ -379,7 +380,7 @@ def test_a_schedd_that_falls_silent_later_does_no_harm(place: PoolPlace) -> None
     with place.begin("run", "w.mf") as engine:
         place.pool.wait_for_node("t0")
         place.pool.stop_answering()
-        assert engine.wait(60) == 0
+        assert engine.wait(HANGS) == 0
     place.check_all()
 
 
@@ -401,6 +402,7 @@ def test_files_travel_with_tasks_where_machines_share_none(pool_with: PoolWith, 
     assert place.row("b.txt").memory_method != "rss", "the monitor travels, too"
     assert {path.name for path in place.folder.iterdir()} == {".tonnage", "b.txt", "data", "out", "tool.sh", "w.mf"}
     place.check_all()
+    assert "nothing to do: 2 of 2 tasks" in place.call("run", "w.mf", "--sandbox").stdout
 
 
 def test_what_a_failure_has_left_does_not_look_complete(place: PoolPlace) -> None:
@@ -519,3 +521,25 @@ def test_options_that_make_no_sense_are_refused(place: PoolPlace, options: list[
     said = place.call("run", "w.mf", *options)
     assert said.status == 2
     assert words in said.stderr
+
+
+def test_a_machine_that_breaks_every_task_is_avoided_by_requirements_and_costs_none_of_them(
+    place: PoolPlace,
+) -> None:
+    # It is the first that the pool looks at, and always free.
+    broken = "machine1.example.org"
+    place.write("align.sh", f"if grep -q {broken} $_CONDOR_MACHINE_AD; then exit 3; fi; sleep 0.3; echo done > $1")
+    rules = "".join(f"o{number}:\n\tsh align.sh o{number}\n" for number in range(12))
+    place.write("w.mf", f"CATEGORY=align\nCORES=2\n{rules}")
+    mine = 'Requirements = TARGET.Machine =!= "machine9.example.org"'
+    said = place.call("run", "w.mf", "--submit-command", mine)
+    assert said.status == 0, said
+    place.check_all()
+    assert {row.host for row in place.rows() if row.outcome is Outcome.FAILED} == {broken}
+    named = rf"\d+ tasks failed on node {broken} \(exit status 3\), but not on other nodes"
+    assert re.search(named, said.stderr), said
+    assert re.search(named, said.stdout), said
+    assert re.search(named, place.call("status").stdout)
+    (description,) = place.dag().glob("align.sub")
+    assert f'MY.TonnageAvoided = "{broken}"' in description.read_text()
+    assert place.calls("condor_qedit") >= 1

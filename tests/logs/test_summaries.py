@@ -161,7 +161,7 @@ def test_what_watch_wrote_is_read_back(tmp_path: Path) -> None:
     assert summaries.recognises(log.head)
     attempt = said_of(summaries, log).only
     assert (attempt.category, attempt.workflow, attempt.fields) == ("align", "w", {"project": "atlas"})
-    assert (attempt.executable, attempt.command) == ("sh", "/bin/sh -c 'sleep 0.2; exit 3'")
+    assert (attempt.executable, attempt.command) == ("sleep", "/bin/sh -c 'sleep 0.2; exit 3'")
     assert (attempt.outcome, attempt.exit_status) == (Outcome.FAILED, 3)
     assert attempt.used.wall_time is not None
     assert 0.2 <= attempt.used.wall_time < 5

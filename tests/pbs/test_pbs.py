@@ -66,6 +66,11 @@ def run(workflow: Workflow, pbs: Pbs, pack: str = "per-task") -> Result:
         return one.go(Silent())
 
 
+def is_up_to_date(workflow: Workflow, pbs: Pbs, pack: str) -> bool:
+    with closing(session(workflow, pbs, pack)) as one:
+        return one.nothing_to_do is not None
+
+
 def test_a_workflow_runs_on_a_batch_system_that_nothing_else_knows(workflow: Workflow, pbs: Pbs) -> None:
     result = run(workflow, pbs)
     assert (result.done, result.failed) == (4, {})
@@ -73,6 +78,7 @@ def test_a_workflow_runs_on_a_batch_system_that_nothing_else_knows(workflow: Wor
     assert workflow.source is not None
     assert (workflow.source.path.parent / "d.txt").read_text() == "a\na\na\n"
     assert result.run.path.joinpath("batches").is_dir()
+    assert is_up_to_date(workflow, pbs, "per-task")
 
 
 def test_many_tasks_share_a_pilot_job_there(workflow: Workflow, pbs: Pbs) -> None:
@@ -83,6 +89,7 @@ def test_many_tasks_share_a_pilot_job_there(workflow: Workflow, pbs: Pbs) -> Non
     result = run(workflow, pbs, "one-job")
     assert (result.done, result.failed) == (4, {})
     assert len(list(result.run.batches.iterdir())) == 1
+    assert is_up_to_date(workflow, pbs, "one-job")
 
 
 def test_nothing_outside_of_the_folder_of_a_batch_system_knows_its_variables() -> None:

@@ -10,6 +10,7 @@ from tonnage.jobs import Amounts, Attempt, Outcome, Resource
 from tonnage.report.attempt_table import Gathering
 from tonnage.report.model import report_on
 from tonnage.report.source import ReportSource
+from tonnage.run.failures import FailedTask
 from tonnage.size import Plan
 
 ALL_IS_WELL = "Nothing stands out"
@@ -99,7 +100,8 @@ def test_an_unknown_end_is_no_success() -> None:
 
 def test_a_run_is_not_praised_before_it_is_finished() -> None:
     assert ALL_IS_WELL not in told(FITS, subject=ReportSource("run", "r", state="not finished"))
-    said = told(FITS, subject=ReportSource("run", "r", state="not finished", failures={"big": "it asks for too much"}))
+    big = FailedTask("big", None, None, "align", "it asks for too much")
+    said = told(FITS, subject=ReportSource("run", "r", state="not finished", failures=(big,)))
     assert "1 task failed, for example big: it asks for too much" in said
 
 

@@ -3,9 +3,8 @@
 import os
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -120,7 +119,8 @@ class BatchJob:
             self.finish(pilot, status)
         return self.entries()
 
-    def finish(self, pilot: "subprocess.Popen[str]", status: int = 0) -> None:
+    def finish(self, pilot: "subprocess.Popen[str]", status: int = 0) -> str:
+        """Wait for the pilot's end, and return what it said."""
         try:
             said = pilot.communicate(timeout=HANGS)[0]
         except BaseException:
@@ -128,6 +128,7 @@ class BatchJob:
             raise
         assert "Traceback" not in said, said
         assert pilot.returncode == status, said
+        return said
 
     def entries(self) -> list[Entry]:
         return LedgerReader(self.path / LEDGER).new()
@@ -174,14 +175,6 @@ class BatchJob:
                     done.add(entry.task)
         assert not began
         assert marked(self.token) == []
-
-
-def wait_until(true: Callable[[], object], seconds: float = HANGS) -> None:
-    """Wait until something is true; who waits for a cluster may have a time of his own."""
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def running(mark: str) -> list[int]:

@@ -20,6 +20,8 @@ from tonnage.jobs import Outcome, Resource
 from tonnage.run.folders import RunFolder, runs_of
 from tonnage.run.journal import Reader
 from tonnage.run.journal_rows import Row
+from tonnage.run.marked_processes import MARK
+from tonnage.watch.proc import read as read_bytes
 from tonnage.workflow import read
 from tonnage.workflow.model import Workflow
 
@@ -167,4 +169,11 @@ def kill(pid: int) -> None:
 
 def marked(token: str) -> list[int]:
     """Return the processes that belong to attempts of a run."""
-    return with_variable(f"TONNAGE_ATTEMPT={token}:")
+    return with_variable(f"{MARK}={token}:")
+
+
+def running_attempts(token: str) -> set[bytes]:
+    """Return the marks of the attempts of a run that have processes, of which each may have several."""
+    environments = (read_bytes(f"/proc/{pid}/environ") or b"" for pid in marked(token))
+    begin = f"{MARK}={token}:".encode()
+    return {word for environment in environments for word in environment.split(b"\0") if word.startswith(begin)}

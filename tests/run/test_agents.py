@@ -12,7 +12,7 @@ import pytest
 
 from tests.deadlines import HANGS
 from tests.run.batch_jobs import running
-from tests.waiting import until
+from tests.waiting import until, written
 from tonnage.batch.slurm.inside import SlurmJob
 from tonnage.run.minders import Answer, Order, Seen
 from tonnage.run.pilot.agents import Agents, Here, undelivered
@@ -234,14 +234,14 @@ def test_srun_gets_only_what_it_needs(tmp_path: Path, monkeypatch: pytest.Monkey
     for name in ("SLURM_MEM_PER_CPU", "SLURM_LABELIO", "SRUN_CPUS_PER_TASK", "SBATCH_ACCOUNT"):
         monkeypatch.setenv(name, "1")
     monkeypatch.setenv("SLURM_JOB_ID", "7")
-    written = tmp_path / "environment"
+    path = tmp_path / "environment"
 
     class Written(SlurmJob):
         def launcher(self, node: str) -> tuple[str, ...]:
-            return ("sh", "-c", f"env > {written}", *super().launcher(node))
+            return ("sh", "-c", f"env > {path}.new; mv {path}.new {path}", *super().launcher(node))
 
     with Agents(tmp_path, ["n1"], "token", job=Written()):
-        until(lambda: written.exists() and written.read_text().endswith("\n"))
-    names = {line.partition("=")[0] for line in written.read_text().splitlines()}
+        text = written(path)
+    names = {line.partition("=")[0] for line in text.splitlines()}
     assert {name for name in names if name.startswith(("SLURM", "SRUN"))} <= {"SLURM_JOB_ID", "SLURM_CONF"}
     assert {"SLURM_JOB_ID", "SBATCH_ACCOUNT"} <= names  # a task that calls sbatch knows who pays

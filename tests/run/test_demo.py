@@ -22,7 +22,7 @@ def survey(folder: Path, fields: int) -> Path:
 
 
 def run(folder: Path) -> dict[str, Any]:
-    words = ("run", "survey.mf", "--machine", "cores=8,memory=1GB", "-q", "--json")
+    words = ("run", "survey.mf", "--new", "--machine", "cores=8,memory=1GB", "-q", "--json")
     variables = {**os.environ, "TONNAGE_ARCHIVE": str(folder / "archive.db")}
     with Warm(*words, folder=folder, variables=variables) as process:
         return process.said().facts

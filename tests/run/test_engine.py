@@ -371,6 +371,21 @@ def test_a_task_that_ran_out_is_never_given_less_than_it_was_seen_to_use() -> No
     assert start.decisions[1].amount > 5.5 * GB
 
 
+def test_what_one_task_ran_out_of_is_not_tried_with_the_others_of_its_category() -> None:
+    engine = engine_of([Task(str(number), category="a") for number in range(6)] + [Task("other", category="b")])
+    first = engine.admit()
+    seen = 1.2 * first[0].decisions[1].amount
+    engine.ended(ran_out(first[0], seen))
+    for task in (0, 5):
+        decisions = engine.next_try(task).decisions
+        assert decisions is not None
+        assert decisions[1].amount > seen
+        assert "ran out" in decisions[1].reason
+    other = engine.next_try(6).decisions
+    assert other is not None
+    assert other[1].amount < seen
+
+
 def test_a_task_that_was_seen_to_use_more_than_there_is_is_given_up() -> None:
     engine = engine_of([asking("a", memory=GB)])
     (start,) = engine.admit()

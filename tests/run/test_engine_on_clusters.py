@@ -28,6 +28,8 @@ def workflow_of(graph: Graph) -> Workflow:
 
 
 def end_of(start: Start, outcome: Outcome) -> Ended:
+    if outcome is Outcome.EXHAUSTED and start.allocated.memory == NODE.memory:
+        outcome = Outcome.LOST  # it would fail for good, because there is no more
     exhausted = Resource.MEMORY if outcome is Outcome.EXHAUSTED else None
     return Ended(attempt=start.attempt, outcome=outcome, exhausted=exhausted, used=Amounts.of(memory=GB, wall_time=1))
 

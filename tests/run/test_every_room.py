@@ -95,7 +95,7 @@ def test_from_a_foreign_log_to_the_second_run(call: Call, tmp_path: Path) -> Non
     assert all(job["memory"] > 0 for job in stored if job["category"] != "last")  # it was watched
 
     # The second run knows this very workflow, and is printed beside the first.
-    second = call("run", "ranked.mf", *MACHINE, "--explain", "--quiet")
+    second = call("run", "ranked.mf", *MACHINE, "--new", "--explain", "--quiet")
     line = second.partition("large (")[2].partition("  memory: ")[2].partition("\n")[0]
     assert "earlier runs of this task stayed within" in line
     again = json.loads(call("status", "--json"))
@@ -105,12 +105,12 @@ def test_from_a_foreign_log_to_the_second_run(call: Call, tmp_path: Path) -> Non
 
 def test_the_density_paper_s_second_run(call: Call, tmp_path: Path) -> None:
     """As Zhang et al. do: run as requested, discover, run again with the clusters' sizes, compare."""
-    before = json.loads(call("run", "analysis.mf", *MACHINE, "--size", "declared", "--quiet", "--json"))
+    before = json.loads(call("run", "analysis.mf", *MACHINE, "--new", "--size", "declared", "--quiet", "--json"))
     applied = call("discover", str(tmp_path / "archive.db"), "--apply", "analysis.mf", "-o", "sized.mf")
     assert "before" in applied
     assert "after" in applied
-    sized = json.loads(call("run", "sized.mf", *MACHINE, "--size", "declared", "--quiet", "--json"))
-    density = json.loads(call("run", "analysis.mf", *MACHINE, "--size", "density", "--quiet", "--json"))
+    sized = json.loads(call("run", "sized.mf", *MACHINE, "--new", "--size", "declared", "--quiet", "--json"))
+    density = json.loads(call("run", "analysis.mf", *MACHINE, "--new", "--size", "density", "--quiet", "--json"))
     for one in (sized, density):
         assert one["done"] == one["tasks"]
         assert one["waste_fraction"]["memory"] < before["waste_fraction"]["memory"]

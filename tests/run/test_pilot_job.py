@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from tests.run.batch_jobs import MACHINES, BatchJob
-from tests.run.cli_runs import kill, marked
+from tests.run.cli_runs import kill, marked, running_attempts
 from tests.waiting import until
 from tonnage.batch.slurm import Slurm
 from tonnage.jobs import Amounts, Outcome
@@ -180,13 +180,32 @@ def test_a_batch_job_that_is_ended(job: BatchJob) -> None:
         job.add(f"{number}", "sleep 400; true", outputs=("x",) if number == 0 else ())
     job.write()
     with job.begin() as pilot:
-        until(lambda: len(marked(job.token)) >= 10)
+        until(lambda: len(running_attempts(job.token)) == 10)
         pilot.send_signal(signal.SIGTERM)
         job.finish(pilot, 1)
     assert job.bye() == "the batch job was terminated"
     assert {(entry.end.outcome, entry.end.note) for entry in job.ends()} == {(Outcome.LOST, "ended with its batch job")}
     assert len(job.ends()) == 10
     assert marked(job.token) == []
+
+
+def test_what_dies_with_the_batch_job_is_not_blamed_on_its_monitor(job: BatchJob) -> None:
+    job.nodes = ["n1"]
+    for number in range(4):
+        job.add(f"{number}", "sleep 400; true")
+    job.write()
+    with job.begin() as pilot:
+        until(lambda: len(running_attempts(job.token)) == 4)
+        agent = agent_of(pilot, "n1")
+        os.kill(agent, signal.SIGSTOP)
+        (fork_server,) = children(agent)
+        kill(fork_server)  # a fork server that is just starting dies of the signal that ends a batch job
+        until(lambda: not marked(job.token))
+        for process in (pilot.pid, agent):
+            os.kill(process, signal.SIGTERM)
+        os.kill(agent, signal.SIGCONT)
+        job.finish(pilot, 1)
+    assert {(entry.end.outcome, entry.end.note) for entry in job.ends()} == {(Outcome.LOST, "ended with its batch job")}
 
 
 def test_a_killed_agent_takes_its_node_with_it(job: BatchJob) -> None:
@@ -227,12 +246,32 @@ def test_all_agents_are_lost(job: BatchJob) -> None:
         job.add(f"{number}", "sleep 400")
     job.write()
     with job.begin() as pilot:
-        until(lambda: len(marked(job.token)) >= 10)
+        until(lambda: len(running_attempts(job.token)) == 10)
         for node in job.nodes:
             kill(agent_of(pilot, node))
         job.finish(pilot, 1)
     assert job.bye() == "all nodes were lost"
     until(lambda: not marked(job.token))
+
+
+def test_a_node_that_breaks_every_task_costs_none_of_them(job: BatchJob) -> None:
+    # A task finds its node in the command line of its agent.
+    (job.folder / "work.sh").write_text(
+        "process=$$\n"
+        "until grep -qzx tonnage.run.pilot.agent /proc/$process/cmdline; do\n"
+        "    process=$(sed -n 's/^PPid:\\t//p' /proc/$process/status)\n"
+        "done\n"
+        "if grep -qzx n3 /proc/$process/cmdline; then exit 127; fi\n"
+        "sleep 0.1\n"
+    )
+    for number in range(18):
+        job.add(f"{number}", "sh work.sh", category="work")
+    job.write()
+    with job.begin() as pilot:
+        said = job.finish(pilot)
+    job.check()
+    assert {entry.end.host for entry in job.ends() if entry.end.outcome is Outcome.FAILED} == {"n3"}
+    assert "failed on node n3 (exit status 127), but not on other nodes: it is avoided for 1h" in said
 
 
 def test_a_killed_carrier_is_started_again(job: BatchJob) -> None:

@@ -1,9 +1,7 @@
 """The pages of runs: one that is under way, one that is done, one that only the archive knows."""
 
 import json
-import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -14,8 +12,8 @@ from tests.deadlines import HANGS
 from tests.report.journals import GB, Try, many, write_run
 from tests.run.cli_runs import Place
 from tests.serve.server import Server
+from tests.waiting import until
 from tonnage.archive import Archive, import_source
-from tonnage.errors import TonnageError
 from tonnage.jobs import Amounts, Attempt, Outcome, Resource
 from tonnage.logs.sources import Source
 
@@ -35,16 +33,6 @@ def server(place: Place) -> Iterator[Server]:
     folder = place.folder.parent
     with Server(f"sqlite:///{folder}/served.db", folder=folder, runs=(place.folder,)) as server:
         yield server
-
-
-def until(true: Callable[[], object]) -> None:
-    deadline = time.monotonic() + HANGS
-    while time.monotonic() < deadline:
-        with suppress(TonnageError):
-            if true():
-                return
-        time.sleep(0.01)
-    pytest.fail("it does not happen")
 
 
 @pytest.mark.browser
@@ -108,6 +96,18 @@ def test_the_report_of_a_run_is_downloaded_and_opens_without_a_network(
     offline.page.goto((tmp_path / "report.html").as_uri())
     assert offline.page.locator("h1").text_content() == run.id
     assert "1 of 1 task done" in (offline.page.locator(".lead").text_content() or "")
+
+
+def test_the_page_of_a_run_shows_failed_tasks_with_their_commands_and_output(server: Server, place: Place) -> None:
+    place.write("list.txt", "true\n" + "sh -c 'echo \"<b>why\" >&2; exit 3'\n" * 5)
+    place.call("run", "list.txt", "--quiet")
+    id = place.runs()[0].id
+    facts = server.client.get("/api/run", params={"id": id}).json()
+    assert [one["line"] for one in facts["failed"]] == [2, 3, 4]
+    assert facts["more_failed"] == ["2 more tasks of echo failed: exit status 3"]
+    page = server.client.get("/run", params={"id": id}).text
+    for text in ("line 2: sh -c", "exit status 3", "&lt;b&gt;why\n", "log: /", facts["more_failed"][0]):
+        assert text in page
 
 
 def attempts(run: str) -> list[Attempt]:

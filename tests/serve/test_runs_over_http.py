@@ -1,14 +1,13 @@
 """Runs whose archive is on a server: they learn from it, tell it what they measured, and never wait for it."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.deadlines import HANGS
 from tests.serve.server import TOKEN, Server
 from tests.serve.users import WORKFLOW, User, stored
+from tests.waiting import until
 from tonnage.archive import Archive, Search, import_source
 from tonnage.archive.remote import find_at
 from tonnage.jobs import Amounts, Attempt, Outcome
@@ -17,13 +16,6 @@ from tonnage.logs.sources import Source
 from tonnage.run.executor.executor import Executor
 
 UNKNOWN = "nothing is known"
-
-
-def until(true: Callable[[], object]) -> None:
-    deadline = time.monotonic() + HANGS
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def restarted(server: Server, folder: Path) -> Server:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.deadlines import HANGS
+from tests.waiting import until
 from tonnage.errors import InputError, ServerBusyError
 from tonnage.serve.background_jobs import BackgroundJob, BackgroundJobs, State, Tell
 
@@ -34,7 +35,9 @@ def fall(tell: Tell) -> Mapping[str, object]:
 
 
 def wait(tell: Tell, mark: str) -> Mapping[str, object]:
-    Path(mark).write_text(str(os.getpid()))
+    written = Path(f"{mark}.new")
+    written.write_text(str(os.getpid()))
+    written.rename(mark)  # so that the mark has its number as soon as it can be seen
     tell(1, 2, "waiting")
     time.sleep(600)
     return {}
@@ -87,8 +90,7 @@ def test_work_can_be_stopped_while_it_goes_on_and_while_it_waits(
     going = background_jobs.take("wait", wait, str(tmp_path / "a"), afterwards=lambda: ended.append("going"))
     waiting = background_jobs.take("wait", wait, str(tmp_path / "b"), afterwards=lambda: ended.append("waiting"))
     eventually(lambda: background_jobs.piece(going.id), State.WORKING)
-    while not (tmp_path / "a").exists():
-        time.sleep(0.02)
+    until((tmp_path / "a").exists)
     background_jobs.stop(waiting.id)
     background_jobs.stop(going.id)
     last = background_jobs.take("sum", add, 5)
@@ -111,8 +113,7 @@ def test_more_than_a_little_work_is_not_taken(background_jobs: BackgroundJobs, t
 def test_nothing_goes_on_after_the_end(tmp_path: Path) -> None:
     background_jobs = BackgroundJobs()
     piece = background_jobs.take("wait", wait, str(tmp_path / "a"))
-    while not (tmp_path / "a").exists():
-        time.sleep(0.02)
+    until((tmp_path / "a").exists)
     background_jobs.close()
     found = background_jobs.piece(piece.id)
     assert found is not None

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts, Decision, History, Resource
 from tonnage.size import STRATEGIES, Learner, Plan, as_before, climbed, fits, size
+from tonnage.size.learner import FirstGuess
 
 MACHINE = {Resource.CORES: 16.0, Resource.MEMORY: 64e9, Resource.DISK: 1e12}
 LEARNING = sorted(set(STRATEGIES) - {"declared", "doubling", "whole-machine"})
@@ -258,3 +259,110 @@ def test_a_task_that_ran_before_gets_what_it_took_and_a_little_more(past: Sequen
 
 def test_a_task_that_took_next_to_nothing_before_gets_a_little() -> None:
     assert as_before(Learner(plan()).decide("align"), 1e6)[1].amount == 2**24
+
+
+RESPECTFUL = Plan(strategy="auto", machine=MACHINE, overridden=frozenset(("greedy",)))
+
+
+@pytest.mark.parametrize("strategy", ANY)
+@given(past=st.lists(amounts, max_size=8), ran_out=st.lists(amounts, max_size=3), request=requests)
+def test_no_task_gets_less_than_it_requests(
+    strategy: str, past: list[Amounts], ran_out: list[Amounts], request: Amounts
+) -> None:
+    learner = learnt(past, Plan(strategy=strategy, machine=MACHINE, overridden=frozenset()))
+    for number, used in enumerate(ran_out):
+        learner.observe_exhausted("align", number, Resource.MEMORY, float(used.memory or 0))
+    decisions = learner.decide("align", request)
+    before = as_before(decisions, 1e6, requested=request.memory)
+    check_ladders(decisions)
+    check_ladders(before)
+    for one in (*decisions[:3], before[1]):
+        assert one.amount >= min(getattr(request, one.resource) or 0, MACHINE[one.resource])
+
+
+def test_a_request_is_a_floor_and_what_was_learnt_above_it_counts() -> None:
+    learner = Learner(RESPECTFUL)
+    for category in ("align", "greedy"):
+        for _ in range(50):
+            learner.observe(category, Amounts.of(cores=1, memory=50e6, disk=1e6, wall_time=1))
+    little, much = (Amounts.of(memory=memory) for memory in (20e6, 2e9))
+    assert learner.decide("align", much)[1].amount == 2e9
+    assert learner.decide("align", much)[1].reason.startswith("as requested; auto of 50 jobs: ")
+    assert learner.decide("align", little) == learner.decide("align") == learner.decide("greedy", much)
+    assert as_before(learner.decide("align", much), 50e6, requested=2e9)[1].reason == (
+        "as requested; earlier runs of this task stayed within 53.5 MB"
+    )
+
+
+def test_a_time_limit_is_no_shorter_than_its_author_wrote_and_longer_where_tasks_took_longer() -> None:
+    learner = Learner(Plan(machine={**MACHINE, Resource.WALL_TIME: 86_400.0}, overridden=frozenset()))
+    for _ in range(20):
+        learner.observe("align", Amounts.of(wall_time=3_600))
+    assert learner.decide("align", Amounts.of(wall_time=40_000))[3].amount == 40_000
+    assert learner.decide("align", Amounts.of(wall_time=60))[3].amount >= 3_600
+
+
+@pytest.mark.parametrize("known", [0, 1, 8])
+def test_tasks_that_have_not_started_get_more_where_others_ran_out(known: int) -> None:
+    """First contact: stopped at 156.9 MB, with 39.8 given, and then 51.1 MB were tried."""
+    learner = learnt([Amounts.of(memory=38e6, wall_time=10)] * known, plan())
+    before = learner.edition("align")
+    for task in range(10):
+        learner.observe_exhausted("align", task, Resource.MEMORY, 5e9)
+    assert learner.edition("align") != before
+    memory = learner.decide("align")[1]
+    assert memory.amount > 5e9
+    assert memory.reason.endswith("; 10 tasks ran out of memory, at up to 5 GB")
+    check_ladders(learner.decide("align"))
+
+
+def test_few_tasks_that_ran_out_change_nothing_and_once_finished_they_count_as_what_they_used() -> None:
+    past = [Amounts.of(memory=38e6 + number, wall_time=10) for number in range(100)]
+    learner, other = learnt(past, plan()), learnt(past, plan())
+    learner.observe_exhausted("align", 0, Resource.MEMORY, 5e9)
+    assert learner.decide("align") == other.decide("align")
+    learner, other = Learner(plan()), Learner(plan())
+    learner.observe_exhausted("align", 0, Resource.MEMORY, 5e9)
+    for one in (learner, other):
+        one.observe("align", Amounts.of(memory=9e9, wall_time=10), task=0)
+    assert learner.decide("align") == other.decide("align")
+
+
+def test_a_retry_gets_what_its_category_was_found_to_need_meanwhile() -> None:
+    learner = Learner(plan())
+    first = learner.decide("align")
+    for _ in range(20):
+        learner.observe("align", Amounts.of(cores=1, memory=30e9, disk=1e6, wall_time=1))
+    retried = learner.retry("align", first, Resource.MEMORY, 4.2e9)
+    assert retried is not None
+    assert retried[1].amount >= 30e9
+    assert retried[1].reason.endswith("; it ran out at 4.2 GB")
+    assert retried[0] is first[0]
+    again = learner.retry("align", retried, Resource.MEMORY, 50e9)
+    assert again is not None
+    assert again[1].amount > 50e9
+    assert again[1].reason.count("ran out") == 1
+    assert learner.retry("align", again, Resource.MEMORY, 64e9) is None
+
+
+def test_a_time_limit_grows_where_tasks_ran_out_of_time() -> None:
+    learner = Learner(Plan(machine={**MACHINE, Resource.WALL_TIME: 86_400.0}))
+    for _ in range(20):
+        learner.observe("align", Amounts.of(wall_time=3_600))
+    before = learner.decide("align")[3].amount
+    learner.observe_exhausted("align", 7, Resource.WALL_TIME, before)
+    assert learner.decide("align")[3].amount >= 2 * before
+    assert "1 task ran out of time, after up to" in learner.decide("align")[3].reason
+    learner.observe("align", Amounts.of(wall_time=3_600), task=7)
+    assert learner.decide("align")[3].amount == before
+
+
+def test_strangers_set_no_more_than_a_first_guess() -> None:
+    learner = Learner(plan(), guesses={"simulate": FirstGuess(memory=300e6, jobs=44, name="simulate")})
+    cores, memory, disk = learner.decide("simulate")
+    assert memory.amount == 300e6
+    assert memory.reason == "a first guess from 44 jobs called simulate in other workflows"
+    assert {cores.strategy, disk.strategy} == {"share"}
+    assert learner.decide("simulate", Amounts.of(memory=2e9))[1].amount == 2e9
+    learner.observe("simulate", Amounts.of(memory=9e9, wall_time=1))
+    assert learner.decide("simulate")[1].strategy == "auto"

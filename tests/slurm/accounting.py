@@ -10,7 +10,9 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from .daemons import LOOPBACK, Daemon, answers, wait_for
+from tests.waiting import until
+
+from .daemons import LOOPBACK, Daemon, answers
 
 __all__ = ["ACCOUNT", "PACKAGES", "Accounting"]
 
@@ -95,9 +97,9 @@ class Accounting:
             "--innodb-buffer-pool-size=32M",
             *_CARELESS,
         )
-        wait_for(database.when(self.socket.exists), "MariaDB")
+        until(database.when(self.socket.exists), "MariaDB")
         server = self._begin("slurmdbd", "slurmdbd", "-D", MYSQL_UNIX_PORT=str(self.socket))
-        wait_for(server.when(lambda: answers(self._port)), "slurmdbd")
+        until(server.when(lambda: answers(self._port)), "slurmdbd")
         return database, server
 
     def _write_conf(self) -> None:

@@ -19,10 +19,11 @@ from types import MappingProxyType, TracebackType
 from typing import Self
 
 from tests.deadlines import HANGS
+from tests.waiting import until
 
 from . import accounting as accounts
 from . import cgroups as groups
-from .daemons import LOOPBACK, Daemon, Ports, answers, wait_for
+from .daemons import LOOPBACK, Daemon, Ports, answers
 
 __all__ = ["SlurmCluster", "main", "missing"]
 
@@ -210,7 +211,7 @@ class SlurmCluster:
         for daemon in (self._controller, *(daemons[-1] for daemons in self._slurmds.values() if daemons)):
             if daemon is not None:
                 condition = daemon.when(condition)
-        wait_for(condition, f"every node of {self.conf}")
+        until(condition, f"every node of {self.conf}")
 
     def stop_controller(self, number: signal.Signals = signal.SIGTERM) -> None:
         """End slurmctld; jobs run on.
@@ -224,7 +225,7 @@ class SlurmCluster:
     def start_controller(self) -> None:
         """Start slurmctld with the state that it left, if any, and wait until it answers."""
         self._controller = self._begin("slurmctld", "slurmctld", "-D", "-f", str(self.conf))
-        wait_for(self._controller.when(lambda: answers(self._port)), "slurmctld")
+        until(self._controller.when(lambda: answers(self._port)), "slurmctld")
 
     def kill_node(self, name: str, *, jobs: bool = True, noticed: bool = False) -> None:
         """Let a node die as a machine does: its slurmd, and with it its jobs' processes unless they are to live on.
@@ -254,12 +255,12 @@ class SlurmCluster:
 
     def wait_until(self, name: str, *states: str) -> None:
         """Wait until a node is in one of the states, in the words of `sinfo -o %T`."""
-        wait_for(lambda: self.states()[name] in states, f"{name} to be {' or '.join(states)}")
+        until(lambda: self.states()[name] in states, f"{name} to be {' or '.join(states)}")
 
     def clear(self) -> None:
         """Cancel every job, and wait until the queue is empty."""
         self.command("scancel", "--full", f"--user={getpass.getuser()}")
-        wait_for(lambda: not self.command("squeue", "--noheader", "--all"), "an empty queue")
+        until(lambda: not self.command("squeue", "--noheader", "--all"), "an empty queue")
 
     def states(self) -> dict[str, str]:
         """Return the state of every node; one that does not answer ends in a star."""
@@ -288,7 +289,7 @@ class SlurmCluster:
         # Forced, because it objects to folders that only their owner may enter, such as those of pytest.
         words = [f"--{key}={file}" for key, file in files.items()]
         daemon = self._begin("munged", "munged", "--foreground", "--force", *words)
-        wait_for(daemon.when(self._socket.exists), "munged")
+        until(daemon.when(self._socket.exists), "munged")
 
     def _start_slurmd(self, name: str) -> None:
         daemon = self._begin(name, "slurmd", "-D", "-N", name, "-f", str(self.conf))

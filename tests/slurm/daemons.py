@@ -5,14 +5,14 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from tests.deadlines import HANGS
+from tests.waiting import until
 
-__all__ = ["LOOPBACK", "Daemon", "Ports", "answers", "wait_for"]
+__all__ = ["LOOPBACK", "Daemon", "Ports", "answers"]
 
 LOOPBACK = "127.0.0.1"
 _KEEPER = Path(__file__).with_name("keeper.py")
@@ -66,7 +66,7 @@ class Daemon:
         """Send a signal to the daemon alone and wait for its end; what it started lives on."""
         with suppress(ProcessLookupError):
             os.kill(self.process, number)
-        wait_for(lambda: not self.runs, f"the end of {self.name}")
+        until(lambda: not self.runs, f"the end of {self.name}")
 
     def let_go(self) -> None:
         """Ask for the end of the daemon and of all that came of it, without waiting."""
@@ -116,12 +116,3 @@ def answers(port: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    """Wait until something is the case; not even a busy machine takes as long as we wait."""
-    end = time.monotonic() + HANGS
-    while not condition():
-        if time.monotonic() > end:
-            raise TimeoutError(f"waited {HANGS:g} s for {what}")
-        time.sleep(0.01)

@@ -14,7 +14,7 @@ from random import Random
 from tests.deadlines import HANGS
 from tests.run.cli_runs import Begun, Place, check_archive, check_order, check_private
 from tests.slurm.cluster import SlurmCluster
-from tests.slurm.daemons import wait_for
+from tests.waiting import until
 from tonnage.errors import TonnageError
 from tonnage.jobs import NOTHING_KNOWN, Amounts, Outcome
 from tonnage.run.backends.batch.arrays import MONITOR
@@ -171,7 +171,7 @@ class SlurmPlace(Place):
             assert there or engine is None or engine.poll() is None, f"it ended before {what}: {engine.communicate()}"
             return there
 
-        wait_for(checked, what)
+        until(checked, what)
         time.sleep(0.02)
 
     def ends(self, engine: Begun, status: int = 0) -> str:
@@ -201,7 +201,7 @@ class SlurmPlace(Place):
         self.check_witness(rows)
         self.check_nodes(rows)
         self.check_names()
-        wait_for(lambda: self.queued() == {}, "an empty queue")
+        until(lambda: self.queued() == {}, "an empty queue")
 
     def check_witness(self, rows: Sequence[Row]) -> None:
         """Check by what tasks wrote themselves that each ran after its parents, once for each attempt at most."""

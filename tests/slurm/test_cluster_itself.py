@@ -12,8 +12,8 @@ import pytest
 
 from tests.slurm.cgroups import unusable
 from tests.slurm.cluster import SlurmCluster
-from tests.slurm.daemons import wait_for
 from tests.slurm.keeper import below
+from tests.waiting import until
 
 SlurmWith = Callable[..., SlurmCluster]
 HOLDS_100_MIB = f"{sys.executable} -c 'import time; held = bytearray(100 << 20); time.sleep(60)'"
@@ -32,7 +32,7 @@ def field(cluster: SlurmCluster, job: str, name: str) -> str:
 
 
 def wait(cluster: SlurmCluster, job: str, state: str) -> None:
-    wait_for(lambda: field(cluster, job, "JobState") == state, f"job {job} to be {state}")
+    until(lambda: field(cluster, job, "JobState") == state, f"job {job} to be {state}")
 
 
 def test_every_node_takes_part(clear_slurm: SlurmCluster) -> None:
@@ -42,7 +42,7 @@ def test_every_node_takes_part(clear_slurm: SlurmCluster) -> None:
 
 def test_an_array_runs(clear_slurm: SlurmCluster, tmp_path: Path) -> None:
     submit(clear_slurm, tmp_path, "touch done.$SLURM_ARRAY_TASK_ID", "--array=1-20")
-    wait_for(lambda: len(list(tmp_path.glob("done.*"))) == 20, "an array of 20")
+    until(lambda: len(list(tmp_path.glob("done.*"))) == 20, "an array of 20")
 
 
 def test_jobs_survive_a_restart_of_the_controller(clear_slurm: SlurmCluster, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_a_dead_node_fails_its_jobs(slurm_with: SlurmWith, tmp_path: Path) -> No
 def test_a_dead_node_can_be_noticed_at_once_and_its_job_live_on(clear_slurm: SlurmCluster, tmp_path: Path) -> None:
     text = "echo $$ >process.new; mv process.new process; sleep 1000"
     job = submit(clear_slurm, tmp_path, text, "--no-requeue", "--nodelist=n5")
-    wait_for((tmp_path / "process").exists, "the job")
+    until((tmp_path / "process").exists, "the job")
     process = Path("/proc", (tmp_path / "process").read_text().strip())
     clear_slurm.kill_node("n5", jobs=False, noticed=True)
     wait(clear_slurm, job, "NODE_FAIL")
@@ -130,10 +130,10 @@ def test_nothing_is_left_when_whoever_started_it_is_killed(slurm: SlurmCluster) 
         environment = {**os.environ, "SLURM_CONF": conf}
         job = ["srun", "sleep", "1000"]
         with subprocess.Popen(job, env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as waiting:
-            wait_for(lambda: "1000" in _commands(starter.pid), "the job")
+            until(lambda: "1000" in _commands(starter.pid), "the job")
             processes = below(starter.pid)
             starter.send_signal(signal.SIGKILL)
-            wait_for(lambda: not any(Path(f"/proc/{process}").exists() for process in processes), "their end")
+            until(lambda: not any(Path(f"/proc/{process}").exists() for process in processes), "their end")
             waiting.kill()
 
 
@@ -164,7 +164,7 @@ def test_accounts_hold_ended_jobs_and_limits(slurm_with: SlurmWith, tmp_path: Pa
     cluster = slurm_with(nodes=2, accounting=True)
     job = submit(cluster, tmp_path, "exit 3")
     asked = ["sacct", "--noheader", "--parsable2", "--allocations", f"--jobs={job}", "--format=State,ExitCode,Account"]
-    wait_for(lambda: cluster.command(*asked).strip() == "FAILED|3:0|test", "sacct")
+    until(lambda: cluster.command(*asked).strip() == "FAILED|3:0|test", "sacct")
     cluster.command("sacctmgr", "--immediate", "add", "qos", "small", "MaxSubmitJobsPerUser=1")
     cluster.command(
         "sacctmgr", "--immediate", "modify", "user", getpass.getuser(), "set", "qos+=small", "MaxSubmitJobs=2"

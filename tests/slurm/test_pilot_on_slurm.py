@@ -9,10 +9,10 @@ from random import Random
 
 import pytest
 
-from tests.deadlines import HANGS
-from tests.run.batch_jobs import BatchJob, SingleTasks, wait_until
-from tests.run.cli_runs import kill, marked
+from tests.run.batch_jobs import BatchJob, SingleTasks
+from tests.run.cli_runs import kill, marked, running_attempts
 from tests.slurm.cluster import SlurmCluster
+from tests.waiting import until
 from tonnage.batch.slurm import Slurm
 from tonnage.jobs import Amounts, Outcome
 from tonnage.run.machines import Machine
@@ -40,12 +40,12 @@ class Packed(BatchJob):
 
     def wait(self) -> None:
         """Wait until it has said good-bye."""
-        wait_until(lambda: any(isinstance(entry, PilotFinished) for entry in self.entries()[-1:]), HANGS)
-        wait_until(lambda: not marked(self.token), HANGS)
+        until(lambda: any(isinstance(entry, PilotFinished) for entry in self.entries()[-1:]))
+        until(lambda: not marked(self.token))
 
     def wait_for_tasks(self, number: int) -> None:
         """Wait until so many run."""
-        wait_until(lambda: len(marked(self.token)) >= number, HANGS)
+        until(lambda: len(running_attempts(self.token)) >= number)
 
     def nodes_in_use(self) -> list[str]:
         return sorted({entry.node for entry in self.entries() if isinstance(entry, AttemptStarted)})
@@ -114,10 +114,10 @@ def test_killed_agents_and_carriers(clear_slurm: SlurmCluster, job: Packed) -> N
     for quick in range(20, 24):
         other.add(f"{quick}", "true")
     number = other.submit(clear_slurm, 6)
-    wait_until(lambda: len(other.done()) >= 4, HANGS)
+    until(lambda: len(other.done()) >= 4)
     kill(process(f"tonnage.run.pilot.pilot_job {other.path}"))
-    wait_until(lambda: not clear_slurm.command("squeue", "--noheader", f"--jobs={number}", "--states=R,CG"), HANGS)
-    wait_until(lambda: not marked(other.token), HANGS)
+    until(lambda: not clear_slurm.command("squeue", "--noheader", f"--jobs={number}", "--states=R,CG"))
+    until(lambda: not marked(other.token))
     assert len(other.done()) == 4
     let_go(other)
     other.submit(clear_slurm, 2)
@@ -133,7 +133,7 @@ def test_a_node_dies(slurm_with: SlurmWith, job: Packed) -> None:
     job.submit(cluster, 3, patience=15.0)
     job.wait_for_tasks(12)
     cluster.kill_node("n3")
-    wait_until(lambda: any(isinstance(entry, MachineLost) for entry in job.entries()), HANGS)
+    until(lambda: any(isinstance(entry, MachineLost) for entry in job.entries()))
     let_go(job)
     job.wait()
     job.check(MACHINES)
@@ -153,11 +153,11 @@ def test_single_tasks_of_an_array(slurm_with: SlurmWith, tmp_path: Path) -> None
     script.write_text(f"#!/bin/sh\nexec {words}\n")
     options = ("--array=0-5", "--mem=50", f"--output={run.path}/%a", f"--chdir={run.path}")
     array = cluster.command("sbatch", "--parsable", *options, str(script)).strip()
-    wait_until(lambda: all(result_of(run.path, 100 + element) for element in range(4)), HANGS)
-    wait_until(lambda: len(marked(mark)) >= 4, HANGS)
+    until(lambda: all(result_of(run.path, 100 + element) for element in range(4)))
+    until(lambda: len(marked(mark)) >= 4)  # a shell and its sleep, twice
     cluster.command("scancel", array)
     try:
-        wait_until(lambda: result_of(run.path, 104) and result_of(run.path, 105), HANGS)
+        until(lambda: result_of(run.path, 104) and result_of(run.path, 105))
     except AssertionError:
         left = [(pid, read(f"/proc/{pid}/cmdline")) for pid in marked(mark)]
         left_behind = sorted(path.name for path in (run.path / "results").iterdir())
@@ -167,7 +167,7 @@ def test_single_tasks_of_an_array(slurm_with: SlurmWith, tmp_path: Path) -> None
     assert {answer.host for answer in answers} <= set(cluster.nodes)
     assert [answer.stopped_because for answer in answers[4:]] == ["terminated"] * 2
     assert (run.path / "logs" / "102.out").read_text() == "2\n"
-    wait_until(lambda: not marked(mark), HANGS)
+    until(lambda: not marked(mark))
 
 
 def test_a_single_task_that_succeeded_is_a_completed_job(clear_slurm: SlurmCluster, tmp_path: Path) -> None:

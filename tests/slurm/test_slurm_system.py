@@ -10,7 +10,7 @@ import pytest
 
 from tests.slurm.cgroups import unusable
 from tests.slurm.cluster import SlurmCluster
-from tests.slurm.daemons import wait_for
+from tests.waiting import until
 from tonnage.batch.scheduler import JobStatus, Request, Scheduler, Verdict
 from tonnage.batch.slurm import Slurm, SlurmOptions
 from tonnage.batch.slurm.host_lists import expanded
@@ -46,8 +46,8 @@ class Submitter:
 
     def ended(self, *numbers: str) -> dict[str, Verdict]:
         """Wait for jobs, and return what became of them."""
-        wait_for(lambda: self.slurm.look().keys().isdisjoint(numbers), f"the end of {numbers}")
-        wait_for(lambda: self.slurm.verdicts(numbers).keys() == set(numbers), f"verdicts on {numbers}")
+        until(lambda: self.slurm.look().keys().isdisjoint(numbers), f"the end of {numbers}")
+        until(lambda: self.slurm.verdicts(numbers).keys() == set(numbers), f"verdicts on {numbers}")
         return self.slurm.verdicts(numbers)
 
 
@@ -93,7 +93,7 @@ def test_jobs_of_every_kind_and_what_became_of_them(desk: Submitter, clear_slurm
     killed = desk.submit("sh", "-c", "kill -SEGV $$")
     array = desk.submit("sh", "-c", "echo $SLURM_ARRAY_TASK_ID; exit $SLURM_ARRAY_TASK_ID", elements=3)
     cancelled = desk.submit("sleep", "100", nodes=2, whole_nodes=True)
-    wait_for(lambda: desk.slurm.look()[cancelled].phase is JobStatus.RUNNING, "a job to run")
+    until(lambda: desk.slurm.look()[cancelled].phase is JobStatus.RUNNING, "a job to run")
     look = desk.slurm.look()[cancelled]
     assert (len(look.nodes), look.restarts, look.reason) == (2, 0, "")
     assert look.started == pytest.approx(time.time(), abs=10)
@@ -140,7 +140,7 @@ def test_a_job_is_found_by_its_name_before_and_after_its_end(desk: Submitter) ->
 
 def test_elements_are_cancelled_one_by_one_or_all(desk: Submitter) -> None:
     array = desk.submit("sleep", "60", elements=6, nodes=8, whole_nodes=True)
-    wait_for(lambda: desk.slurm.look()[f"{array}_0"].phase is JobStatus.RUNNING, "an element to run")
+    until(lambda: desk.slurm.look()[f"{array}_0"].phase is JobStatus.RUNNING, "an element to run")
     desk.slurm.cancel([f"{array}_{number}" for number in (2, 3, 5)])
     assert desk.slurm.look().keys() & {f"{array}_{number}" for number in range(6)} == {
         f"{array}_{n}" for n in (0, 1, 4)
@@ -169,7 +169,7 @@ def test_the_queue_foresees_what_slurm_plans(desk: Submitter, clear_slurm: Slurm
     desk.submit("sleep", "100", nodes=8, seconds=1200, **whole)  # after the first
     desk.submit("sleep", "100", nodes=2, seconds=300, **whole)  # beside the first
     desk.submit("sleep", "100", nodes=4, seconds=1800, **whole)  # after the second
-    wait_for(
+    until(
         lambda: _phases(desk) == [JobStatus.RUNNING, JobStatus.RUNNING, JobStatus.WAITING, JobStatus.WAITING],
         "two jobs to run",
     )
@@ -197,7 +197,7 @@ def _phases(desk: Submitter) -> list[JobStatus]:
 def _planned(cluster: SlurmCluster, number: str) -> float:
     """Wait until Slurm has planned a job, and return when it is to start, or started."""
     words = ("env", "SLURM_TIME_FORMAT=%s", "squeue", "--noheader", f"--jobs={number}", "--format=%S")
-    wait_for(lambda: cluster.command(*words).strip().isdigit(), f"a plan for {number}")
+    until(lambda: cluster.command(*words).strip().isdigit(), f"a plan for {number}")
     return float(cluster.command(*words))
 
 
@@ -216,7 +216,7 @@ def test_nodes_that_die_others_that_come_first_and_time_that_runs_out(
     )
     desk = desk_at(cluster, tmp_path, monkeypatch)
     long = desk.submit("sleep", "300", seconds=300)
-    wait_for(lambda: desk.slurm.look()[long].phase is JobStatus.RUNNING, "a job to run")
+    until(lambda: desk.slurm.look()[long].phase is JobStatus.RUNNING, "a job to run")
 
     def ends_now() -> bool:
         with suppress(RuntimeError):  # Slurm refuses that in the second in which a job begins
@@ -224,7 +224,7 @@ def test_nodes_that_die_others_that_come_first_and_time_that_runs_out(
             return True
         return False
 
-    wait_for(ends_now, "Slurm to accept an end")  # before others start: it looks at time limits twice a minute
+    until(ends_now, "Slurm to accept an end")  # before others start: it looks at time limits twice a minute
 
     short = Slurm(SlurmOptions(partition="short"))
     assert (short.limits().seconds, short.limits().job_nodes, len(short.limits().nodes)) == (600.0, 1, 2)
@@ -236,7 +236,7 @@ def test_nodes_that_die_others_that_come_first_and_time_that_runs_out(
         desk_at(cluster, tmp_path, monkeypatch, extra=(f"--nodelist={node}",)).submit("sleep", "300", cores=4)
         for node in ("n4", "n2")
     )
-    wait_for(lambda: {desk.slurm.look()[one].phase for one in (lost, preempted)} == {JobStatus.RUNNING}, "jobs to run")
+    until(lambda: {desk.slurm.look()[one].phase for one in (lost, preempted)} == {JobStatus.RUNNING}, "jobs to run")
     desk_at(cluster, tmp_path, monkeypatch, partition="urgent").submit("true", cores=4)
     cluster.kill_node("n4", noticed=True)
     cluster.drain("n3")
@@ -311,7 +311,7 @@ def test_accounts_limit_jobs_and_remember_them(
         Slurm(SlurmOptions(account="nobody")).limits()
     with pytest.raises(InputError, match="may not use the QOS"):
         Slurm(SlurmOptions(qos="much")).limits()
-    wait_for(lambda: _takes(few), "the controller to know the QOS")
+    until(lambda: _takes(few), "the controller to know the QOS")
     few.submit("sleep", "60")
     with pytest.raises(SchedulerUnreachableError, match="the queue accepts no more jobs at the moment"):
         few.submit("true")
@@ -321,7 +321,7 @@ def test_accounts_limit_jobs_and_remember_them(
         few.slurm.check(few.request("true", seconds=301))
 
     found = desk.ended(greedy, failed)
-    wait_for(lambda: desk.slurm.verdicts([greedy])[greedy].exhausted is not None, "the accounting")
+    until(lambda: desk.slurm.verdicts([greedy])[greedy].exhausted is not None, "the accounting")
     assert desk.slurm.verdicts([greedy])[greedy].exhausted is Resource.MEMORY
     assert found[failed].exit_status == 200
     # What the accounting says when the controller has forgotten.

@@ -5,20 +5,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from operator import attrgetter
-
-from sqlalchemy import RowMapping
+from typing import TYPE_CHECKING
 
 from tonnage.archive.identity import number_of, task_identity
-from tonnage.archive.schema import attempts
+from tonnage.archive.tables import COLUMNS
+from tonnage.archive.texts import clean, short
 from tonnage.jobs import AMOUNTS, Amounts, Attempt, Outcome, Resource
 from tonnage.units import Bytes
 
-__all__ = ["INPUT", "OUTPUT", "Batch", "attempt_values", "clean", "short"]
+if TYPE_CHECKING:
+    from sqlalchemy import RowMapping
+
+__all__ = ["INPUT", "OUTPUT", "Batch", "attempt_values"]
 
 INPUT, OUTPUT = "input", "output"
 """The roles that files have in an attempt."""
 
-_LONGEST = 1024  # bytes: an index row in PostgreSQL holds at most 2,704
 _AMOUNTS = attrgetter(*(f"{kind}.{resource}" for kind, resource in AMOUNTS.values()))
 
 
@@ -107,13 +109,13 @@ class Batch:
 
 _PLAIN = [
     name
-    for name in (column.name for column in attempts.columns)
+    for name in COLUMNS["attempts"]
     if name in Attempt.__slots__
     and name not in ("identity", "run", "task", "outcome", "exhausted", "input_bytes", "lower_bounds", "raw")
 ]
 
 
-def attempt_values(row: RowMapping, fields: Mapping[str, str], files: Sequence[tuple[str, str]]) -> Attempt:
+def attempt_values(row: "RowMapping", fields: Mapping[str, str], files: Sequence[tuple[str, str]]) -> Attempt:
     """Return the attempt in a row joined with the names of its run and task; files are pairs of role and name."""
     amounts: dict[str, dict[str, float | None]] = {"used": {}, "requested": {}, "allocated": {}}
     for name, (kind, resource) in AMOUNTS.items():
@@ -134,21 +136,6 @@ def attempt_values(row: RowMapping, fields: Mapping[str, str], files: Sequence[t
         inputs=tuple(name for role, name in files if role == INPUT),
         outputs=tuple(name for role, name in files if role == OUTPUT),
     )
-
-
-def short(value: str | None) -> str | None:
-    """Return a text that fits into an index of any database: truncated if it is far longer than any name."""
-    text = clean(value)
-    if text is None or len(text) < _LONGEST // 4:
-        return text
-    return text.encode("utf-8")[:_LONGEST].decode("utf-8", "ignore")
-
-
-def clean(value: str | None) -> str | None:
-    """Return a text that every database accepts: without NUL and without unpaired surrogates."""
-    if value is None or (value.isascii() and "\0" not in value):
-        return value
-    return value.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
 
 
 def _json(value: object) -> str:

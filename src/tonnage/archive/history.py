@@ -1,32 +1,47 @@
 """What an archive knows about the tasks of a workflow: one lookup for local runs, servers and Python programs.
 
 Only attempts of this workflow or of earlier versions of it count: jobs that merely share a category or a program with
-ours may be of another kind, and a history leads to limits at which tasks are killed.
+ours may be of another kind, and a history leads to limits at which tasks are killed. At most a first guess comes from
+those, where that can do no harm.
+
+Everything is found by one query, which a run sends before its first task. An archive in a file is asked without
+SQLAlchemy, which takes longer to import than the query takes.
 """
 
-from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import func, select
+from tonnage.archive.history_query import HISTORY_QUERY, Kind
+from tonnage.archive.texts import clean, short
+from tonnage.jobs import History, Resource
 
-from tonnage.archive.attempt_rows import clean, short
-from tonnage.archive.engine import connect
-from tonnage.archive.reading import FINISHED, histories, newest
-from tonnage.archive.schema import attempts, tasks
-from tonnage.archive.search import Search
-from tonnage.archive.store import Archive
-from tonnage.jobs import Attempt, History
+if TYPE_CHECKING:
+    from tonnage.archive.store import Archive
+    from tonnage.jobs import Attempt
 
-__all__ = ["LONGEST_COMMAND", "MOST", "MOST_COMMANDS", "Wanted", "history_of", "recall", "versions"]
+__all__ = [
+    "LONGEST_COMMAND",
+    "MOST",
+    "MOST_COMMANDS",
+    "NOTHING_PAST",
+    "SEVERAL",
+    "Past",
+    "Wanted",
+    "past_of",
+    "recall",
+]
 
-MOST = 5_000
+MOST = 2_000
 """How many attempts of a category, the newest, a run learns from."""
-MOST_COMMANDS = 1_000
+MOST_COMMANDS = 200
 """How many commands of a workflow are used to recognise its other versions: any subset will do."""
 LONGEST_COMMAND = 2_000
 """Longer commands are not compared."""
-_MOST_VERSIONS = 20  # workflows of one name that are compared, the newest
-_MOST_OF_ONE = 100_000  # commands of one of them
+SEVERAL = 5
+"""How many jobs of other workflows a first guess needs."""
+_RECENT = 20_000  # attempts among which jobs of other workflows are looked for: the newest of all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +54,12 @@ class Wanted:
     """Where the workflow is."""
     commands: frozenset[str] = frozenset()
     """Some of its commands."""
+    tasks: frozenset[str] = frozenset()
+    """The names of the tasks with these commands: they are looked up by name, and their commands compared."""
     categories: frozenset[str] = frozenset()
     """Its categories; if empty, all that are known."""
+    programs: Mapping[str, str] = field(default_factory=dict)
+    """The program of each category for which a first guess is wanted, if nothing else is known."""
 
     def body(self) -> dict[str, object]:
         """Return the body of the request to a server."""
@@ -49,88 +68,101 @@ class Wanted:
             "checksum": self.checksum,
             "folder": self.folder,
             "commands": sorted(self.commands),
+            "tasks": sorted(self.tasks),
             "categories": sorted(self.categories),
         }
 
-
-def versions(archive: Archive, wanted: Wanted) -> Iterator[Search]:
-    """Yield searches for this exact workflow, those of its name in its folder, and those with half of its commands.
-
-    A program that has neither commands nor a folder is recognised by the name that it gave itself.
-    """
-    if wanted.checksum is not None:
-        yield Search(workflow=wanted.checksum)
-    if wanted.folder is not None:
-        yield Search(workflow=wanted.workflow, folder=wanted.folder, patterns=False)
-    elif not wanted.commands:
-        yield Search(workflow=wanted.workflow, patterns=False)
-    for checksum in _alike(archive, wanted.workflow, wanted.commands):
-        yield Search(workflow=checksum)
-
-
-def history_of(archive: Archive, wanted: Wanted) -> dict[str, History]:
-    """Return what past attempts of each category used, from the first search that finds a finished one."""
-    found: dict[str, History] = {}
-    for search in versions(archive, wanted):
-        if wanted.categories and not wanted.categories - found.keys():
-            break
-        for category, history in histories(archive, search).items():
-            if _is_wanted(category, wanted, found) and history.finished.any():
-                found[category] = _newest(history)
-    return found
+    def parameters(self) -> dict[str, object]:
+        """Return the parameters of the query."""
+        commands = {str(clean(command)) for command in self.commands}
+        return {
+            "workflow": short(self.workflow),
+            "checksum": short(self.checksum),
+            "folder": None if self.folder is None else f"{str(clean(self.folder)).rstrip('/')}/",
+            "anywhere": int(self.folder is None and not commands),
+            "commands": json.dumps(sorted(commands)),
+            "enough": max(1, (len(commands) + 1) // 2),
+            "tasks": json.dumps(sorted(str(clean(name)) for name in self.tasks)),
+            "categories": json.dumps(sorted(str(short(name)) for name in self.categories)),
+            "every": int(not self.categories),
+            "names": json.dumps(sorted({str(short(name)) for pair in self.programs.items() for name in pair})),
+            "most": MOST,
+            "several": SEVERAL,
+            "recent": _RECENT,
+        }
 
 
-def recall(archive: Archive, wanted: Wanted) -> Iterator[Attempt]:
-    """Yield the attempts that `history_of` is based on: the newest of each category."""
-    known: dict[str, None] = {}
-    for search in versions(archive, wanted):
-        for category in sorted(_finished(archive, search)):
-            if _is_wanted(category, wanted, known):
-                known[category] = None
-                here = search.conditions(archive.engine.dialect.name)
-                yield from newest(archive, [*here, attempts.c.category == category], MOST)
+@dataclass(frozen=True, slots=True)
+class Past:
+    """The answer to what was wanted."""
+
+    attempts: Mapping[str, Sequence[Sequence[Any]]] = field(default_factory=dict)
+    """The newest attempts of each category, oldest first, as rows of the query."""
+    peaks: Mapping[bytes, float] = field(default_factory=dict)
+    """The most memory that each task used, by its identity."""
+    others: Mapping[str, tuple[int, float]] = field(default_factory=dict)
+    """How many jobs of other workflows have a category or program, and what three of four of them stay below."""
+
+    def histories(self) -> dict[str, History]:
+        """Return what past attempts of each category used."""
+        return {category: _history(rows) for category, rows in self.attempts.items()}
+
+    def guesses(self, programs: Mapping[str, str]) -> Iterator[tuple[str, str, int, float]]:
+        """Yield categories of which nothing else is known, with the name, number and memory of jobs like theirs."""
+        for category, program in programs.items():
+            for name in (category, program):
+                if category not in self.attempts and name in self.others:
+                    yield category, name, *self.others[name]
+                    break
 
 
-def _is_wanted(category: str, wanted: Wanted, known: Mapping[str, object]) -> bool:
-    return category not in known and (category in wanted.categories or not wanted.categories)
+NOTHING_PAST = Past()
 
 
-def _newest(history: History) -> History:
-    if len(history) <= MOST:
-        return history
-    return replace(
-        history,
-        used={resource: values[-MOST:] for resource, values in history.used.items()},
-        requested={resource: values[-MOST:] for resource, values in history.requested.items()},
-        input_bytes=history.input_bytes[-MOST:],
-        finished=history.finished[-MOST:],
-        ran_out=history.ran_out[-MOST:],
+def past_of(archive: "Archive", wanted: Wanted) -> Past:
+    """Return what an open archive knows."""
+    query = HISTORY_QUERY["sqlite" if archive.on_sqlite else "postgresql"]
+    return _past(archive.rows(query, wanted.parameters()))
+
+
+def recall(archive: "Archive", wanted: Wanted) -> Iterator["Attempt"]:
+    """Yield the attempts that the histories are based on."""
+    from tonnage.archive.reading import newest
+    from tonnage.archive.schema import attempts
+
+    for rows in past_of(archive, wanted).attempts.values():
+        yield from newest(archive, [attempts.c.id.in_([row[1] for row in rows])], MOST)
+
+
+def _past(rows: Iterable[Sequence[Any]]) -> Past:
+    attempts: dict[str, list[Sequence[Any]]] = {}
+    peaks: dict[bytes, float] = {}
+    others: dict[str, tuple[int, float]] = {}
+    for kind, name, task, *values in rows:
+        if kind == Kind.ATTEMPT:
+            attempts.setdefault(name, []).append(values)
+        elif kind == Kind.TASK:
+            peaks[bytes(task)] = float(values[_MEMORY])
+        else:
+            others[name] = values[_ID], float(values[_MEMORY])
+    return Past(attempts, peaks, others)
+
+
+_USED, _REQUESTED = tuple(Resource), (Resource.CORES, Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
+_PLACE, _ID, _FINISHED, _EXHAUSTED, _INPUT, _FIRST = range(6)
+_MEMORY = _FIRST + _USED.index(Resource.MEMORY)
+
+
+def _history(rows: Sequence[Sequence[Any]]) -> History:
+    import numpy as np
+
+    columns = list(zip(*rows, strict=True))
+    numbers = [np.array(column, np.float64) for column in (columns[_INPUT], *columns[_FIRST:])]
+    places = {resource.value: place for place, resource in enumerate(_USED)}
+    return History(
+        used=dict(zip(_USED, numbers[1:], strict=False)),
+        requested=dict(zip(_REQUESTED, numbers[1 + len(_USED) :], strict=True)),
+        input_bytes=numbers[0],
+        finished=np.array(columns[_FINISHED], np.bool_),
+        ran_out=np.array([places.get(name, -1) for name in columns[_EXHAUSTED]], np.int8),
     )
-
-
-def _alike(archive: Archive, name: str, commands: Set[str]) -> list[str]:
-    """Return the checksums of workflows of this name with at least half of these commands, the newest first.
-
-    A name alone says little: many unrelated workflows are called run.mf.
-    """
-    column = attempts.c
-    of_name = [column.workflow == short(name), column.workflow_checksum.is_not(None)]
-    chosen = select(column.workflow_checksum).where(*of_name).group_by(column.workflow_checksum)
-    wanted = {clean(command) for command in commands}
-    found = []
-    with connect(archive.engine) as connection:
-        newest_first = chosen.order_by(func.max(column.id).desc()).limit(_MOST_VERSIONS)
-        for checksum in connection.execute(newest_first).scalars().all():
-            theirs = select(tasks.c.command).distinct().select_from(attempts.join(tasks))
-            rows = connection.execute(theirs.where(column.workflow_checksum == checksum).limit(_MOST_OF_ONE))
-            if wanted and 2 * len(wanted.intersection(rows.scalars())) >= len(wanted):
-                found.append(checksum)
-    return found
-
-
-def _finished(archive: Archive, search: Search) -> set[str]:
-    """Return the categories in which a search finds at least one finished attempt."""
-    here = search.conditions(archive.engine.dialect.name)
-    chosen = select(attempts.c.category).where(*here, FINISHED, attempts.c.category.is_not(None)).distinct()
-    with connect(archive.engine) as connection:
-        return {str(name) for name in connection.execute(chosen).scalars()}

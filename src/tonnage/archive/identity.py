@@ -7,13 +7,15 @@ log that has grown can be imported again without duplicates.
 
 from collections.abc import Sequence
 from hashlib import blake2b
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from tonnage.jobs import Attempt
 
-__all__ = ["Identities", "number_of", "task_identity"]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Identities", "identity_of", "number_of", "task_identity"]
 
 _SIZE = 16
 
@@ -28,11 +30,11 @@ class Identities:
     def of(self, attempts: Sequence[Attempt]) -> list[bytes]:
         """Return the identities of the next attempts."""
         found = [self._first(attempt) for attempt in attempts]
-        repeats = self._seen.count(np.frombuffer(b"".join(found), dtype=np.uint64)[::2])
-        for place in np.flatnonzero(repeats).tolist():
-            if attempts[place].native_id is None and attempts[place].identity is None:
-                again = int(repeats[place]).to_bytes(8, "little")
-                found[place] = blake2b(found[place] + again, digest_size=_SIZE).digest()
+        rows = [place for place, one in enumerate(attempts) if one.native_id is None and one.identity is None]
+        if rows:
+            for place, before in zip(rows, self._seen.count([found[place] for place in rows]), strict=True):
+                if before:
+                    found[place] = blake2b(found[place] + before.to_bytes(8, "little"), digest_size=_SIZE).digest()
         return found
 
     def _first(self, attempt: Attempt) -> bytes:
@@ -47,7 +49,12 @@ def task_identity(attempt: Attempt) -> bytes | None:
     """Return the identity of an attempt's task, the same in all runs; None if nothing is known about the task."""
     if attempt.task is None and attempt.command is None:
         return None
-    return _hash("\0".join((attempt.workflow or "", attempt.task or "", attempt.command or "")))
+    return identity_of(attempt.workflow, attempt.task, attempt.command)
+
+
+def identity_of(workflow: str | None, task: str | None, command: str | None) -> bytes:
+    """Return the identity of a task, given by the names of its workflow and itself and by its command."""
+    return _hash("\0".join((workflow or "", task or "", command or "")))
 
 
 def number_of(*names: str) -> int:
@@ -60,7 +67,7 @@ def _hash(text: str) -> bytes:
 
 
 class _Seen:
-    """Counts how often each number came before, using eight bytes per number.
+    """Counts how often each hash came before, using eight bytes for each.
 
     The numbers are in sorted arrays, each at least twice as long as the next: adding to them costs little more than
     sorting once.
@@ -69,8 +76,11 @@ class _Seen:
     def __init__(self) -> None:
         self._runs: list[NDArray[np.uint64]] = []
 
-    def count(self, numbers: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return how often each of the next numbers came before, in earlier calls or earlier in this one."""
+    def count(self, hashes: Sequence[bytes]) -> list[int]:
+        """Return how often each of the next hashes came before, in earlier calls or earlier in this one."""
+        import numpy as np  # not needed by runs, whose attempts have ids
+
+        numbers = np.frombuffer(b"".join(hashes), dtype=np.uint64)[::2]
         order = np.argsort(numbers, kind="stable")
         ordered = numbers[order]
         counts = np.arange(len(ordered)) - np.searchsorted(ordered, ordered, side="left")
@@ -83,4 +93,5 @@ class _Seen:
             self._runs.append(merged)
         result = np.empty(len(numbers), dtype=np.int64)
         result[order] = counts
-        return result
+        repeats: list[int] = result.tolist()
+        return repeats

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from time import sleep, time
 
 from tonnage.archive.attempt_rows import Batch
-from tonnage.archive.engine import lost_connection
 from tonnage.archive.identity import Identities, number_of
 from tonnage.archive.store import Archive
 from tonnage.errors import InputError, TonnageError
@@ -182,9 +181,9 @@ class _Import:
             try:
                 return self._archive.add(batch, cells)
             except TonnageError as error:
-                if not lost_connection(self._archive.engine, error):
+                if not self._archive.lost_connection(error):
                     raise
-                self._archive.engine.dispose()
+                self._archive.close()
                 sleep(pause)
         return self._archive.add(batch, cells)
 

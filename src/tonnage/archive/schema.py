@@ -24,12 +24,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
+from tonnage.archive.tables import VERSION
 from tonnage.jobs import AMOUNTS
 
 __all__ = ["METADATA", "VERSION", "attempts", "fields", "files", "runs", "sources", "tasks"]
-
-VERSION = "0002"
-"""The newest migration, whose result these tables are."""
 
 METADATA = MetaData()
 _KEY = BigInteger().with_variant(Integer, "sqlite")  # there, only INTEGER autoincrements

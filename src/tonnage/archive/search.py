@@ -11,9 +11,10 @@ from datetime import UTC, datetime
 
 from sqlalchemy import ColumnElement, Table, func, or_, select
 
-from tonnage.archive.attempt_rows import INPUT, OUTPUT, clean, short
+from tonnage.archive.attempt_rows import INPUT, OUTPUT
 from tonnage.archive.identity import number_of
 from tonnage.archive.schema import attempts, fields, files, sources, tasks
+from tonnage.archive.texts import clean, short
 from tonnage.jobs import Outcome, Resource
 from tonnage.logs.conditions import OPERATORS, Condition
 from tonnage.logs.user_times import moment

@@ -1,44 +1,60 @@
-"""The archive's database: opening and creating it, bulk inserts, and its version."""
+"""The archive's database: opening and creating it, bulk inserts, and its version.
+
+A file is created, checked and written with Python's own sqlite3, so that a run need not load SQLAlchemy, which takes
+longer than many tasks. Everything else uses the SQLAlchemy engine, which is made when it is first needed.
+"""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Protocol
+from threading import Lock
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any, Protocol
 
-from sqlalchemy import Connection, Engine, Table, func, inspect, select, text
-
-from tonnage.archive import schema
-from tonnage.archive.attempt_rows import Batch, clean
-from tonnage.archive.engine import connect, make_engine, on_network, write
-from tonnage.archive.schema import METADATA, VERSION
-from tonnage.archive.url import archive_url, shown
+from tonnage.archive.attempt_rows import Batch
+from tonnage.archive.sqlite_file import in_words, open_file, writing
+from tonnage.archive.tables import COLUMNS, KEYS, SQLITE_TABLES, VERSION
+from tonnage.archive.texts import clean
+from tonnage.archive.url import archive_file, archive_url, shown
 from tonnage.atomic import make_private_file, make_private_folder
-from tonnage.errors import InputError
+from tonnage.errors import InputError, TonnageError
+from tonnage.files import on_network
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
 
 __all__ = ["Archive", "stored_version", "version_in"]
 
 _AT_ONCE = 10_000
-_CHANGES = text(
+_CHANGES = (
     "SELECT coalesce(sum(n_tup_del), 0), coalesce(sum(n_tup_upd), 0) FROM pg_stat_user_tables"
     " WHERE relid = 'attempts'::regclass"
 )
+_VERSIONS = "SELECT version_num FROM alembic_version"
+_VERSION_TABLE = "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"
 _Row = tuple[object, ...]
 _FEW = 500  # rows; for fewer, PostgreSQL takes longer to create a table than to insert them
 
 
-@dataclass(frozen=True)
 class Archive:
     """A store of attempts in SQLite or PostgreSQL. Close it, or use it in a `with` statement."""
 
-    engine: Engine
+    def __init__(self, url: str | None = None) -> None:
+        """Name the archive at a URL or in a file, by default the user's own; nothing is opened yet."""
+        self.file = archive_file(url)
+        """The file, if it is one."""
+        self._url = str(self.file) if self.file else archive_url(url).render_as_string(hide_password=False)
+        self._driver: sqlite3.Connection | None = None
+        self._alone = Lock()
+        """Held by the thread that uses the driver."""
 
     @classmethod
     def open(cls, url: str | None = None, *, create: bool = False) -> "Archive":
         """Open the archive at a URL or in a file, by default the user's own; with `create`, create it if necessary."""
-        archive = cls(make_engine(archive_url(url)))
+        archive = cls(url)
         try:
             archive._make_ready(create)
         except BaseException:
@@ -46,9 +62,21 @@ class Archive:
             raise
         return archive
 
+    @cached_property
+    def engine(self) -> "Engine":
+        """SQLAlchemy's engine, for queries."""
+        from tonnage.archive.engine import make_engine
+
+        return make_engine(archive_url(self._url))
+
     def close(self) -> None:
-        """Close all connections."""
-        self.engine.dispose()
+        """Close all connections; later calls open new ones."""
+        with self._alone:
+            if self._driver is not None:
+                self._driver.close()
+                self._driver = None
+        if self._uses_engine:
+            self.engine.dispose()
 
     def __enter__(self) -> "Archive":
         return self
@@ -59,70 +87,96 @@ class Archive:
         self.close()
 
     def __str__(self) -> str:
-        return shown(self.engine.url)
+        return shown(archive_url(self._url)) if self.file is None else str(self.file)
 
     @property
     def on_sqlite(self) -> bool:
         """Whether the archive is a file."""
-        return self.engine.dialect.name == "sqlite"
+        return self.file is not None
 
     @property
     def on_network(self) -> bool:
         """Whether the archive is on a network file system, where SQLite cannot use its write-ahead log."""
-        return self.on_sqlite and on_network(Path(str(self.engine.url.database)))
+        return self.file is not None and on_network(self.file)
+
+    @property
+    def _uses_engine(self) -> bool:
+        """Whether queries have been made, or must be: then the engine's connections are used for everything."""
+        return self.file is None or "engine" in vars(self)
+
+    def lost_connection(self, error: TonnageError) -> bool:
+        """Whether the connection to a server was lost, so that a retry may help."""
+        if self.file is not None:
+            return False
+        from tonnage.archive.engine import lost_connection
+
+        return lost_connection(self.engine, error)
 
     def add(self, batch: Batch, source: Sequence[str | None]) -> int:
         """Store a batch in one transaction; return how many attempts were new.
 
         `source` holds the values of its row in `sources`, without the id.
         """
-        with write(self.engine) as connection:
-            _note_sources(connection, {batch.source: source})
-            return _insert(connection, batch)
+        with self._writing() as target:
+            _note_sources(target, {batch.source: source})
+            return _insert(target, batch)
 
     def add_together(self, batches: Sequence[tuple[Batch, Sequence[str | None]]]) -> list[int]:
         """Store batches in one transaction, each with its source; return how many attempts of each were new."""
         if len(batches) == 1:
             return [self.add(*batches[0])]
-        with write(self.engine) as connection:
-            _note_sources(connection, {batch.source: source for batch, source in batches})
-            known = _known(connection, [row[0] for batch, _ in batches for row in batch.attempts])
+        with self._writing() as target:
+            _note_sources(target, {batch.source: source for batch, source in batches})
+            known = target.known([row[0] for batch, _ in batches for row in batch.attempts])
             counts = []
             for batch, _ in batches:
                 new = {row[0] for row in batch.attempts} - known
                 known |= new
                 counts.append(len(new))
-            _insert(connection, Batch.joined([batch for batch, _ in batches]))
+            _insert(target, Batch.joined([batch for batch, _ in batches]))
             return counts
 
     def count(self) -> int:
         """Return how many attempts the archive holds."""
+        return int(self.rows("SELECT count(*) FROM attempts")[0][0])
+
+    def rows(self, query: str, parameters: Mapping[str, object] = MappingProxyType({})) -> Sequence[Sequence[Any]]:
+        """Return the rows of a query in SQL with named parameters; a file is read without SQLAlchemy if possible."""
+        if not self._uses_engine:
+            with self._using_driver() as driver:
+                return driver.execute(query, dict(parameters)).fetchall()
+        from sqlalchemy import text
+
+        from tonnage.archive.engine import connect
+
         with connect(self.engine) as connection:
-            return int(connection.execute(select(func.count()).select_from(schema.attempts)).scalar_one())
+            return connection.execute(text(query), dict(parameters)).all()
 
     def state(self) -> tuple[object, ...]:
         """Return a value that changes whenever the archive does; it costs almost nothing.
 
         On PostgreSQL, removals and updates show a second later.
         """
-        newest = select(func.max(schema.attempts.c.id))
-        with connect(self.engine) as connection:
-            if not self.on_sqlite:
-                return (*connection.execute(newest).one(), *connection.execute(_CHANGES).one())
-            file = str(self.engine.url.database)
-            return (*connection.execute(newest).one(), _last_change(file), _last_change(f"{file}-wal"))
+        newest = self.rows("SELECT max(id) FROM attempts")[0]
+        if self.file is None:
+            return (*newest, *self.rows(_CHANGES)[0])
+        return (*newest, _last_change(str(self.file)), _last_change(f"{self.file}-wal"))
 
     def version(self) -> str | None:
         """Return the version of the archive's tables; None if there are none yet."""
-        return stored_version(self.engine)
+        if self._uses_engine:
+            return stored_version(self.engine)
+        with self._using_driver() as driver:
+            return _version_of_file(driver, self)
 
     def _make_ready(self, create: bool) -> None:
-        if self.on_sqlite:
-            file = Path(str(self.engine.url.database))
+        if self.file is not None:
             if create:
-                _make_file(file)
-            elif not os.path.exists(file):  # noqa: PTH110 (unlike that of a Path, it never raises)
-                raise InputError("there is no archive", path=file, hint="create one: tonnage archive import JOBS.csv")
+                _make_file(self.file)
+            elif not os.path.exists(self.file):  # noqa: PTH110 (unlike that of a Path, it never raises)
+                raise InputError(
+                    "there is no archive", path=self.file, hint="create one: tonnage archive import JOBS.csv"
+                )
         found = self.version()
         if found is None:
             if not create:
@@ -131,15 +185,45 @@ class Archive:
         elif found != VERSION:
             from tonnage.archive.maintenance import upgrade
 
+            self.close()
             upgrade(self.engine)
 
     def _create(self) -> None:
+        if self.file is None:
+            _create_on_server(self.engine)
+            return
+        with self._using_driver() as driver, writing(driver):
+            if _version_of_file(driver, self) is None:  # else another process was faster
+                for statement in SQLITE_TABLES.read_text(encoding="utf-8").split(";\n"):
+                    driver.execute(statement)
+                driver.execute(_VERSION_TABLE)
+                driver.execute("INSERT INTO alembic_version VALUES (?)", (VERSION,))
+
+    @contextmanager
+    def _writing(self) -> "Iterator[_Bulk]":
+        """Write in one transaction; writers take turns."""
+        if not self._uses_engine:
+            with self._using_driver() as driver, writing(driver):
+                yield _SQLite(driver)
+            return
+        from tonnage.archive.engine import write
+
         with write(self.engine) as connection:
-            if version_in(connection) is not None:
-                return  # another process was faster
-            METADATA.create_all(connection)
-            connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
-            connection.execute(text("INSERT INTO alembic_version VALUES (:version)"), {"version": VERSION})
+            inside: Any = connection.connection.driver_connection
+            yield _SQLite(inside) if self.on_sqlite else _Postgres(inside)
+
+    @contextmanager
+    def _using_driver(self) -> Iterator[sqlite3.Connection]:
+        """Use the connection to a file, which is kept for the pages in its cache, and explain its errors."""
+        with self._alone:
+            try:
+                if self._driver is None:
+                    self._driver = open_file(self.file or Path())
+                yield self._driver
+            except sqlite3.Error as error:
+                raise in_words(error, self) from error
+            except (OverflowError, UnicodeError) as error:
+                raise InputError(f"a value cannot be stored in a database: {error}") from error
 
 
 def _last_change(file: str) -> tuple[int, int] | None:
@@ -150,24 +234,48 @@ def _last_change(file: str) -> tuple[int, int] | None:
     return found.st_mtime_ns, found.st_size
 
 
-def stored_version(engine: Engine) -> str | None:
+def _create_on_server(engine: "Engine") -> None:
+    from tonnage.archive.engine import write
+    from tonnage.archive.schema import METADATA
+
+    with write(engine) as connection:
+        if version_in(connection) is None:  # else another process was faster
+            METADATA.create_all(connection)
+            connection.exec_driver_sql(_VERSION_TABLE)
+            connection.exec_driver_sql("INSERT INTO alembic_version VALUES (%s)", (VERSION,))
+
+
+def stored_version(engine: "Engine") -> str | None:
     """Return the version of the archive's tables in a database; None if there are none yet."""
+    from tonnage.archive.engine import connect
+
     if engine.dialect.name == "sqlite" and not os.path.exists(str(engine.url.database)):  # noqa: PTH110
         return None
     with connect(engine) as connection:
         return version_in(connection)
 
 
-def version_in(connection: Connection) -> str | None:
+def version_in(connection: "Connection") -> str | None:
     """Return the version of the archive's tables; None if there are none yet."""
+    from sqlalchemy import inspect
+
     tables = set(inspect(connection).get_table_names())
+    return _version(tables, lambda: connection.exec_driver_sql(_VERSIONS).all(), shown(connection.engine.url))
+
+
+def _version_of_file(driver: sqlite3.Connection, place: object) -> str | None:
+    tables = {name for (name,) in driver.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    own = {name for name in tables if not name.startswith("sqlite_")}
+    return _version(own, lambda: driver.execute(_VERSIONS).fetchall(), place)
+
+
+def _version(tables: set[str], read: Callable[[], Sequence[Any]], place: object) -> str | None:
     if "alembic_version" in tables and "attempts" in tables:
-        versions = connection.execute(text("SELECT version_num FROM alembic_version")).scalars().all()
+        versions = read()
         if len(versions) != 1:
-            raise InputError("is damaged: it has no version", path=shown(connection.engine.url))
-        return str(versions[0])
+            raise InputError("is damaged: it has no version", path=place)
+        return str(versions[0][0])
     if tables:
-        place = shown(connection.engine.url)
         raise InputError("is a database, but not an archive", path=place, hint=f"it has a table {min(tables)}")
     return None
 
@@ -182,91 +290,100 @@ def _make_file(file: Path) -> None:
         make_private_file(file)
 
 
-def _columns(table: Table) -> list[str]:
-    return [column.name for column in table.columns]
-
-
-def _insert(connection: Connection, batch: Batch) -> int:
+def _insert(target: "_Bulk", batch: Batch) -> int:
     """Insert the rows of a batch; return how many attempts were new."""
-    target = _bulk(connection)
     if batch.runs:
-        target.insert(schema.runs, _columns(schema.runs), list(batch.runs.values()))
+        target.insert("runs", COLUMNS["runs"], list(batch.runs.values()))
     if batch.tasks:
-        target.insert(schema.tasks, _columns(schema.tasks), list(batch.tasks.values()))
-    stored = target.insert(schema.attempts, _columns(schema.attempts)[1:], batch.attempts)
+        target.insert("tasks", COLUMNS["tasks"], list(batch.tasks.values()))
+    stored = target.insert("attempts", COLUMNS["attempts"][1:], batch.attempts)
     if batch.fields:
-        target.insert_for_attempts(schema.fields, batch.fields)
+        target.insert_for_attempts("fields", batch.fields)
     if batch.files:
-        target.insert_for_attempts(schema.files, batch.files)
+        target.insert_for_attempts("files", batch.files)
     return stored
 
 
-def _known(connection: Connection, identities: Sequence[object]) -> set[object]:
-    """Return which of these identities are in the archive."""
-    found: set[object] = set()
-    column = schema.attempts.c.identity
-    for start in range(0, len(identities), _AT_ONCE):
-        chosen = select(column).where(column.in_(identities[start : start + _AT_ONCE]))
-        found |= {bytes(identity) for identity in connection.execute(chosen).scalars()}
-    return found
-
-
-def _note_sources(connection: Connection, wanted: Mapping[int, Sequence[str | None]]) -> None:
+def _note_sources(target: "_Bulk", wanted: Mapping[int, Sequence[str | None]]) -> None:
     """Record where attempts come from; another file with the same label replaces the previous one.
 
     Looked up before writing, since most sources are already recorded.
     """
-    table = schema.sources
-    known = {row[0]: row for row in connection.execute(select(table).where(table.c.id.in_(list(wanted))))}
-    for number, cells in wanted.items():
-        row = (number, *map(clean, cells))
-        if number in known and tuple(known[number]) == row:
-            continue
-        named = dict(zip(_columns(table), row, strict=True))
-        change = table.update().where(table.c.id == number) if number in known else table.insert()
-        connection.execute(change.values(named))
+    rows = [(number, *map(clean, cells)) for number, cells in wanted.items()]
+    known = set(target.sources(list(wanted)))
+    target.replace_sources([row for row in rows if row not in known])
 
 
 class _Bulk(Protocol):
     """Inserts into an open transaction."""
 
-    def insert(self, table: Table, columns: Sequence[str], rows: Sequence[_Row]) -> int:
+    def sources(self, numbers: Sequence[int]) -> list[_Row]:
+        """Return the rows of sources, given by their numbers."""
+
+    def replace_sources(self, rows: Sequence[_Row]) -> None:
+        """Insert sources; a new row replaces an old one."""
+
+    def known(self, identities: Sequence[object]) -> set[object]:
+        """Return which of these identities are in the archive."""
+
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[_Row]) -> int:
         """Insert rows, skipping those whose key or identity already exists; return how many were new."""
 
-    def insert_for_attempts(self, table: Table, rows: Sequence[tuple[bytes, str, str]]) -> None:
+    def insert_for_attempts(self, table: str, rows: Sequence[tuple[bytes, str, str]]) -> None:
         """Insert fields or files of attempts, given by their identities; a new value replaces an old one."""
 
 
-def _bulk(connection: Connection) -> _Bulk:
-    """Return the bulk inserter for this connection's database."""
-    driver: Any = connection.connection.driver_connection
-    return _SQLite(driver) if connection.dialect.name == "sqlite" else _Postgres(driver)
-
-
 def _names(columns: Sequence[str]) -> str:
-    """Quote names of columns; they come from schema.py, never from a user."""
+    """Quote names of columns; they come from tables.py, never from a user."""
     return ", ".join(f'"{name}"' for name in columns)
 
 
-def _on_conflict(table: Table) -> str:
+def _on_conflict(table: str) -> str:
     """Return the clause for rows that already exist: columns that are not part of the key are replaced."""
-    keys = _names([column.name for column in table.primary_key])
-    changing = [f'"{column.name}" = excluded."{column.name}"' for column in table.columns if not column.primary_key]
-    return f"ON CONFLICT ({keys}) DO " + (f"UPDATE SET {', '.join(changing)}" if changing else "NOTHING")
+    changing = [f'"{name}" = excluded."{name}"' for name in COLUMNS[table] if name not in KEYS[table]]
+    return f"ON CONFLICT ({_names(KEYS[table])}) DO " + (f"UPDATE SET {', '.join(changing)}" if changing else "NOTHING")
+
+
+def _some(values: Sequence[object]) -> Iterator[Sequence[object]]:
+    """Yield as many values at a time as one query takes."""
+    for start in range(0, len(values), _AT_ONCE):
+        yield values[start : start + _AT_ONCE]
 
 
 class _SQLite:
-    def __init__(self, driver: Any) -> None:  # noqa: ANN401 (a sqlite3.Connection)
+    def __init__(self, driver: sqlite3.Connection) -> None:
         self._driver = driver
 
-    def insert(self, table: Table, columns: Sequence[str], rows: Sequence[_Row]) -> int:
+    def sources(self, numbers: Sequence[int]) -> list[_Row]:
+        names, marks = _names(COLUMNS["sources"]), ", ".join("?" * len(numbers))
+        return self._driver.execute(f"SELECT {names} FROM sources WHERE id IN ({marks})", numbers).fetchall()  # noqa: S608
+
+    def replace_sources(self, rows: Sequence[_Row]) -> None:
+        names, marks = _names(COLUMNS["sources"]), ", ".join("?" * len(COLUMNS["sources"]))
+        statement = f"INSERT INTO sources ({names}) VALUES ({marks}) {_on_conflict('sources')}"  # noqa: S608
+        self._driver.executemany(statement, rows)
+
+    def known(self, identities: Sequence[object]) -> set[object]:
+        found: set[object] = set()
+        for some in _some(identities):
+            marks = ", ".join("?" * len(some))
+            found |= {
+                identity
+                for (identity,) in self._driver.execute(
+                    f"SELECT identity FROM attempts WHERE identity IN ({marks})",  # noqa: S608
+                    some,
+                )
+            }
+        return found
+
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[_Row]) -> int:
         marks = ", ".join("?" * len(columns))
-        statement = f"INSERT INTO {table.name} ({_names(columns)}) VALUES ({marks}) ON CONFLICT DO NOTHING"  # noqa: S608
+        statement = f"INSERT INTO {table} ({_names(columns)}) VALUES ({marks}) ON CONFLICT DO NOTHING"  # noqa: S608
         return int(self._driver.executemany(statement, rows).rowcount)
 
-    def insert_for_attempts(self, table: Table, rows: Sequence[tuple[bytes, str, str]]) -> None:
+    def insert_for_attempts(self, table: str, rows: Sequence[tuple[bytes, str, str]]) -> None:
         self._driver.executemany(
-            f"INSERT INTO {table.name} SELECT id, ?2, ?3 FROM attempts WHERE identity = ?1 {_on_conflict(table)}",  # noqa: S608
+            f"INSERT INTO {table} SELECT id, ?2, ?3 FROM attempts WHERE identity = ?1 {_on_conflict(table)}",  # noqa: S608
             rows,
         )
 
@@ -277,37 +394,54 @@ class _Postgres:
     def __init__(self, driver: Any) -> None:  # noqa: ANN401 (a psycopg.Connection)
         self._cursor = driver.cursor()
 
-    def insert(self, table: Table, columns: Sequence[str], rows: Sequence[_Row]) -> int:
-        names, staging = _names(columns), f"new_{table.name}"
+    def sources(self, numbers: Sequence[int]) -> list[_Row]:
+        names = _names(COLUMNS["sources"])
+        self._cursor.execute(f"SELECT {names} FROM sources WHERE id = ANY(%s)", (list(numbers),))  # noqa: S608
+        return list(self._cursor.fetchall())
+
+    def replace_sources(self, rows: Sequence[_Row]) -> None:
+        names, marks = _names(COLUMNS["sources"]), ", ".join(["%s"] * len(COLUMNS["sources"]))
+        statement = f"INSERT INTO sources ({names}) VALUES ({marks}) {_on_conflict('sources')}"  # noqa: S608
+        self._cursor.executemany(statement, rows)
+
+    def known(self, identities: Sequence[object]) -> set[object]:
+        found: set[object] = set()
+        for some in _some(identities):
+            self._cursor.execute("SELECT identity FROM attempts WHERE identity = ANY(%s)", (list(some),))
+            found |= {bytes(identity) for (identity,) in self._cursor.fetchall()}
+        return found
+
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[_Row]) -> int:
+        names, staging = _names(columns), f"new_{table}"
         if len(rows) <= _FEW:
             marks = ", ".join(["%s"] * len(columns))
             self._cursor.executemany(
-                f"INSERT INTO {table.name} ({names}) VALUES ({marks}) ON CONFLICT DO NOTHING",  # noqa: S608
+                f"INSERT INTO {table} ({names}) VALUES ({marks}) ON CONFLICT DO NOTHING",  # noqa: S608
                 rows,
             )
             return int(self._cursor.rowcount)
         self._cursor.execute(
-            f"CREATE TEMP TABLE {staging} ON COMMIT DROP AS SELECT {names} FROM {table.name} WITH NO DATA"  # noqa: S608
+            f"CREATE TEMP TABLE {staging} ON COMMIT DROP AS SELECT {names} FROM {table} WITH NO DATA"  # noqa: S608
         )
         self._copy(f"COPY {staging} ({names}) FROM STDIN", rows)
         self._cursor.execute(
-            f"INSERT INTO {table.name} ({names}) SELECT {names} FROM {staging} ON CONFLICT DO NOTHING"  # noqa: S608
+            f"INSERT INTO {table} ({names}) SELECT {names} FROM {staging} ON CONFLICT DO NOTHING"  # noqa: S608
         )
         return int(self._cursor.rowcount)
 
-    def insert_for_attempts(self, table: Table, rows: Sequence[tuple[bytes, str, str]]) -> None:
+    def insert_for_attempts(self, table: str, rows: Sequence[tuple[bytes, str, str]]) -> None:
         if len(rows) <= _FEW:
             self._cursor.executemany(
-                f"INSERT INTO {table.name} SELECT id, %s, %s FROM attempts WHERE identity = %s {_on_conflict(table)}",  # noqa: S608
+                f"INSERT INTO {table} SELECT id, %s, %s FROM attempts WHERE identity = %s {_on_conflict(table)}",  # noqa: S608
                 [(role, name, identity) for identity, role, name in rows],
             )
             return
-        staging = f"new_{table.name}"
-        last = {row[: len(table.primary_key)]: row for row in rows}  # one statement can change a row only once
+        staging = f"new_{table}"
+        last = {row[: len(KEYS[table])]: row for row in rows}  # one statement can change a row only once
         self._cursor.execute(f"CREATE TEMP TABLE {staging} (identity bytea, a text, b text) ON COMMIT DROP")
         self._copy(f"COPY {staging} FROM STDIN", last.values())
         self._cursor.execute(
-            f"INSERT INTO {table.name} SELECT id, a, b FROM {staging} JOIN attempts USING (identity)"  # noqa: S608
+            f"INSERT INTO {table} SELECT id, a, b FROM {staging} JOIN attempts USING (identity)"  # noqa: S608
             f" {_on_conflict(table)}"
         )
 

@@ -3,26 +3,40 @@
 import os
 from pathlib import Path
 from stat import S_ISREG
+from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
-
-from sqlalchemy import URL, make_url
-from sqlalchemy.exc import ArgumentError
 
 from tonnage.config import lookup
 from tonnage.errors import InputError
 
-__all__ = ["archive_url", "data_folder", "is_archive", "is_remote", "remote_url", "shown"]
+if TYPE_CHECKING:
+    from sqlalchemy import URL
+
+__all__ = ["archive_file", "archive_url", "data_folder", "is_archive", "is_remote", "remote_url", "shown"]
 
 _SQLITE = b"SQLite format 3"
 _FORMS = "expected sqlite:///FILE, postgresql://USER@HOST/DATABASE or http://SERVER:PORT"
 _REMOTE = ("http://", "https://")
+_FILE = "sqlite:///"
 
 
-def archive_url(text: str | None = None) -> URL:
-    """Return the URL of the archive that a text names; by default the configured archive, else the user's own file."""
-    text = text or _configured() or str(data_folder() / "archive.db")
+def archive_file(text: str | None = None) -> Path | None:
+    """Return the file of the archive that a text names; None if it is in another kind of place, or wrong."""
+    text = _named(text)
     if "://" not in text:
-        return URL.create("sqlite", database=str(Path(text).expanduser().absolute()))
+        return Path(text).expanduser().absolute()
+    name = text.removeprefix(_FILE)
+    return Path(name).absolute() if name not in (text, "", ":memory:") and "?" not in name else None
+
+
+def archive_url(text: str | None = None) -> "URL":
+    """Return the URL of the archive that a text names; by default the configured archive, else the user's own file."""
+    from sqlalchemy import URL, make_url
+    from sqlalchemy.exc import ArgumentError
+
+    text = _named(text)
+    if "://" not in text:
+        return URL.create("sqlite", database=str(archive_file(text)))
     if is_remote(text):
         hint = "run this command on the machine of tonnage serve, with the archive that it serves"
         raise InputError("this command does not work over HTTP", path=remote_url(text), hint=hint)
@@ -40,6 +54,10 @@ def archive_url(text: str | None = None) -> URL:
     if not url.database or url.database == ":memory:" or url.host:
         raise InputError(f'"{text}" does not name a file', hint="sqlite:///jobs.db, or sqlite:////home/me/jobs.db")
     return URL.create("sqlite", database=str(Path(url.database).absolute()))
+
+
+def _named(text: str | None) -> str:
+    return text or _configured() or str(data_folder() / "archive.db")
 
 
 def is_remote(text: str | None = None) -> bool:
@@ -78,9 +96,9 @@ def is_archive(text: str) -> bool:
         return False
 
 
-def shown(url: URL | str) -> str:
+def shown(url: "URL | str") -> str:
     """Return a URL without its password, for messages."""
-    if isinstance(url, URL):
+    if not isinstance(url, str):
         return str(url.database) if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)
     head, at, tail = url.rpartition("@")
     scheme, colon, rest = head.partition("://")

@@ -7,6 +7,7 @@ Verbs are imported when they are used. A verb's module imports click and nothing
 import importlib
 import io
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from tonnage import __version__
 from tonnage.cli.groups import Verbs
 from tonnage.cli.options import say
 from tonnage.errors import InputError, TonnageError
-from tonnage.wording import printable
+from tonnage.wording import meant, printable
 
 __all__ = ["main", "tonnage"]
 
@@ -47,6 +48,7 @@ VERBS = (
 _CONFIGURED = {
     "machine": ("run", "size", "report"),
     "strategy": ("run", "size", "report"),
+    "override-requests": ("run",),
     "partition": ("run", "pack"),
     "account": ("run", "pack"),
 }
@@ -113,7 +115,7 @@ def _configured() -> dict[str, dict[str, object]]:
         # What sbatch reads by itself is left to it: it says so.
         if value is not None and not value.origin.startswith("SBATCH_"):
             for verb in verbs:
-                found[verb][setting] = (value.text,) if setting == "machine" else value.text
+                found[verb][setting.replace("-", "_")] = (value.text,) if setting == "machine" else value.text
     return found
 
 
@@ -152,6 +154,11 @@ def _shortened(line: str) -> str:
 
 def _help_hint(error: click.ClickException) -> str | None:
     context = error.ctx if isinstance(error, click.UsageError) else None
+    if isinstance(error, click.BadParameter) and error.param and isinstance(error.param.type, click.Choice):
+        typed = re.match("'(.*?)' is not one of", error.message)
+        hint = meant(typed[1], map(str, error.param.type.choices)) if typed else None
+        if hint:
+            return hint
     return f"see {context.command_path} --help" if context else None
 
 

@@ -35,6 +35,11 @@ class ClusterChoice(NamedTuple):
     throttle: tuple[str, ...]
     submit_command: tuple[str, ...]
 
+    @property
+    def packed(self) -> bool:
+        """Whether batch jobs carry several tasks, which our own engine starts."""
+        return self.on != "htcondor" and self.pack not in (None, "per-task")
+
     def at_most(self, jobs: int | None) -> "ClusterChoice":
         """Return the choice with at most this many batch jobs at a time, as --jobs says."""
         if jobs is None or self.on == "local":

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tonnage.cli.options import say
+from tonnage.run.run_log import OFTEN
 from tonnage.wording import printable
 
 __all__ = ["Console", "logged"]
@@ -13,13 +14,15 @@ __all__ = ["Console", "logged"]
 class Console(logging.Handler):
     """Passes each message to `show`, which prints a line by default and is replaced by a live view."""
 
-    def __init__(self, level: int) -> None:
+    def __init__(self, level: int, *, everything: bool = False) -> None:
         super().__init__(level)
+        self._everything = everything
         self.show: Callable[[str, int], None] = lambda line, _level: say(line)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Show a message as one line."""
-        self.show(printable(record.getMessage()), record.levelno)
+        """Show a message as one line, unless ones like it were shown often."""
+        if self._everything or not getattr(record, OFTEN, False):
+            self.show(printable(record.getMessage()), record.levelno)
 
 
 @contextmanager
@@ -29,7 +32,7 @@ def logged(*, quiet: bool = False, verbose: bool = False) -> Iterator[Console]:
     before = logger.level
     # The level of the logger applies to run.log, too: a quiet run still has a complete log.
     logger.setLevel(logging.DEBUG if verbose else logging.INFO)
-    console = Console(logging.WARNING if quiet else logging.NOTSET)
+    console = Console(logging.WARNING if quiet else logging.NOTSET, everything=verbose)
     logger.addHandler(console)
     try:
         yield console

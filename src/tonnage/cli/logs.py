@@ -30,18 +30,20 @@ _PIECE = 1 << 16
 def logs(names: tuple[str, ...], attempt: int | None, follow: bool) -> None:
     """Print what TASK of RUN (by default the last) wrote to standard output and standard error.
 
+    A task of a list of commands is known by its line.
+
     Both go where the task wrote them: redirect them as those of any command.
 
     \b
     Example: tonnage logs align-7
+             tonnage logs line 12
              tonnage logs -f analysis-20261116-140411 align-7
     """
     from tonnage.run.folders import find_run
 
-    if len(names) > 2:
-        raise InputError("expected [RUN] TASK", hint="names with spaces need quotes")
-    folder = find_run(names[0] if len(names) == 2 else "last")
-    row, token = _attempt(folder, names[-1], attempt)
+    run, task = _named(names)
+    folder = find_run(run)
+    row, token = _attempt(folder, task, attempt)
     pids = _processes(token, row.attempt) if row.ended is None else []
     streams = _slots(pids, folder) if row.ended is None else (row.stdout, row.stderr)
     _heading(row, streams, on_this_machine=bool(pids), executed=folder.holder() is not None)
@@ -49,12 +51,23 @@ def logs(names: tuple[str, ...], attempt: int | None, follow: bool) -> None:
     _print(streams, running)
 
 
+def _named(words: tuple[str, ...]) -> tuple[str, str]:
+    """Return the run and the task that are named; ``line 12`` needs no quotes."""
+    *runs, task = words
+    if runs and runs[-1] == "line" and task.isdecimal():
+        task = f"{runs.pop()} {task}"
+    if len(runs) > 1:
+        raise InputError("expected [RUN] TASK", hint="names with spaces need quotes")
+    return runs[0] if runs else "last", task
+
+
 def _attempt(folder: "RunFolder", task: str, number: int | None) -> "tuple[Row, str]":
     """Return the wanted attempt of a task, and the token of its run."""
     from tonnage.run.journal import Reader
 
     with closing(Reader(folder.journal)) as reader:
-        rows, token = reader.attempts(task), reader.facts().get("token", "")
+        name, token = reader.name_of(task), reader.facts().get("token", "")
+        rows = [] if name is None else reader.attempts(name)
         if rows and number is None:
             return rows[-1], token
         for row in rows:
@@ -63,7 +76,7 @@ def _attempt(folder: "RunFolder", task: str, number: int | None) -> "tuple[Row, 
         if rows:
             raise InputError(f'task "{task}" has no attempt {number}', hint=f"it has {len(rows)}")
         known = [str(name) for (name,) in reader.read("SELECT name FROM tasks WHERE NOT dropped")]
-    if task in known:
+    if name is not None:
         raise InputError(f'task "{task}" of {folder.id} has not started')
     hint = meant(task, known) or "tonnage status shows tasks that run or failed"
     raise InputError(f'{folder.id} has no task "{task}"', hint=hint)
@@ -96,7 +109,7 @@ def _heading(row: "Row", streams: tuple[str | None, str | None], *, on_this_mach
         state = f"running on {row.host or 'another machine'}; its output can be read when it has ended"
     elif not any(streams):
         state = f"{state}; it printed nothing"
-    say(f"attempt {row.number} of {row.task}: {state}")
+    say(f"attempt {row.number} of {row.title}: {state}")
 
 
 def _print(streams: tuple[str | None, str | None], running: Callable[[], bool]) -> None:

@@ -1,6 +1,8 @@
 """``tonnage run``: run a workflow."""
 
 from contextlib import closing
+from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,33 +11,52 @@ import click
 from tonnage.cli.archive.options import archive_option
 from tonnage.cli.clusters import ClusterChoice, cluster_options
 from tonnage.cli.options import json_option, print_json, read_workflow, workflow_arguments
-from tonnage.cli.tables import print_table
-from tonnage.errors import InputError
-from tonnage.jobs import HOURS
-from tonnage.option_values import amounts, pairs
+from tonnage.errors import InputError, TonnageError
+from tonnage.jobs import HOURS, Resource
+from tonnage.option_values import amounts, pairs, parts
 from tonnage.rank.methods import METHODS
 from tonnage.size.strategies import STRATEGIES
-from tonnage.units import format_seconds
-from tonnage.wording import counted, printable
+from tonnage.units import format_bytes, format_seconds
+from tonnage.wording import counted, meant, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
     from tonnage.cli.console import Console
-    from tonnage.jobs import Resource
+    from tonnage.lab.next_run import NextRun
+    from tonnage.run.finished import UpToDate
     from tonnage.run.folders import RunFolder
+    from tonnage.run.options import Options
     from tonnage.run.session import Result, RunSession
     from tonnage.run.setup import Explained
     from tonnage.run.state import Summary
-    from tonnage.waste import Account
 
 __all__ = ["run"]
 
 _FAILURES = 20
+_LISTED = 20
 _RUNGS = 4
 _GROUPS = 3  # of tasks of one category with the same sizes
+_WORTH_A_LINE = 0.01
+_A_WHILE = 1.0  # seconds: the next run of less is not worth an estimate, which takes a few tenths
+_FEW_TASKS = 2000
 
 
-@click.command()
+_EVERY = "*"
+
+
+class _Run(click.Command):
+    """Lets --override-requests stand alone: click would take the next argument for its value."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments."""
+        bare = "--override-requests"
+        return super().parse_args(ctx, [f"{bare}={_EVERY}" if one == bare else one for one in args])
+
+
+@click.command(cls=_Run)
 @workflow_arguments
+@click.argument("outputs", metavar="[OUTPUT]...", nargs=-1)
 @click.option(
     "--size",
     "strategy",
@@ -67,6 +88,18 @@ _GROUPS = 3  # of tasks of one category with the same sizes
 @click.option(
     "--jobs", "-j", type=click.IntRange(1), metavar="N", help="Run at most N tasks at a time, or N batch jobs."
 )
+@click.option(
+    "--override-requests",
+    metavar="[=CATEGORY,...]",
+    help="Give tasks less than they request where that was learnt to be enough; only of these categories, if named.",
+)
+@click.option(
+    "--learn-from",
+    multiple=True,
+    metavar="WORKFLOW|FILTER",
+    help="Learn from runs of another workflow first, or from jobs in the archive: user=ada,category=align*.",
+)
+@click.option("--no-history", is_flag=True, help="Learn nothing from the archive: start as if nothing had run before.")
 @cluster_options
 @click.option(
     "--retries",
@@ -75,14 +108,30 @@ _GROUPS = 3  # of tasks of one category with the same sizes
     show_default=True,
     help="Retry a failed task up to this many times. Tasks that ran out of memory are always retried with more.",
 )
+@click.option(
+    "--enforce",
+    type=click.Choice(("elastic", "strict")),
+    help="What happens to a task that needs more memory than it was allocated. elastic: it grows while the machine has "
+    "room, and is paused before any task is stopped. strict: it is killed and retried with more.  "
+    "[default: elastic; strict for batch jobs of single tasks, which the cluster limits]",
+)
 @click.option("--fail-fast", is_flag=True, help="Start no more tasks after the first failure.")
 @click.option(
     "--sandbox", is_flag=True, help="Run each task in a folder of its own: inputs are linked, outputs moved out."
 )
-@click.option("--new", is_flag=True, help="Start a new run, even if an earlier one of this workflow is unfinished.")
+@click.option(
+    "--new", is_flag=True, help="Run all tasks, whatever earlier runs have done; an unfinished run is not resumed."
+)
+@click.option(
+    "--rerun",
+    multiple=True,
+    metavar="TASK|CATEGORY",
+    help="Run this task, or all of this category, and what depends on it, even if up to date; can be repeated.",
+)
+@click.option("--touch", is_flag=True, help="Take existing outputs as done, without running anything.")
 @click.option("--durable", is_flag=True, help="Survive a power failure without losing results; slower.")
 @click.option("--explain", is_flag=True, help="Print the first sizes of tasks, and why they were chosen.")
-@click.option("--dry-run", is_flag=True, help="Print what would be done, without doing it.")
+@click.option("--dry-run", is_flag=True, help="Print what would be done and why, without doing it.")
 @click.option("--field", "fields", multiple=True, metavar="KEY=VALUE", help="Store this with every attempt.")
 @archive_option
 @click.option("--quiet", "-q", is_flag=True, help="Print only warnings and the summary.")
@@ -91,17 +140,24 @@ _GROUPS = 3  # of tasks of one category with the same sizes
 def run(
     path: Path,
     source_format: str | None,
+    outputs: tuple[str, ...],
     strategy: str,
     method: str,
     machine: tuple[str, ...],
     cores: int | None,
     memory: str | None,
     jobs: int | None,
+    override_requests: str | None,
+    learn_from: tuple[str, ...],
+    no_history: bool,
     cluster: "ClusterChoice",
     retries: int,
+    enforce: str | None,
     fail_fast: bool,
     sandbox: bool,
     new: bool,
+    rerun: tuple[str, ...],
+    touch: bool,
     durable: bool,
     explain: bool,
     dry_run: bool,
@@ -113,9 +169,13 @@ def run(
 ) -> int:
     """Run WORKFLOW on this machine or a cluster, each task with the memory, cores and disk that it needs.
 
-    Sizes are learnt from earlier tasks of the same category, and adapt as tasks finish. A task that needs more than it
-    was allocated is stopped and retried with more. Run the same command again to resume a run that was interrupted or
-    in which tasks failed. Press Ctrl-C to let running tasks finish, and again to kill them.
+    Sizes are learnt from earlier tasks of the same category, and adapt as tasks finish, but no task gets less than its
+    author wrote. A task that needs more memory than it was allocated gets it while the machine has room; otherwise it
+    is paused until there is. Press Ctrl-C to let running tasks finish, and again to kill them.
+
+    Run the same command again to resume a run that was interrupted or in which tasks failed, or to do what has changed
+    since: tasks whose command, inputs or outputs are not what they were, and those that depend on them. All others are
+    up to date. With OUTPUT, only these files are made, and what they need.
 
     With --on slurm, tasks are submitted to a Slurm cluster under your account: one batch job per task, similar ones as
     arrays, or many tasks in one batch job with --pack. They continue if this command is killed; run it again to follow
@@ -127,7 +187,11 @@ def run(
 
     \b
     Example: tonnage run analysis.mf
+             tonnage run analysis.mf --dry-run
+             tonnage run analysis.mf plots/summary.pdf
+             tonnage run analysis.mf --rerun align
              tonnage run analysis.dag --machine cores=4,memory=8GB --explain
+             tonnage run analysis.dag --override-requests=align,merge
              tonnage run analysis.dag --on slurm --partition short --pack glume
              tonnage run analysis.dag --on htcondor --sandbox
     """
@@ -140,31 +204,76 @@ def run(
         strategy=strategy,
         rank=method,
         machine=_machine(machine, cores, memory),
-        rules=Rules(retries=retries, fail_fast=fail_fast, at_once=jobs if cluster.on == "local" else None),
+        rules=Rules(
+            retries=retries,
+            fail_fast=fail_fast,
+            at_once=jobs if cluster.on == "local" else None,
+            elastic=_elastic(enforce, cluster),
+        ),
         sandbox=sandbox,
         durable=durable,
         new=new,
+        rerun=rerun,
+        outputs=outputs,
         fields=pairs(fields, "--field"),
+        overridden=_overridden(override_requests),
+        history=not no_history,
+        learn_from=learn_from,
         archive=url,
         cluster=cluster.at_most(jobs).options(),
     )
+    if no_history and learn_from:
+        raise InputError("--no-history and --learn-from contradict each other")
+    if touch and (new or rerun or dry_run):
+        raise InputError("--touch runs nothing, and does not go together with --new, --rerun or --dry-run")
     workflow = read_workflow(path, source_format)
+    _check_categories(options, workflow.categories)
     with (
         logged(quiet=quiet, verbose=verbose) as console,
-        closing(RunSession(workflow, options, dry=dry_run)) as session,
+        closing(RunSession(workflow, options, dry=dry_run or touch)) as session,
     ):
+        if touch:
+            return _touch(session, as_json=as_json)
+        if session.nothing_to_do is not None:
+            return _print_nothing_to_do(session.nothing_to_do, as_json=as_json)
         if explain or dry_run:
             _print_explained(session.explained(), to_errors=as_json)
         if dry_run:
-            for script in session.submissions():
-                click.echo("\n".join(["", *map(printable, script.splitlines())]), err=as_json)
+            _print_plan(session, as_json=as_json)
             return 0
         result = _go(session, console, quiet=quiet)
+        coming = _next_run(session, result)
     if as_json:
-        print_json(_facts(result))
+        print_json(_facts(result, coming))
     else:
-        _print(result)
+        _print(result, coming)
     return _status(result)
+
+
+def _elastic(enforce: str | None, cluster: "ClusterChoice") -> bool:
+    """Whether tasks may outgrow their memory: only where our own engine runs them, and no batch system limits them."""
+    ours = cluster.on == "local" or cluster.packed
+    if enforce == "elastic" and not ours:
+        hint = "pack several tasks into a batch job: --pack glume"
+        raise InputError("--enforce elastic: the cluster limits batch jobs of single tasks itself", hint=hint)
+    return ours and enforce != "strict"
+
+
+def _overridden(text: str | None) -> frozenset[str] | None:
+    """Return the categories whose requests may be undercut; None for all."""
+    names = frozenset(name.strip() for name in parts([text or ""]) if name.strip())
+    return None if _EVERY in names else names
+
+
+def _check_categories(options: "Options", known: "Collection[str]") -> None:
+    """Raise InputError if there is no such category; one in ``tonnage.toml`` may be meant for another workflow."""
+    from click.core import ParameterSource
+
+    given = click.get_current_context().get_parameter_source("override_requests") is ParameterSource.COMMANDLINE
+    for name in options.overridden or () if given else ():
+        if name not in known:
+            hint = meant(name, known) or f"the categories are {', '.join(sorted(known))}"
+            raise InputError(f'--override-requests: there is no category "{name}"', hint=hint)
 
 
 def _machine(machine: tuple[str, ...], cores: int | None, memory: str | None) -> "dict[Resource, float]":
@@ -181,6 +290,70 @@ def _machine(machine: tuple[str, ...], cores: int | None, memory: str | None) ->
     return found
 
 
+def _touch(session: "RunSession", *, as_json: bool) -> int:
+    """Take existing outputs as done, and print what remains."""
+    left, tasks = session.touch(), len(session.workflow)
+    if as_json:
+        print_json({"tasks": tasks, "up_to_date": tasks - len(left), "to_do": left})
+        return 0
+    click.echo(f"{tasks - len(left):,} of {counted(tasks, 'task')} are up to date now; nothing was run")
+    for name in left[:_LISTED]:
+        click.echo(printable(f"remains to be done: {name}"))
+    if len(left) > _LISTED:
+        click.echo(f"and {len(left) - _LISTED:,} more")
+    return 0
+
+
+def _print_nothing_to_do(found: "UpToDate", *, as_json: bool) -> int:
+    if as_json:
+        run = found.run or None
+        print_json({"run": run, "tasks": found.tasks, "done": found.tasks, **_NO_ATTEMPTS, "up_to_date": found.tasks})
+        return 0
+    origin = f"run {found.run}" if found.run else "taken as done with --touch"
+    all_of_them = f"{found.tasks:,} of {counted(found.tasks, 'task')} {'is' if found.tasks == 1 else 'are'} up to date"
+    click.echo(printable(f"nothing to do: {all_of_them} ({origin}, {_when(found.ended)})"))
+    return 0
+
+
+_NO_ATTEMPTS: "dict[str, object]" = {"failed": 0, "attempts": 0, "makespan_seconds": 0.0, "waste_fraction": {}}
+
+
+def _when(moment: float) -> str:
+    """Say when something was, as people say it: ``today 13:05``, ``yesterday 13:05``, ``2026-11-03 13:05``."""
+    from datetime import datetime
+
+    then, now = datetime.fromtimestamp(moment).astimezone(), datetime.now().astimezone()
+    days = (now.date() - then.date()).days
+    day = {0: "today", 1: "yesterday"}.get(days, f"{then:%Y-%m-%d}")
+    return f"{day} {then:%H:%M}"
+
+
+def _print_plan(session: "RunSession", *, as_json: bool) -> None:
+    """Print which tasks would run and why, and what would be submitted first."""
+    reasons, tasks = session.reasons(), len(session.workflow)
+    if as_json:
+        to_do = [{"task": name, "reason": reason} for name, reason in reasons.items()]
+        print_json({"tasks": tasks, "up_to_date": tasks - len(reasons), "to_do": to_do})
+    elif reasons:
+        others = ", the others are up to date" if len(reasons) < tasks else ""
+        click.echo(f"\n{len(reasons):,} of {counted(tasks, 'task')} would run{others}")
+        _print_reasons(reasons)
+    for script in session.submissions():
+        click.echo("\n".join(["", *map(printable, script.splitlines())]), err=as_json)
+
+
+def _print_reasons(reasons: "dict[str, str]") -> None:
+    """Print why tasks would run, a line for each reason."""
+    alike: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        alike.setdefault(reason, []).append(name)
+    for reason, names in islice(alike.items(), _LISTED):
+        who = names[0] if len(names) == 1 else f"{len(names):,} tasks (first: {names[0]})"
+        click.echo(printable(f"  {who}: {reason}"))
+    if len(alike) > _LISTED:
+        click.echo(f"  and {len(alike) - _LISTED:,} more reasons (--json has all)")
+
+
 def _go(session: "RunSession", console: "Console", *, quiet: bool) -> "Result":
     from time import time
 
@@ -190,6 +363,19 @@ def _go(session: "RunSession", console: "Console", *, quiet: bool) -> "Result":
     progress = Progress.of(session.engine, time())
     with LiveView(progress, console) if on_terminal() and not quiet else PlainView(progress) as view:
         return session.go(view)
+
+
+def _next_run(session: "RunSession", result: "Result") -> "NextRun | None":
+    """Estimate the next run of a complete one here that took a while; a queue cannot be foreseen."""
+    worthwhile = result.summary.seconds >= _A_WHILE and result.tasks <= _FEW_TASKS
+    if session.options.cluster is not None or result.done < result.tasks or not worthwhile:
+        return None
+    from tonnage.lab.next_run import next_run
+
+    try:
+        return next_run(session.set_up_again(), session.journal.rows())
+    except TonnageError:
+        return None  # the archive is gone, say: that was said, and the run is complete
 
 
 def _status(result: "Result") -> int:
@@ -214,33 +400,92 @@ def _print_explained(found: "list[Explained]", *, to_errors: bool) -> None:
             click.echo(printable(f"{category}: {counted(rest, 'more task')} with other sizes"), err=to_errors)
 
 
-def _print(result: "Result") -> None:
-    summary = result.summary
-    for line in result.failures[:_FAILURES]:
+def _print(result: "Result", coming: "NextRun | None") -> None:
+    for line in _summary(result, coming):
         click.echo(printable(line))
+
+
+def _summary(result: "Result", coming: "NextRun | None") -> "Iterator[str]":
+    """Yield what a person wants to know at the end of a run, a line for each question."""
+    from tonnage.run.state import growth_told
+
+    summary, name = result.summary, _name_here(result.run)
+    yield from result.failures[:_FAILURES]
     if len(result.failures) > _FAILURES:
-        click.echo(f"and {len(result.failures) - _FAILURES:,} more kinds of failure")
+        yield f"and {len(result.failures) - _FAILURES:,} more kinds of failure"
     if result.unreachable:
-        click.echo(f"not run, because they depend on failed tasks: {counted(result.unreachable, 'task')}")
-    click.echo(
-        f"{result.done:,} of {counted(result.tasks, 'task')} done in {format_seconds(summary.seconds)}, "
-        f"{counted(summary.attempts, 'attempt')}, {summary.retried:,} retried"
-    )
-    rows = [_row(resource, account) for resource, account in summary.accounts.items()]
-    if rows:
-        # Of a run that is not complete, nothing is known to compare with.
-        header = ["", "allocated", "wasted"]
-        header += ["vs whole machine", "vs max-seen"] if result.done == result.tasks else []
-        print_table(header, [row[: len(header)] for row in rows], right=header[1:])
-    if result.before is not None and result.done == result.tasks:
-        _print_compared(result.before, summary)
-    left, name = result.tasks - result.done, printable(_name_here(result.run))
-    if left:
-        click.echo(
-            f"{counted(left, 'task')} remaining: run the same command to resume; tonnage status {name} shows the run"
+        yield f"not run, because they depend on failed tasks: {counted(result.unreachable, 'task')}"
+    for one in result.bad_nodes:
+        yield f"{one}: it was avoided"
+    failed = f", {len(result.failed):,} failed" if result.failed else ""
+    before = f" ({result.up_to_date:,} of them before)" if result.up_to_date else ""
+    done = f"{result.done:,} of {counted(result.tasks, 'task')} done{before}"
+    yield f"{done} in {format_seconds(summary.seconds)}{failed}{_retried(summary)}"
+    if average := summary.average(Resource.MEMORY):
+        yield f"memory: {_average(*average)}"
+    if growth := growth_told(summary.adjusted):
+        yield growth
+    if result.declared is not None:
+        yield from _saved(*result.declared)
+    if result.overridable:
+        savings = (
+            f"{_amount(one.learnt, resource)} of {resource} instead of {_amount(one.held, resource)}"
+            for resource, one in result.overridable.items()
         )
+        yield f"tasks got what they request; with --override-requests they would take {', '.join(savings)}"
+    complete = result.done == result.tasks
+    if result.before is not None and complete:
+        yield f"last time: {_last_time(result.before)}"
+    if coming is not None and complete:
+        yield f"next time: {_next_time(coming)}"
+    left = result.tasks - result.done
+    if left:
+        shown = "what failed" if result.failed else "the run"
+        yield f"{counted(left, 'task')} remaining: run the same command to resume; tonnage status {name} shows {shown}"
     if summary.attempts:
-        click.echo(f"tonnage report {name} shows what ran when, what was wasted, and what to change")
+        yield f"tonnage report {name} shows what ran when, what was wasted, and what to change"
+
+
+def _retried(summary: "Summary") -> str:
+    """Describe how many tasks were retried, and why."""
+    if not summary.retried:
+        return ""
+    why = [f"{count:,} {reason}" for reason, count in summary.retried_because.items()]
+    shown = ", ".join(why) if len(why) > 1 else next(iter(summary.retried_because))
+    return f"; {counted(summary.retried, 'task')} retried ({shown})"
+
+
+def _average(given: float, used: float | None) -> str:
+    """Describe the memory that tasks had and used."""
+    reserved = f"on average, a task reserved {format_bytes(given)}"
+    return reserved if used is None else f"{reserved} and used {format_bytes(used)}"
+
+
+def _saved(declared: float, given: float) -> "Iterator[str]":
+    """Yield what was saved against what tasks declare, if anything was."""
+    less = 1 - given / declared if declared else 0.0
+    if less >= _WORTH_A_LINE:
+        yield f"saved: {less:.0%} of the memory that tasks declare"
+
+
+def _last_time(before: "Summary") -> str:
+    average = before.average(Resource.MEMORY)
+    memory = f", {format_bytes(average[0])} of memory for a task" if average else ""
+    return f"{format_seconds(before.seconds)}, {before.retried:,} retried{memory}"
+
+
+def _amount(given: float, resource: Resource) -> str:
+    """Format an amount times a time: in hours or, for short runs, in seconds, so that it is never 1e-06 GB*h."""
+    factor, unit = HOURS[resource.unit]
+    hours = given / factor
+    if hours >= 0.1 or not hours:
+        return f"{hours:,.3g} {unit}"
+    return f"{hours * 3600:.3g} {unit.removesuffix('h')}s"
+
+
+def _next_time(coming: "NextRun") -> str:
+    memory = f", with {format_bytes(coming.memory)} of memory for a task" if coming.memory is not None else ""
+    return f"about {format_seconds(float(f'{coming.seconds:.2g}'))}{memory}"
 
 
 def _name_here(run: "RunFolder") -> str:
@@ -253,46 +498,7 @@ def _name_here(run: "RunFolder") -> str:
     return quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
 
 
-def _row(resource: "Resource", account: "Account") -> list[str]:
-    """Return what was allocated and wasted of a resource, and the comparison with two simple strategies."""
-    waste = account.waste_fraction
-    compared = [_comparison(account.given, other) for other in (account.whole_machine, account.max_seen)]
-    return [str(resource), _amount(account.given, resource), "" if waste is None else f"{waste:.0%}", *compared]
-
-
-def _amount(given: float, resource: "Resource") -> str:
-    """Format an amount times a time: in hours or, for short runs, in seconds, so that it is never 1e-06 GB*h."""
-    factor, unit = HOURS[resource.unit]
-    hours = given / factor
-    if hours >= 0.1 or not hours:
-        return f"{hours:,.3g} {unit}"
-    return f"{hours * 3600:.3g} {unit.removesuffix('h')}s"
-
-
-def _comparison(given: float, other: float) -> str:
-    if not other:
-        return ""
-    return f"{1 - given / other:.0%} less" if given <= other else f"{given / other:.3g} times as much"
-
-
-def _print_compared(before: "Summary", now: "Summary") -> None:
-    """Compare the last run of the same workflow with this one."""
-    rows = [
-        ["makespan", *(format_seconds(one.seconds) for one in (before, now))],
-        ["attempts", *(f"{one.attempts:,}" for one in (before, now))],
-        ["tasks retried", *(f"{one.retried:,}" for one in (before, now))],
-    ]
-    for resource in now.accounts:
-        accounts = [one.accounts.get(resource) for one in (before, now)]
-        given = ("" if one is None else _amount(one.given, resource) for one in accounts)
-        rows.append([f"{resource} allocated", *given])
-        wastes = [None if one is None else one.waste_fraction for one in accounts]
-        rows.append([f"{resource} wasted", *("" if one is None else f"{one:.0%}" for one in wastes)])
-    click.echo()
-    print_table(["same workflow", "last time", "now"], rows, right=["last time", "now"])
-
-
-def _facts(result: "Result") -> dict[str, object]:
+def _facts(result: "Result", coming: "NextRun | None") -> dict[str, object]:
     summary = result.summary
     return {
         "run": result.run.id,
@@ -302,17 +508,26 @@ def _facts(result: "Result") -> dict[str, object]:
         "failed": len(result.failed),
         "failures": result.failed,
         "unreachable": result.unreachable,
+        "up_to_date": result.up_to_date,
+        "adjusted": {str(action): count for action, count in summary.adjusted.items()},
+        "bad_nodes": [asdict(one) for one in result.bad_nodes],
         "attempts": summary.attempts,
         "outcomes": {str(outcome): count for outcome, count in summary.outcomes.items()},
         "retried": summary.retried,
+        "retried_because": summary.retried_because,
         "makespan_seconds": summary.seconds,
         "waste_fraction": {str(resource): one.waste_fraction for resource, one in summary.accounts.items()},
         "given": {str(resource): one.given for resource, one in summary.accounts.items()},
         "used": {str(resource): one.used for resource, one in summary.accounts.items()},
         "whole_machine": {str(resource): one.whole_machine for resource, one in summary.accounts.items()},
         "max_seen": {str(resource): one.max_seen for resource, one in summary.accounts.items()},
+        "overridable": {
+            str(resource): {"held": one.held, "learnt": one.learnt} for resource, one in result.overridable.items()
+        },
+        "declared": None if result.declared is None else {"declared": result.declared[0], "given": result.declared[1]},
         "stopped_by": result.stopped_by,
         "before": None if result.before is None else _compared(result.before),
+        "next": None if coming is None else {"makespan_seconds": coming.seconds, "memory": coming.memory},
     }
 
 

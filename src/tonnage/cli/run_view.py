@@ -9,6 +9,7 @@ from tonnage.cli.tables import cut
 from tonnage.jobs import Resource
 from tonnage.units import format_bytes, format_cores, format_seconds
 from tonnage.wording import printable
+from tonnage.workflow.names import title_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -176,7 +177,7 @@ def _cells(one: "Running", now: float) -> list[str]:
     seen, given = one.seen, one.start.allocated
     retry = f" (attempt {one.start.number})" if one.start.number > 1 else ""
     return [
-        cut(printable(one.task.name), _NAME) + retry,
+        cut(printable(title_of(one.task.name, one.task.line, one.task.command, _NAME)), _NAME) + retry,
         format_seconds(max(0, round(now - one.since))),
         "" if seen is None or seen.memory is None else format_bytes(seen.memory),
         "" if given.memory is None else format_bytes(given.memory),

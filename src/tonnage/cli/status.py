@@ -12,15 +12,12 @@ from tonnage.units import format_bytes, format_cores, format_seconds
 from tonnage.wording import counted, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tonnage.run.journal_rows import Row
     from tonnage.run.state import RunState
 
 __all__ = ["status"]
 
 _SHOWN = 20
-_IN_FULL = 3  # failures whose last lines are shown
 
 
 @click.command()
@@ -47,7 +44,8 @@ def status(text: str, as_json: bool) -> None:
 
 
 def _print(found: "RunState") -> None:
-    from tonnage.run.failures import printed_last
+    from tonnage.run.failures import kinds_of
+    from tonnage.run.state import growth_told
 
     click.echo(f"{found.folder.id}: {_how(found)}")
     running = found.in_flight.running if found.process is not None else []
@@ -60,6 +58,8 @@ def _print(found: "RunState") -> None:
         f"{format_seconds(found.summary.seconds)} of work" if found.summary.seconds else "",
     ]
     click.echo("  " + ", ".join(note for note in notes if note))
+    if growth := growth_told(found.summary.adjusted):
+        click.echo(f"  {growth}")
     if running:
         rows = [_cells(row, found.now) for row in running[:_SHOWN]]
         header = ["running", "attempt", "since", "memory", "cores"]
@@ -68,14 +68,17 @@ def _print(found: "RunState") -> None:
             click.echo(f"and {len(running) - _SHOWN:,} more")
     if found.batch_jobs:
         _print_batch_jobs(found)
-    failures = list(_failures(found))
-    for number, one in enumerate(failures[:_SHOWN]):
-        click.echo(printable(f"failed: {one['task']}: {one['note']}"))
-        details = printed_last(one["stderr"], one["stdout"]) if number < _IN_FULL else []
-        for line in details:
-            click.echo(printable(f"    {line}"))
-    if len(failures) > _SHOWN:
-        click.echo(f"and {len(failures) - _SHOWN:,} more failed")
+    for node in found.bad_nodes:
+        left = round(node.until - found.now)
+        avoided = f"is avoided for another {format_seconds(left)}" if left > 0 else "was avoided for a while"
+        click.echo(printable(f"{node}: it {avoided}"))
+    kinds = kinds_of(found.failed)
+    for kind in kinds[:_SHOWN]:
+        for line in (*(line for one in kind.examples for line in one.described()), kind.others):
+            if line:
+                click.echo(printable(line))
+    if len(kinds) > _SHOWN:
+        click.echo(f"and {counted(len(kinds) - _SHOWN, 'more kind')} of failure")
 
 
 def _in_flight(found: "RunState") -> list[str]:
@@ -112,13 +115,6 @@ def _print_batch_jobs(found: "RunState") -> None:
         click.echo(f"and {len(left) - _SHOWN:,} more")
 
 
-def _failures(found: "RunState") -> "Iterator[dict[str, str | None]]":
-    for row in found.failed:
-        yield {"task": row.task, "note": row.note, "stdout": row.stdout, "stderr": row.stderr}
-    for task, reason in found.refused.items():
-        yield {"task": task, "note": reason, "stdout": None, "stderr": None}
-
-
 def _how(found: "RunState") -> str:
     if found.process is not None:
         return f"is under way (process {found.process})"
@@ -126,13 +122,13 @@ def _how(found: "RunState") -> str:
 
 
 def _cells(row: "Row", now: float) -> list[str]:
-    given = row.allocated
+    memory = row.grew_to or row.allocated.memory
     return [
-        printable(row.task),
+        printable(row.title),
         str(row.number),
         format_seconds(max(0, round(now - row.started))),
-        "" if given.memory is None else format_bytes(given.memory),
-        "" if given.cores is None else format_cores(given.cores),
+        "" if memory is None else format_bytes(memory),
+        "" if row.allocated.cores is None else format_cores(row.allocated.cores),
     ]
 
 
@@ -145,7 +141,7 @@ def _facts(found: "RunState") -> dict[str, object]:
         "finished": found.finished,
         "tasks": found.tasks,
         "done": found.done,
-        "failed": list(_failures(found)),
+        "failed": [one.facts() for one in found.failed],
         "counts": {
             "done": found.done,
             "failed": found.failures,
@@ -158,10 +154,12 @@ def _facts(found: "RunState") -> dict[str, object]:
         "attempts": found.summary.attempts,
         "retried": found.summary.retried,
         "makespan_seconds": found.summary.seconds,
+        "adjusted": {str(action): count for action, count in found.summary.adjusted.items()},
+        "bad_nodes": [asdict(one) for one in found.bad_nodes],
         "batch_jobs": [{**asdict(job), "state": job.state} for job in found.batch_jobs],
     }
 
 
 def _attempt(row: "Row") -> dict[str, object]:
     allocated = {str(resource): amount for resource, amount in row.allocated.known()}
-    return {"task": row.task, "attempt": row.number, "allocated": allocated}
+    return {"task": row.task, "line": row.line, "attempt": row.number, "allocated": allocated, "grew_to": row.grew_to}

@@ -1,8 +1,11 @@
 """Simulate a run: the real engine on virtual machines with a virtual clock and recorded needs.
 
-Peaks are slow, as in the papers: an attempt that needs more memory or disk than it was allocated fails at the end of
-its run time, and all of that is paid for. Cores only limit how many tasks run side by side; a task with fewer cores
-than it used is not slower. A task of unknown run time takes no time; a resource of unknown need cannot be exhausted.
+By default peaks are slow, as in the papers: an attempt that needs more memory or disk than it was allocated fails at
+the end of its run time, and all of that is paid for. If attempts may outgrow their memory instead (`Growth`), it rises
+evenly until a stated part of the run time, and the engine lets them grow, pauses them or stops one.
+
+Cores only limit how many tasks run side by side; a task with fewer cores than it used is not slower. A task of unknown
+run time takes no time; a resource of unknown need cannot be exhausted.
 """
 
 from array import array
@@ -19,7 +22,7 @@ from tonnage.errors import InputError
 from tonnage.jobs import EXHAUSTIBLE, NOTHING_KNOWN, SHARED, Amounts, Outcome, Resource
 from tonnage.rank import rank
 from tonnage.run.engine import Engine
-from tonnage.run.events import Ended, Rules, Start, State
+from tonnage.run.events import Action, Ended, Rules, Start, State
 from tonnage.run.machines import Machine, Room
 from tonnage.run.queue import places_of
 from tonnage.size import Plan, Records
@@ -29,7 +32,7 @@ from tonnage.units import Bytes, Cores, Seconds
 from tonnage.waste import added_up, used_amounts
 from tonnage.workflow import Task, Workflow
 
-__all__ = ["ORACLE", "Load", "Simulation", "play", "simulate"]
+__all__ = ["ORACLE", "Growth", "Load", "Simulation", "play", "played", "simulate"]
 
 ORACLE = "oracle"
 """The name of the ideal strategy, which knows every peak beforehand."""
@@ -87,6 +90,16 @@ class Load:
         return replace(self, tasks=tasks)
 
 
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """How the memory of attempts rises if they may outgrow their allocations."""
+
+    peak_at: float = 0.5
+    """The part of its run time after which a task needs all of its memory."""
+    reports: int = 8
+    """How many times the engine hears about it on the way."""
+
+
 @dataclass(frozen=True, eq=False)
 class Simulation:
     """The outcome of a load: arrays with one number per attempt, in the order in which attempts ended."""
@@ -100,9 +113,9 @@ class Simulation:
     start: FloatArray
     end: FloatArray
     given: Mapping[Resource, FloatArray]
-    """The allocations; NaN where a resource is not limited."""
+    """The allocations, on average over the run time of an attempt; NaN where a resource is not limited."""
     done: NDArray[np.bool_]
-    """Whether the attempt succeeded; the others ran out of a resource."""
+    """Whether the attempt succeeded; the others ran out of a resource, or were stopped to make room."""
     failed: int
     """How many tasks failed, or could not run because they depend on one that did."""
 
@@ -146,18 +159,28 @@ def play(
     strategy: str,
     *,
     order: str = "prio",
+    growth: Growth | None = None,
     tick: Callable[[], None] = lambda: None,
 ) -> Simulation:
-    """Run a load on machines with the sizes of a strategy or the oracle; `tick` is called after each finished task."""
+    """Run a load on machines with the sizes of a strategy or the oracle; `tick` is called after each finished task.
+
+    With `growth`, attempts may outgrow their memory, except for the oracle's.
+    """
     if strategy == ORACLE:
         found = play(load.known_beforehand(), machines, "declared", order=order, tick=tick)
         return replace(found, load=load, strategy=ORACLE)
     plan = Plan(strategy=strategy, machine=largest(machines).amounts(), resources=SHARED)
-    return simulate(load, machines, plan, order=order, tick=tick)
+    return simulate(load, machines, plan, order=order, growth=growth, tick=tick)
 
 
 def simulate(
-    load: Load, machines: Sequence[Machine], plan: Plan, *, order: str = "prio", tick: Callable[[], None] = lambda: None
+    load: Load,
+    machines: Sequence[Machine],
+    plan: Plan,
+    *,
+    order: str = "prio",
+    growth: Growth | None = None,
+    tick: Callable[[], None] = lambda: None,
 ) -> Simulation:
     """Run a load on machines with a sizing plan; the tasks of a workflow run in the order of a ranking method."""
     check_fits(load, machines)
@@ -169,15 +192,28 @@ def simulate(
         Room(machines),
         workflow=workflow,
         places=None if workflow is None else places_of(workflow, rank(workflow, order).tolist()),
-        rules=Rules(),
+        rules=Rules(elastic=growth is not None),
         input_bytes=inputs.__getitem__,
     )
-    virtual = _VirtualMachines(load)
+    return played(engine, load, plan.strategy, growth=growth, tick=tick)
+
+
+def played(
+    engine: Engine,
+    load: Load,
+    strategy: str,
+    *,
+    growth: Growth | None = None,
+    tick: Callable[[], None] = lambda: None,
+) -> Simulation:
+    """Run a load with an engine for which everything is decided; `tick` is called after each finished task."""
+    elastic = engine.rules.elastic
+    virtual = _ElasticMachines(load, growth or Growth()) if elastic else _VirtualMachines(load)
     for start, end in virtual.attempts(engine):
         virtual.note(start, end)
         if end.outcome is Outcome.DONE:
             tick()
-    return virtual.simulation(plan.strategy, len(load) - engine.counts[State.DONE])
+    return virtual.simulation(strategy, len(load) - engine.counts[State.DONE])
 
 
 def largest(machines: Sequence[Machine]) -> Machine:
@@ -213,6 +249,8 @@ class _VirtualMachines:
         self._times = [array("d") for _ in range(2)]
         self._given = {one: array("d") for one in SHARED}
         self._done = bytearray()
+        self._more: dict[int, float] = {}
+        """What attempts held beyond their allocations, in bytes times seconds."""
 
     def attempts(self, engine: Engine) -> Iterator[tuple[Start, Ended]]:
         """Yield attempts as they end; all that end at the same time are reported before others start."""
@@ -238,6 +276,9 @@ class _VirtualMachines:
         for moments, moment in zip(self._times, (end.started, end.ended), strict=True):
             moments.append(nan if moment is None else moment)
         given = {one.resource: one.amount for one in start.decisions}
+        more = self._more.pop(start.attempt, 0.0)
+        if more and end.ended is not None and end.started is not None and end.ended > end.started:
+            given[Resource.MEMORY] += more / (end.ended - end.started)
         for resource, amounts in self._given.items():
             amounts.append(given.get(resource, nan))
         self._done.append(end.outcome is Outcome.DONE)
@@ -276,6 +317,109 @@ class _VirtualMachines:
         for one in start.decisions:
             if one.resource in EXHAUSTIBLE and self._need[one.resource][start.task] > one.amount:
                 return one.resource
+        return None
+
+
+@dataclass(slots=True)
+class _Growing:
+    """A running attempt whose memory rises."""
+
+    start: Start
+    began: float
+    seconds: float
+    memory: float
+    done: float = 0.0
+    """The seconds of its run time that are over."""
+    since: float | None = None
+    """When it started or was resumed; None while it is paused."""
+    reported: int = 0
+    turn: int = 0
+    """Changes when it is paused or resumed: earlier entries of the clock do not count any more."""
+
+
+class _ElasticMachines(_VirtualMachines):
+    """Runs attempts whose memory rises in virtual time, and which the engine lets grow, pauses or stops."""
+
+    def __init__(self, load: Load, growth: Growth) -> None:
+        super().__init__(load)
+        self._growth = growth
+        self._clock: list[tuple[float, int, int]] = []
+        self._running: dict[int, _Growing] = {}
+        self._grown: dict[int, list[tuple[float, float]]] = {}
+
+    def attempts(self, engine: Engine) -> Iterator[tuple[Start, Ended]]:
+        """Yield attempts as they end; all that happens at the same time is reported before others start."""
+        now = 0.0
+        while True:
+            for start in engine.admit(now):
+                task = start.task
+                memory = self._memory[task]
+                one = _Growing(start, now, self._seconds[task], 0.0 if isnan(memory) else memory, since=now)
+                self._running[start.attempt] = one
+                self._schedule(one, now)
+            if not self._clock:
+                return
+            now = self._clock[0][0]
+            while self._clock and self._clock[0][0] <= now:
+                _, attempt, turn = heappop(self._clock)
+                due = self._running.get(attempt)
+                if due is not None and due.turn == turn:
+                    yield from self._next(engine, due, now)
+            yield from self._adjust(engine, now)
+
+    def _next(self, engine: Engine, one: _Growing, now: float) -> Iterator[tuple[Start, Ended]]:
+        """Report the next level of an attempt's memory, or its end."""
+        if one.reported >= self._growth.reports:
+            yield self._finish(engine, one, self._end(one.start, one.began, now))
+            return
+        one.reported += 1
+        engine.saw(one.start.attempt, one.memory * one.reported / self._growth.reports, self._level(one, one.reported))
+        self._schedule(one, now)
+
+    def _adjust(self, engine: Engine, now: float) -> Iterator[tuple[Start, Ended]]:
+        while changes := engine.adjust(now):
+            for change in changes:
+                one = self._running[change.attempt]
+                if change.action is Action.GROW:
+                    self._grown.setdefault(change.attempt, []).append((now, change.more))
+                elif change.action is Action.PAUSE:
+                    one.done, one.since = self._progress(one, now), None
+                    one.turn += 1
+                elif change.action is Action.RESUME:
+                    one.since = now
+                    one.turn += 1
+                    self._schedule(one, now)
+                else:
+                    yield self._finish(engine, one, self._stopped(engine, one, now))
+
+    def _finish(self, engine: Engine, one: _Growing, end: Ended) -> tuple[Start, Ended]:
+        del self._running[end.attempt]
+        ended = end.ended or 0.0
+        self._more[end.attempt] = sum(more * (ended - at) for at, more in self._grown.pop(end.attempt, ()))
+        engine.ended(end)
+        return one.start, end
+
+    def _stopped(self, engine: Engine, one: _Growing, now: float) -> Ended:
+        outcome = engine.stopped_as(one.start.attempt) or Outcome.PREEMPTED
+        used = Amounts(memory=_whole(one.memory * one.reported / self._growth.reports))
+        exhausted = Resource.MEMORY if outcome is Outcome.EXHAUSTED else None
+        return Ended(
+            attempt=one.start.attempt, outcome=outcome, exhausted=exhausted, used=used, started=one.began, ended=now
+        )
+
+    def _progress(self, one: _Growing, now: float) -> float:
+        return one.done if one.since is None else one.done + now - one.since
+
+    def _level(self, one: _Growing, number: int) -> float:
+        """Return the seconds of its run time after which an attempt has reached a level of memory."""
+        return one.seconds * self._growth.peak_at * number / self._growth.reports
+
+    def _schedule(self, one: _Growing, now: float) -> None:
+        last = one.reported >= self._growth.reports
+        due = one.seconds if last else self._level(one, one.reported + 1)
+        heappush(self._clock, (now + max(0.0, due - self._progress(one, now)), one.start.attempt, one.turn))
+
+    def _exhausted(self, start: Start) -> Resource | None:  # noqa: ARG002 (it has what it needs)
         return None
 
 

@@ -1,6 +1,6 @@
 """The ranking methods, by their names on the command line."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tonnage.errors import InputError
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from tonnage.rank.eligible import Order
     from tonnage.workflow import Workflow
 
-__all__ = ["METHODS", "rank"]
+__all__ = ["METHODS", "order_of", "rank"]
 
 
 def _of_graph(path: str) -> "Callable[[Workflow], Order]":
@@ -29,6 +29,8 @@ METHODS: "dict[str, Callable[[Workflow], Order]]" = {
     "best": lambda workflow: Deferred("tonnage.rank.best:best")(workflow).order,
 }
 """Each orders the tasks of a workflow."""
+_OF_GRAPH = ("prio", "fifo", "descendants", "gain", "sidney")
+"""The methods that only look at the dependencies: without any, tasks keep their order."""
 
 
 def rank(workflow: "Workflow", method: str = "prio") -> "Order":
@@ -38,3 +40,11 @@ def rank(workflow: "Workflow", method: str = "prio") -> "Order":
     except KeyError:
         raise InputError(f'"{method}" is not a method', hint=f"one of {', '.join(METHODS)}") from None
     return order(workflow)
+
+
+def order_of(workflow: "Workflow", method: str = "prio") -> "Sequence[int]":
+    """Return the same order as a sequence of numbers, without importing numpy if tasks keep their order."""
+    if workflow.dependencies is None and method in _OF_GRAPH:
+        return range(len(workflow))
+    order: list[int] = rank(workflow, method).tolist()
+    return order

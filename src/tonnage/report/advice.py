@@ -14,6 +14,7 @@ from tonnage.report.critical_path import Chain
 from tonnage.report.retries import Reason
 from tonnage.report.source import ReportSource
 from tonnage.report.text import hours, ladder_text, name_of, percent
+from tonnage.run.failures import FailedTask
 from tonnage.size import Histogram, Sized, cost
 from tonnage.size.records import Usage
 from tonnage.units import format_seconds
@@ -94,6 +95,7 @@ def advise(
 ) -> list[Advice]:
     """Return what to change and what is unknown, the most important first."""
     advice = [*_sizes(total, found), *(_failures(why) or _failed_tasks(subject.failures)), *_ends(why)]
+    advice += [Advice("", f"{one}: look at that node, which was avoided.", "bad") for one in subject.bad_nodes]
     if chain is not None and makespan:
         advice.append(_chain(chain, makespan))
     advice += _unknown(columns, some=not advice)
@@ -171,12 +173,12 @@ def _failures(why: Sequence[Reason]) -> list[Advice]:
     return advice
 
 
-def _failed_tasks(failures: Mapping[str, str]) -> list[Advice]:
+def _failed_tasks(failures: Sequence[FailedTask]) -> list[Advice]:
     """Return advice on tasks that failed without a failed attempt, for example because no machine was large enough."""
     if not failures:
         return []
-    task, why = next(iter(failures.items()))
-    return [Advice("", f"{counted(len(failures), 'task')} failed, for example {task}: {why}", "bad")]
+    first = failures[0]
+    return [Advice("", f"{counted(len(failures), 'task')} failed, for example {first.title}: {first.reason}", "bad")]
 
 
 def _ends(why: Sequence[Reason]) -> list[Advice]:

@@ -55,7 +55,7 @@ def critical_chain(workflow: Workflow, times: Times) -> Chain | None:
     steps = tuple(
         Step(
             place,
-            workflow.tasks[place].name,
+            workflow.tasks[place].title,
             workflow.tasks[place].category,
             float(times.busy[place]),
             *(None if np.isnan(one[place]) else float(one[place]) for one in (times.first, times.last)),

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tonnage.errors import InputError
-from tonnage.jobs import Decision, History, Resource
+from tonnage.jobs import Attempt, Decision, History, Resource
 from tonnage.report.accounts import Sums, accounts_of, covered
 from tonnage.report.advice import Advice, Saving, advise, savings
 from tonnage.report.attempt_table import AttemptTable, outcomes_of
@@ -41,6 +41,11 @@ class Report:
         made = self.material.made.get((category, resource))
         sized = self.sized.get((category, resource))
         return made.decision if made is not None else sized.decision if sized is not None else None
+
+    def called(self, attempt: Attempt) -> str:
+        """Return what people call the task of an attempt; the job's id if it has none."""
+        name = attempt.task or attempt.native_id or ""
+        return self.palette.short(self.subject.titles.get(name, name))
 
     def facts(self) -> dict[str, object]:
         """Return the contents as plain values: bytes, seconds, fractions of 1."""
@@ -80,6 +85,7 @@ class Report:
                 }
                 for (name, resource), one in self.sized.items()
             ],
+            "failed": [one.facts() for one in subject.failures],
             "advice": [{"category": one.about or None, "text": one.text} for one in self.advice],
         }
 

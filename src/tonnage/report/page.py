@@ -27,6 +27,7 @@ from tonnage.report.pictures import (
     workflow_pictures,
 )
 from tonnage.report.text import hours, ladder_text, name_of, outcome_of, percent, said, saved, shown
+from tonnage.run.failures import FailedTask, Kind, kinds_of, printed_last
 from tonnage.size.records import group_of
 from tonnage.units import format_seconds
 from tonnage.waste import allocation
@@ -36,7 +37,7 @@ __all__ = ["made_by", "need_pages", "write_page"]
 
 _SCRIPTS = ("pictures.js", "tables.js")
 _CATEGORIES = 12
-_FAILURES = 20
+_KINDS = 10  # of failures
 _RANKED = 10
 _RANKED_BY = {"waste": "Most wasteful, by GB*h of memory", "use": "Largest, by GB*h of memory", "time": ""}
 _SHORT = ("task", "category", "attempt", "outcome", "run time", "memory allocated", "memory used", "wasted")
@@ -138,6 +139,17 @@ class _Category:
 
 
 @dataclass(frozen=True, slots=True)
+class _Failure:
+    """A failed task: why, its command, what it printed last, and where the rest is."""
+
+    task: str
+    why: str
+    command: str
+    printed: list[str]
+    log: str
+
+
+@dataclass(frozen=True, slots=True)
 class _View:
     """Everything that the template shows, formatted."""
 
@@ -155,8 +167,8 @@ class _View:
     retries: Picture | None
     reasons: list[list[tuple[str, float | None]]]
     climbs: list[tuple[str, str, str]]
-    failures: list[tuple[str, str]]
-    more_failures: int
+    failures: list[_Failure]
+    more_failures: list[str]
     path: str
     workflow: list[Picture]
     peaks: list[Picture]
@@ -175,7 +187,8 @@ class _View:
 
 def _view_of(report: Report, made: str) -> _View:
     """Return the texts, tables and pictures of a report."""
-    pictures, short = Pictures(), report.palette.short
+    pictures, short, titles = Pictures(), report.palette.short, report.subject.titles
+    kinds = kinds_of(report.subject.failures)
     ranked, slowest = report.material.ranked, report.material.slowest
     header, rows = _task_rows(report, [*ranked, *slowest])
     few = [place for place, (name, _) in enumerate(header) if name in _SHORT]
@@ -203,12 +216,11 @@ def _view_of(report: Report, made: str) -> _View:
         retries=retries_picture(report, pictures),
         reasons=_reasons(report),
         climbs=[
-            (said(short(one.task), 80), said(short(one.category), 60), " → ".join(one.steps)) for one in report.climbs
+            (said(titles.get(one.task, short(one.task)), 80), said(short(one.category), 60), " → ".join(one.steps))
+            for one in report.climbs
         ],
-        failures=[
-            (said(short(task), 80), said(why)) for task, why in list(report.subject.failures.items())[:_FAILURES]
-        ],
-        more_failures=max(0, len(report.subject.failures) - _FAILURES),
+        failures=[_failure(one) for kind in kinds[:_KINDS] for one in kind.examples],
+        more_failures=[said(kind.others) for kind in kinds[:_KINDS] if kind.others] + _more_kinds(kinds[_KINDS:]),
         path=_path(report),
         workflow=workflow,
         peaks=peaks_pictures(report, pictures),
@@ -223,6 +235,21 @@ def _view_of(report: Report, made: str) -> _View:
         figures=pictures.figures,
         made=made,
     )
+
+
+def _failure(one: FailedTask) -> _Failure:
+    return _Failure(
+        task=said(one.title, 80),
+        why=said(one.reason),
+        command=said(one.command or ""),
+        printed=[said(line) for line in printed_last(one.stderr)],
+        log=said(one.stderr or one.stdout or "", 1000),
+    )
+
+
+def _more_kinds(kinds: Sequence[Kind]) -> list[str]:
+    tasks = sum(kind.count for kind in kinds)
+    return [f"{counted(tasks, 'more task')} failed for {counted(len(kinds), 'other reason')}"] if kinds else []
 
 
 def _lead(report: Report) -> str:
@@ -409,7 +436,7 @@ def _row(attempt: Attempt, report: Report) -> list[object]:
     given, used = allocation(attempt, memory), attempt.used.memory
     wasted = wasted_of(attempt)
     return [
-        said(short(attempt.task or attempt.native_id or ""), 120),
+        said(report.called(attempt), 120),
         said(short(group), 80) if group else "",
         [str(attempt.number), attempt.number],
         outcome_of(attempt),

@@ -106,7 +106,7 @@ def _bar(attempt: Attempt, report: Report) -> Bar | None:
             return None
         ended = float(np.nanmax(report.material.ended))
     number = f", attempt {attempt.number}" if attempt.number > 1 else ""
-    name = plain(report.palette.short(attempt.task or attempt.native_id or ""))
+    name = plain(report.called(attempt))
     how = outcome_of(attempt) or ("running" if attempt.ended is None else "")
     text = f"{name}{number}: {format_seconds(max(0.0, ended - attempt.started))}{', ' if how else ''}{how}"
     category = group_of(attempt, report.subject.by)
@@ -193,7 +193,7 @@ def workflow_pictures(report: Report, pictures: Pictures) -> list[Picture]:
         return found + pictures.add("The workflow", category_graph(workflow, report.palette), caption)
     busy, short = times.busy if times is not None else np.zeros(len(workflow)), report.palette.short
     texts = [
-        f"{plain(short(task.name))} ({plain(short(task.category))})" + (f": {format_seconds(took)}" if took else "")
+        f"{plain(short(task.title))} ({plain(short(task.category))})" + (f": {format_seconds(took)}" if took else "")
         for task, took in zip(workflow.tasks, busy.tolist(), strict=True)
     ]
     path = [step.place for step in chain.steps] if chain is not None else []
@@ -206,11 +206,11 @@ def workflow_pictures(report: Report, pictures: Pictures) -> list[Picture]:
 
 def peaks_pictures(report: Report, pictures: Pictures) -> list[Picture]:
     """Return pictures of memory against run time, coloured by category, and by label if jobs have labels."""
-    sample, by, short = report.material.sample, report.subject.by, report.palette.short
+    sample, by = report.material.sample, report.subject.by
     seconds = np.array([seconds_of(one) or 0.0 for one in sample])
     memory = np.array([float(one.used.memory or 0.0) for one in sample])
     texts = [
-        f"{plain(short(one.task or one.native_id or ''))}: {Resource.MEMORY.shown(amount)} in {format_seconds(time)}"
+        f"{plain(report.called(one))}: {Resource.MEMORY.shown(amount)} in {format_seconds(time)}"
         for one, amount, time in zip(sample, memory.tolist(), seconds.tolist(), strict=True)
     ]
     caption = "A cloud of one colour can share a size; two clouds of one colour should be two categories."

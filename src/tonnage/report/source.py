@@ -10,9 +10,11 @@ from tonnage.errors import TonnageError
 from tonnage.jobs import Attempt, Outcome, Resource
 from tonnage.report.attempt_table import AttemptTable, Gathering
 from tonnage.run.archiving import attempts_of
+from tonnage.run.bad_nodes import BadNode
+from tonnage.run.failures import FailedTask, failed_tasks
 from tonnage.run.folders import RunFolder
 from tonnage.run.journal import Reader
-from tonnage.run.state import machine_of
+from tonnage.run.state import growth_told, machine_of
 from tonnage.workflow import Workflow, read
 
 __all__ = ["ReportSource", "gather_run"]
@@ -34,8 +36,11 @@ class ReportSource:
     state: Literal["finished", "under way", "not finished", ""] = ""
     settings: Mapping[str, str] = field(default_factory=dict)
     """How a run was executed."""
-    failures: Mapping[str, str] = field(default_factory=dict)
-    """Failed tasks, and why they failed."""
+    titles: Mapping[str, str] = field(default_factory=dict)
+    """What people call tasks, if that is not their name."""
+    failures: tuple[FailedTask, ...] = ()
+    bad_nodes: tuple[BadNode, ...] = ()
+    """Nodes that were avoided, because tasks failed there and not elsewhere."""
     notes: tuple[str, ...] = ()
     """Remarks at the top of the report."""
 
@@ -46,9 +51,9 @@ def gather_run(folder: RunFolder, by: str = "category") -> tuple[ReportSource, A
     with closing(Reader(folder.journal)) as reader:
         facts = reader.facts()
         workflow, notes = _workflow(folder, facts)
+        growth = growth_told(reader.adjusted_attempts())
         tasks, done = reader.counts()
         finished = "finished" in facts
-        failures = {row.task: row.note for row in reader.failed()} | reader.given_up()
         subject = ReportSource(
             kind="run",
             title=folder.id,
@@ -59,8 +64,10 @@ def gather_run(folder: RunFolder, by: str = "category") -> tuple[ReportSource, A
             done=done,
             state="under way" if process is not None else "finished" if finished else "not finished",
             settings={name: facts[name] for name in ("strategy", "rank", "on") if name in facts},
-            failures=failures,
-            notes=notes,
+            titles=reader.titles(),
+            failures=tuple(failed_tasks(reader)),
+            bad_nodes=tuple(reader.bad_nodes().found),
+            notes=(*notes, f"{growth[0].upper()}{growth[1:]}.") if growth else notes,
         )
         known = workflow or Workflow.build(facts.get("name", folder.id), [])
         open_ends: list[Attempt] = []

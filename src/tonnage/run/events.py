@@ -1,16 +1,29 @@
-"""Events that enter and leave the engine: attempts that start and end, and what happens to tasks."""
+"""Events that enter and leave the engine: attempts that start, change and end, and what happens to tasks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 
 from tonnage.jobs import NOTHING_KNOWN, Amounts, Decision, Outcome, Resource
 
-__all__ = ["NOT_RETRIED", "Carried", "Ended", "Rules", "Settled", "Start", "State"]
+__all__ = [
+    "NOT_RETRIED",
+    "RETRIED_ELSEWHERE",
+    "Action",
+    "Adjustment",
+    "Carried",
+    "Ended",
+    "Rules",
+    "Settled",
+    "Start",
+    "State",
+]
 
 
 NOT_RETRIED = "not retried"
 """The reason of a task that failed for good: the note of its last attempt tells why."""
+RETRIED_ELSEWHERE = "retried elsewhere, because its node is avoided"
+"""Instead of it, for a task that had failed on a node that turned out to be bad."""
 
 
 class State(IntEnum):
@@ -42,6 +55,8 @@ class Rules:
     """Whether a retry gets more of every resource when one was exhausted."""
     at_once: int | None = None
     """How many attempts run at the same time at most."""
+    elastic: bool = False
+    """Whether attempts on our machines may outgrow their memory in place; otherwise they are killed at it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +75,31 @@ class Start:
     def allocated(self) -> Amounts:
         """What the attempt is allocated."""
         return Amounts.of(**{str(one.resource): one.amount for one in self.decisions})  # type: ignore[arg-type]
+
+
+class Action(StrEnum):
+    """What the engine does with a running attempt, by its name in the journal."""
+
+    GROW = "grow"
+    """It holds more memory from now on."""
+    PAUSE = "pause"
+    """Its processes are stopped, because there is no room for it to grow."""
+    RESUME = "resume"
+    STOP = "stop"
+    """It is ended, so that others can continue; its task is retried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Adjustment:
+    """What changes for a running attempt, and why; recorded before it takes effect."""
+
+    attempt: int
+    action: Action
+    reason: str
+    memory: float | None = None
+    """The memory that it holds from now on, if it grows."""
+    more: float = 0.0
+    """How much more that is than before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +141,8 @@ class Settled:
     state: State
     reason: str = ""
     """Why it is retried or has failed."""
+    revived: tuple[int, ...] = ()
+    """Other tasks that had failed, and are retried after all because their node is avoided now."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import hashlib
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from math import nan
 from pathlib import Path
 from posixpath import basename, dirname, isabs, join, normpath
@@ -14,7 +14,7 @@ from tonnage.run.folders import RunFolder
 from tonnage.workflow import Task, Workflow
 from tonnage.workflow.shell import own_program
 
-__all__ = ["Files", "made_by"]
+__all__ = ["Files", "is_file_name", "made_by", "place_of"]
 
 _SLACK = 0.05  # seconds by which the clock of a file system may lag behind
 
@@ -37,7 +37,7 @@ class Files:
         for task in workflow.tasks:
             digest = hashlib.blake2b(repr((task.command, task.directory, task.outputs)).encode(), digest_size=16)
             for name in task.inputs:
-                place = _place(task, name)
+                place = place_of(task, name)
                 if place not in made and place not in outside:
                     outside[place] = self._state_of(place)
                 digest.update(repr(place).encode() + outside.get(place, b""))
@@ -52,32 +52,14 @@ class Files:
         for number in among:
             task = workflow.tasks[number]
             for name in task.inputs:
-                place = _place(task, name)
-                if place in made or number in found or not _is_file(name):
+                place = place_of(task, name)
+                if place in made or number in found or not is_file_name(name):
                     continue
                 if place not in there:
                     there[place] = os.access(self.folder / place, os.R_OK)
                 if not there[place]:
                     found[number] = name
         return found
-
-    def gone(self, workflow: Workflow, done: Sequence[int]) -> set[int]:
-        """Return the finished tasks whose outputs are missing although an unfinished task still reads them."""
-        finished = set(done)
-        writer = {
-            _place(workflow.tasks[number], name): number for number in done for name in workflow.tasks[number].outputs
-        }
-        lacking: set[int] = set()
-        waiting = [number for number in range(len(workflow)) if number not in finished]
-        for number in waiting:  # grows during the loop
-            task = workflow.tasks[number]
-            for name in task.inputs:
-                place = _place(task, name)
-                origin = writer.get(place)
-                if origin is not None and origin not in lacking and not os.path.lexists(self.folder / place):
-                    lacking.add(origin)
-                    waiting.append(origin)
-        return lacking
 
     def _state_of(self, place: str) -> bytes:
         try:
@@ -102,7 +84,7 @@ class Files:
         """Prepare and return the folder in which an attempt runs; raises TonnageError if an input is missing."""
         home = self._home(task)
         for name in task.inputs:
-            if _is_file(name) and not Path(home, name).exists():
+            if is_file_name(name) and not Path(home, name).exists():
                 raise TonnageError(f'its input "{name}" does not exist')
         if not self._sandbox:
             return home
@@ -201,15 +183,15 @@ class Files:
 
 def made_by(workflow: Workflow) -> set[str]:
     """Return the files that tasks of a workflow write, relative to its folder."""
-    return {_place(task, name) for task in workflow.tasks for name in task.outputs}
+    return {place_of(task, name) for task in workflow.tasks for name in task.outputs}
 
 
-def _is_file(name: str) -> bool:
+def is_file_name(name: str) -> bool:
     """Whether an input is a local file, not a URL such as ``https://...``."""
     return "://" not in name
 
 
-def _place(task: Task, name: str) -> str:
+def place_of(task: Task, name: str) -> str:
     """Return a file's name relative to the folder of the workflow."""
     return normpath(join(task.directory, name)) if task.directory else normpath(name)
 

@@ -18,20 +18,23 @@ from urllib.parse import quote
 
 from tonnage.atomic import make_private_file
 from tonnage.errors import InputError, JournalError
-from tonnage.jobs import GIVEN, Decision, Resource
-from tonnage.run.events import Ended, Settled, Start, State
+from tonnage.jobs import GIVEN, Decision, Outcome, Resource
+from tonnage.run.bad_nodes import BadNodes, kind_of
+from tonnage.run.events import NOT_RETRIED, RETRIED_ELSEWHERE, Action, Adjustment, Ended, Settled, Start, State
 from tonnage.run.journal_rows import MEASURES, ROWS, Decisions, Row, row_of
+from tonnage.workflow.names import line_named, title_of
 
-__all__ = ["Before", "Journal", "Reader", "begun_by_another_version"]
+__all__ = ["Before", "Journal", "Reader", "begun_by_another_version", "read_only"]
 
-_VERSION = "4"  # changes with the tables below, and with the names of the files next to the journal
+_VERSION = "5"  # changes with the tables below, and with the names of the files next to the journal
 _SCHEMA = f"""
 CREATE TABLE run (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 INSERT INTO run VALUES ('version', '{_VERSION}');
 CREATE TABLE tasks (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, category TEXT NOT NULL,
+    command TEXT, line INTEGER, -- for people; a line only if the workflow is a list of commands
     fingerprint BLOB NOT NULL, -- of its command and of the files that it reads from outside of the workflow
-    done INTEGER,              -- the attempt that made it done
+    done INTEGER,              -- the attempt that made it done; 0 if it was up to date before the run
     dropped INTEGER NOT NULL DEFAULT 0, -- whether the workflow does not have it any more
     refused TEXT               -- why it was given up without an attempt
 );
@@ -53,6 +56,14 @@ CREATE TABLE attempts (
     given_up INTEGER,          -- whether the task was given up after it
     facts TEXT                 -- what a batch system measured beside our monitor, as JSON
 );
+CREATE TABLE adjustments (
+    attempt INTEGER NOT NULL REFERENCES attempts, at REAL NOT NULL,
+    action TEXT NOT NULL,      -- grow, pause, resume or stop
+    memory REAL,               -- what it holds from now on, if it grows
+    more REAL NOT NULL,        -- how much more that is than before
+    reason TEXT NOT NULL,
+    PRIMARY KEY (attempt, at, action)
+) WITHOUT ROWID;
 CREATE TABLE batch_jobs (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,
     native TEXT,               -- the cluster's number; NULL until it has answered
@@ -77,6 +88,10 @@ _UPDATE_END = (
     "UPDATE attempts SET started = coalesce(?, started), "  # noqa: S608 (our own names)
     f"{', '.join(f'{name} = ?' for name in _END_COLUMNS[1:])} WHERE id = ?"
 )
+_UPDATE_REVIVED = (
+    f"UPDATE attempts SET given_up = 0, note = replace(note, '{NOT_RETRIED}', ?) "  # noqa: S608 (our own words)
+    "WHERE task = ? AND given_up"
+)
 _FAILED = "t.done IS NULL AND NOT t.dropped AND a.given_up AND a.id IN (SELECT max(id) FROM attempts GROUP BY task)"
 _USED = attrgetter(*Resource)
 _REMEMBERED = 10_000
@@ -90,6 +105,7 @@ class Before:
     done: list[int]
     changed: list[int]
     """Tasks that are new, or whose command or external inputs have changed."""
+    new: list[int]
 
 
 class Reader:
@@ -97,7 +113,7 @@ class Reader:
 
     def __init__(self, path: Path) -> None:
         try:
-            self._connection = _read_only(path)
+            self._connection = read_only(path)
             version = self.facts().get("version")
         except sqlite3.Error as error:
             raise JournalError(f"{path}: the journal cannot be read: {error}") from None
@@ -131,6 +147,18 @@ class Reader:
         """Return the attempts of a task, oldest first."""
         return [row for _, row in self._select(f"{ROWS} WHERE t.name = ? ORDER BY a.id", task)]
 
+    def name_of(self, text: str) -> str | None:
+        """Return the name of the task that a user means: by its name, or by its line in a list of commands."""
+        line = line_named(text)
+        chosen = "SELECT name FROM tasks WHERE name = ? OR line = ? AND NOT dropped ORDER BY name = ? DESC LIMIT 1"
+        found = self._connection.execute(chosen, (text, line, text)).fetchone()
+        return None if found is None else str(found[0])
+
+    def titles(self) -> dict[str, str]:
+        """Return what people call the tasks of a list of commands, by their names; empty for other workflows."""
+        lines = self.read("SELECT name, line, command FROM tasks WHERE line IS NOT NULL")
+        return {name: title_of(name, line, command) for name, line, command in lines}
+
     def measures(self, at_once: int = 20_000) -> Iterator[list[tuple[Any, ...]]]:
         """Yield the columns of MEASURES for all attempts, in chunks."""
         with closing(self._connection.cursor()) as cursor:
@@ -143,6 +171,10 @@ class Reader:
         chosen = "SELECT count(*), count(done) FROM tasks WHERE NOT dropped"
         tasks, done = self._connection.execute(chosen).fetchone()
         return int(tasks), int(done)
+
+    def skipped(self) -> int:
+        """Return the number of tasks that were up to date before the run."""
+        return int(self._connection.execute("SELECT count(*) FROM tasks WHERE done = 0 AND NOT dropped").fetchone()[0])
 
     def tasks_by_category(self) -> list[tuple[str, int, int]]:
         """Return each category with its number of tasks and how many of them are done."""
@@ -162,13 +194,36 @@ class Reader:
     def _largest(self, table: str) -> int:
         return int(self._connection.execute(f"SELECT coalesce(max(id), 0) FROM {table}").fetchone()[0])  # noqa: S608
 
-    def given_up(self) -> dict[str, str]:
-        """Return the tasks that failed without an attempt, and why."""
-        return dict(self._connection.execute("SELECT name, refused FROM tasks WHERE refused IS NOT NULL"))
+    def refusals(self) -> list[tuple[str, int | None, str | None, str, str]]:
+        """Return the tasks that failed without an attempt: name, line, command, category, and why."""
+        return self.read("SELECT name, line, command, category, refused FROM tasks WHERE refused IS NOT NULL")
 
     def failed(self, most: int = -1) -> list[Row]:
         """Return the last attempts of failed tasks; tasks that are to be retried are not included."""
         return [row for _, row in self._select(f"{ROWS} WHERE {_FAILED} ORDER BY a.id LIMIT ?", most)]
+
+    def adjusted_attempts(self) -> dict[Action, int]:
+        """Count the attempts that outgrew their memory, were paused for lack of it, resumed or were stopped."""
+        counts = self.read("SELECT action, count(DISTINCT attempt) FROM adjustments GROUP BY action")
+        return {Action(action): count for action, count in counts}
+
+    def bad_nodes(self) -> BadNodes:
+        """Return what the attempts of the run tell about the nodes on which they ran."""
+        done = str(Outcome.DONE)
+        ends = self.read(
+            "SELECT min(a.ended), t.category, a.host, '', a.outcome, NULL, NULL "
+            "FROM attempts a JOIN tasks t ON t.id = a.task "
+            "WHERE a.host IS NOT NULL AND a.outcome = ? GROUP BY t.category, a.host "
+            "UNION ALL SELECT a.ended, t.category, a.host, t.name, a.outcome, a.exit_status, a.signal "
+            "FROM attempts a JOIN tasks t ON t.id = a.task WHERE a.host IS NOT NULL AND a.outcome <> ? ORDER BY 1",
+            done,
+            done,
+        )
+        found = BadNodes()
+        for ended, category, node, task, outcome, exit_status, signal in ends:
+            how = Outcome(outcome)
+            found.ended(task, category, node, how, kind_of(how, exit_status, signal), ended)
+        return found
 
     def failures(self) -> int:
         """Return the number of failed tasks, including those without an attempt."""
@@ -182,7 +237,7 @@ class Reader:
 def begun_by_another_version(path: Path) -> dict[str, str]:
     """Return the facts about a run that another version of Tonnage started; empty if this version can read it."""
     try:
-        with closing(_read_only(path)) as connection:
+        with closing(read_only(path)) as connection:
             facts = dict(connection.execute("SELECT key, value FROM run"))
     except sqlite3.Error:
         return {}
@@ -218,6 +273,7 @@ class Journal(Reader):
         # Ends that are not written yet, and the tasks that they complete: writing many at once is far faster.
         self._ends: list[tuple[object, ...]] = []
         self._done: list[tuple[int, int]] = []
+        self._revived: list[tuple[str, int]] = []
         self._ids: Sequence[int] = range(1, self._largest("tasks") + 1)
         self._decisions: dict[int, tuple[Decision, int]] = {}
         self._given: dict[int, tuple[tuple[Decision, ...], tuple[object, ...]]] = {}
@@ -239,8 +295,8 @@ class Journal(Reader):
         if not old:
             self._execute_many("INSERT INTO tasks (name, category, fingerprint) VALUES (?, ?, ?)", tasks)
             self._ids = range(1, len(tasks) + 1)
-            return Before([], [])
-        done, changed = [], []
+            return Before([], [], list(range(len(tasks))))
+        done, changed, added = [], [], []
         dropped = old.keys() - {name for name, _, _ in tasks}
         self._execute_many("UPDATE tasks SET dropped = 0, refused = NULL WHERE dropped OR refused IS NOT NULL", [()])
         self._execute_many("UPDATE tasks SET dropped = 1 WHERE id = ?", [(old[name][0],) for name in dropped])
@@ -254,24 +310,29 @@ class Journal(Reader):
                 row = (number, name, category, fingerprint)
                 self._execute_many("INSERT INTO tasks (id, name, category, fingerprint) VALUES (?, ?, ?, ?)", [row])
                 changed.append(place)
+                added.append(place)
             elif before != fingerprint:
                 changed.append(place)
                 changes = (category, fingerprint, number)
-                self._execute_many(
-                    "UPDATE tasks SET category = ?, fingerprint = ?, done = NULL WHERE id = ?", [changes]
-                )
-            elif ended is not None:
+                self._execute_many("UPDATE tasks SET category = ?, fingerprint = ? WHERE id = ?", [changes])
+            if ended is not None:
                 done.append(place)
             ids.append(number)
         self._ids = ids
-        return Before(done, changed)
+        return Before(done, changed, added)
 
-    def add_task(self, name: str, category: str) -> None:
+    def describe(self, tasks: Iterable[tuple[str | None, int | None]]) -> None:
+        """Record the commands and lines by which people know the tasks of the workflow, in its order."""
+        rows = [(command, line, number) for (command, line), number in zip(tasks, self._ids, strict=True)]
+        self.write("UPDATE tasks SET command = ?, line = ? WHERE id = ?", *rows)
+
+    def add_task(self, name: str, category: str, command: str | None = None) -> None:
         """Record a task that was added during the run."""
         self._begin()
         number = len(self._ids) + 1
         self._execute_many(
-            "INSERT INTO tasks (id, name, category, fingerprint) VALUES (?, ?, ?, x'')", [(number, name, category)]
+            "INSERT INTO tasks (id, name, category, command, fingerprint) VALUES (?, ?, ?, ?, x'')",
+            [(number, name, category, command)],
         )
         self._ids = range(1, number + 1)
 
@@ -280,10 +341,27 @@ class Journal(Reader):
         self._begin()
         self._execute_many("UPDATE tasks SET done = NULL WHERE id = ?", [(self._ids[place],) for place in places])
 
+    def skip(self, places: Iterable[int]) -> None:
+        """Record that tasks need not run, because earlier runs have done them and nothing has changed."""
+        self._begin()
+        self._execute_many("UPDATE tasks SET done = 0 WHERE id = ?", [(self._ids[place],) for place in places])
+
+    def done_at(self) -> dict[int, float]:
+        """Return when attempts of this run completed tasks, by their positions in the workflow."""
+        self._begin()  # so that pending ends are written
+        place_of = {number: place for place, number in enumerate(self._ids)}
+        found = self.read("SELECT t.id, a.ended FROM tasks t JOIN attempts a ON a.id = t.done")
+        return {place_of[number]: ended for number, ended in found if number in place_of}
+
     def started(self, starts: Sequence[Start], now: float, submitted: float | None = None) -> None:
         """Record attempts that are about to start or, on a cluster, to be submitted."""
         self._begin()
         self._execute_many(_INSERT_START, [self._start_row(start, now, submitted) for start in starts])
+
+    def adjusted(self, changes: Sequence[Adjustment], now: float) -> None:
+        """Record changes to running attempts that are about to take effect; those that are known already stay."""
+        rows = [(one.attempt, now, one.action.value, one.memory, one.more, one.reason) for one in changes]
+        self.write("INSERT OR IGNORE INTO adjustments VALUES (?, ?, ?, ?, ?, ?)", *rows)
 
     def runs(self, attempt: int, since: float) -> None:
         """Record when a submitted attempt started: later than its submission, even if the clocks of machines differ."""
@@ -313,6 +391,7 @@ class Journal(Reader):
         self._ends.append(row)
         if settled.state is State.DONE:
             self._done.append((end.attempt, self._ids[settled.task]))
+        self._revived += [(RETRIED_ELSEWHERE, self._ids[task]) for task in settled.revived]
 
     def refused(self, settled: Settled) -> None:
         """Record a task that failed without an attempt."""
@@ -343,7 +422,8 @@ class Journal(Reader):
         if self._ends:
             self._execute_many(_UPDATE_END, self._ends)
             self._execute_many("UPDATE tasks SET done = ? WHERE id = ?", self._done)
-            self._ends, self._done = [], []
+            self._execute_many(_UPDATE_REVIVED, self._revived)
+            self._ends, self._done, self._revived = [], [], []
 
     def _execute_many(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
         try:
@@ -427,8 +507,8 @@ class Journal(Reader):
         self._execute_many(statement, rows)
 
 
-def _read_only(path: Path) -> sqlite3.Connection:
-    """Open a journal read-only, even in a folder where SQLite cannot create its auxiliary files."""
+def read_only(path: Path) -> sqlite3.Connection:
+    """Open a database read-only, even in a folder where SQLite cannot create its auxiliary files."""
     name = f"file:{quote(os.fsencode(path))}?mode=ro"
     alone = not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
     return sqlite3.connect(f"{name}&immutable=1" if alone else name, uri=True, isolation_level=None)

@@ -3,10 +3,12 @@
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tonnage.jobs import GIVEN, SHARED, Amounts, Decision, Outcome, Resource
+from tonnage.units import Bytes
+from tonnage.workflow.names import title_of
 
 __all__ = ["MEASURES", "ROWS", "Decisions", "Row", "row_of"]
 
@@ -17,6 +19,8 @@ class Row:
 
     attempt: int
     task: str
+    line: int | None
+    command: str | None
     category: str
     number: int
     machine: int
@@ -26,6 +30,11 @@ class Row:
     started: float
     input_bytes: float | None
     allocated: Amounts
+    """What it was allocated at its start."""
+    grew_to: float | None
+    """The memory that it held at its end, if it outgrew its allocation."""
+    more_memory: float
+    """How much memory it held in addition to its allocation, in bytes times seconds; 0 until it has ended."""
     decisions: tuple[Decision, ...]
     ended: float | None
     outcome: Outcome | None
@@ -40,6 +49,19 @@ class Row:
     note: str
     facts: Mapping[str, object]
     """What a batch system measured in addition to our monitor, under its own names."""
+
+    @property
+    def held(self) -> Amounts:
+        """What it held on average over its run time: its allocation, and what it grew to."""
+        memory, seconds = self.allocated.memory, (self.ended or self.started) - self.started
+        if memory is None or seconds <= 0 or not self.more_memory:
+            return self.allocated
+        return replace(self.allocated, memory=Bytes(round(memory + self.more_memory / seconds)))
+
+    @property
+    def title(self) -> str:
+        """What people call the task."""
+        return title_of(self.task, self.line, self.command)
 
     @property
     def seen_to_run(self) -> bool:
@@ -67,13 +89,20 @@ _ROW = (
     *GIVEN,
     *(f"used_{one}" for one in Resource),
 )
+_GREW_TO = "(SELECT max(memory) FROM adjustments WHERE attempt = a.id)"
+_MORE_MEMORY = "(SELECT sum(more * max(0, a.ended - at)) FROM adjustments WHERE attempt = a.id AND more)"
 ROWS = (
-    f"SELECT t.name, t.category, {', '.join(f'a.{name}' for name in _ROW)} "  # noqa: S608 (our own names)
+    f"SELECT t.name, t.category, {', '.join(f'a.{name}' for name in _ROW)}, "  # noqa: S608 (our own names)
+    f"{_GREW_TO}, {_MORE_MEMORY}, t.line, t.command "
     "FROM attempts a JOIN tasks t ON t.id = a.task"
 )
+_HELD = {  # on average: memory may grow
+    Resource.MEMORY: f"a.memory + coalesce({_MORE_MEMORY} / max(a.ended - a.started, 1e-6), 0)"
+}
 MEASURES = (
     "SELECT t.category, a.outcome, a.number, a.submitted, a.started, a.ended, "  # noqa: S608 (our own names)
-    f"{', '.join(f'a.{name}' for name in (*SHARED, *(f'used_{one}' for one in SHARED), 'used_wall_time'))} "
+    f"{', '.join(_HELD.get(one, f'a.{one}') for one in SHARED)}, "
+    f"{', '.join(f'a.used_{name}' for name in (*SHARED, 'wall_time'))} "
     "FROM attempts a JOIN tasks t ON t.id = a.task ORDER BY a.id"
 )
 """Selects only what totals and plots need."""
@@ -108,7 +137,8 @@ def _decision(row: tuple[Any, ...]) -> Decision:
 
 
 def row_of(cells: Sequence[Any], decisions: Mapping[int, Decision]) -> Row:
-    """Create a Row from the selected cells: name, category and _ROW."""
+    """Create a Row from the cells that ROWS selects."""
+    *cells, grew_to, more_memory, line, command = cells
     name, category, _, attempt, number, machine, host, submitted, started, size, ended, outcome, exhausted = cells[:13]
     status, signal, method, lower_bounds, stdout, stderr, note, facts = cells[13:21]
     made, rest = cells[21 : 21 + len(GIVEN)], cells[21 + len(GIVEN) :]
@@ -117,6 +147,8 @@ def row_of(cells: Sequence[Any], decisions: Mapping[int, Decision]) -> Row:
     return Row(
         attempt=attempt,
         task=name,
+        line=line,
+        command=command,
         category=category,
         number=number,
         machine=machine,
@@ -125,6 +157,8 @@ def row_of(cells: Sequence[Any], decisions: Mapping[int, Decision]) -> Row:
         started=started,
         input_bytes=size,
         allocated=Amounts.of(cores=cores, memory=memory, disk=disk, wall_time=wall_time),
+        grew_to=grew_to,
+        more_memory=more_memory or 0.0,
         decisions=tuple([decisions[one] for one in made if one is not None]),
         ended=ended,
         outcome=None if outcome is None else _OUTCOMES[outcome],

@@ -1,12 +1,10 @@
 """Machines: what each has, and what is free while tasks run on it."""
 
-import os
 import re
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import floor, inf
-from pathlib import Path
 from typing import Protocol
 
 from tonnage.errors import InputError
@@ -22,13 +20,11 @@ __all__ = [
     "largest",
     "need_of",
     "parse_machines",
-    "this_machine",
 ]
 
 
-_FOR_THE_SYSTEM = 0.05
 _MACHINES = re.compile(r"(?:(\d+)x)?(?=\d)(?:(\d+)c)?(.*)", re.ASCII)
-_LITTLE = 1e-9
+_EVERYTHING = 2.0**60  # bytes: of a machine whose memory is unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +74,8 @@ class Space(Protocol):
 
     machines: tuple[Machine, ...]
 
-    def find(self, need: Need) -> int | None:
-        """Return a machine with enough room, or None."""
+    def find(self, need: Need, but: int | None = None) -> int | None:
+        """Return a machine with enough room, except for one; None if there is none."""
 
     def take(self, machine: int, need: Need) -> None:
         """Note that an attempt started."""
@@ -108,16 +104,27 @@ class Space(Protocol):
     def lose(self, machine: int) -> None:
         """Note that a machine was lost: nothing starts there any more."""
 
+    def grow(self, machine: int, before: Need, after: Need) -> None:
+        """Note that a running attempt occupies more than before, even if that is more than the machine has left."""
+
+    def hold_back(self, machine: int, memory: float) -> None:
+        """Keep memory of a machine from new attempts while others run there; an empty machine is never kept empty."""
+
+    def avoid(self, nodes: Sequence[str]) -> frozenset[str]:
+        """Start nothing on these nodes from now on, the worst first, except for the last one left; return them."""
+
 
 class QueueRoom:
     """Room in a batch queue: a number of attempts of any size that fits a machine, which the batch system chooses."""
 
-    def __init__(self, machines: Sequence[Machine], most: int) -> None:
+    def __init__(self, machines: Sequence[Machine], most: int, nodes: Sequence[str] = ()) -> None:
+        """Accept so many attempts at a time; `nodes` are the names of the machines, if they are known."""
         self.machines = tuple(dict.fromkeys(machines))
+        self._nodes = tuple(nodes)
         self._left = most
         self._gained = False
 
-    def find(self, need: Need) -> int | None:
+    def find(self, need: Need, but: int | None = None) -> int | None:  # noqa: ARG002
         """Return 0 if the queue accepts more and the attempt fits on a machine."""
         return 0 if self._left > 0 and self.fits_an_empty_machine(need) else None
 
@@ -157,24 +164,40 @@ class QueueRoom:
     def lose(self, machine: int) -> None:
         """Do nothing: the batch system knows its machines."""
 
+    def grow(self, machine: int, before: Need, after: Need) -> None:
+        """Do nothing: the batch system enforces its own limits."""
+
+    def hold_back(self, machine: int, memory: float) -> None:
+        """Do nothing: the batch system knows what is free."""
+
+    def avoid(self, nodes: Sequence[str]) -> frozenset[str]:
+        """Return the nodes that batch jobs are not to use; the submitter tells the batch system."""
+        return _but_the_last(nodes, self._nodes) if self._nodes else frozenset(nodes)
+
 
 class Room:
     """The free room on some machines."""
 
-    def __init__(self, machines: Sequence[Machine]) -> None:
+    def __init__(self, machines: Sequence[Machine], nodes: Sequence[str] = ()) -> None:
+        """Create room on empty machines; `nodes` are their names, if they have any."""
         self.machines = tuple(machines)
+        self._numbers = {name: number for number, name in enumerate(nodes)}
         self._kinds = tuple(dict.fromkeys(self.machines))
         self._free: list[Need] = [(one.cores, one.memory, one.disk) for one in machines]
         # Machines by their number of free cores, those with the least free memory first.
         self._rows: dict[float, list[tuple[float, int]]] = {}
         self._reserved: set[int] = set()
         self._lost: set[int] = set()
+        self._avoided: set[int] = set()
         self._gained: set[int] = set()
+        # How many attempts run on each machine, and the memory that is kept from others while some do.
+        self._running = [0] * len(self.machines)
+        self._held_back = [0.0] * len(self.machines)
         for number in range(len(machines)):
             self._show(number)
 
-    def find(self, need: Need) -> int | None:
-        """Return the fullest machine with enough room, or None."""
+    def find(self, need: Need, but: int | None = None) -> int | None:
+        """Return the fullest machine with enough room, except for one; None if there is none."""
         cores, memory, disk = need
         best = None
         for free, row in self._rows.items():
@@ -183,32 +206,52 @@ class Room:
                     one = row[place]
                     if best is not None and one >= best:
                         break
-                    if self._free[one[1]][2] >= disk:
+                    if self._free[one[1]][2] >= disk and one[1] != but:
                         best = one
                         break
         return None if best is None else best[1]
 
     def take(self, machine: int, need: Need) -> None:
         """Note that an attempt started."""
-        self._change(machine, need, -1)
+        self._running[machine] += 1
+        first = self._running[machine] == 1
+        self._change(machine, -need[0], -need[1] - first * self._held_back[machine], -need[2])
 
     def give_back(self, machine: int, need: Need) -> None:
         """Note that an attempt ended."""
-        self._change(machine, need, 1)
+        self._running[machine] -= 1
+        last = self._running[machine] == 0
+        self._change(machine, need[0], need[1] + last * self._held_back[machine], need[2])
         self._gained.add(machine)
+
+    def grow(self, machine: int, before: Need, after: Need) -> None:
+        """Note that a running attempt occupies more than before, even if that is more than the machine has left."""
+        cores, memory, disk = (one - other for one, other in zip(before, after, strict=True))
+        self._change(machine, cores, memory, disk)
+
+    def hold_back(self, machine: int, memory: float) -> None:
+        """Keep memory of a machine from new attempts while others run there; an empty machine is never kept empty."""
+        # Whole bytes, and at most all of it twice: sums stay exact, so that machines end up empty.
+        memory = float(int(min(memory, 2 * self.machines[machine].memory, _EVERYTHING)))
+        less = self._held_back[machine] - memory
+        if not less:
+            return
+        self._held_back[machine] = memory
+        if self._running[machine]:
+            self._change(machine, 0.0, less, 0.0)
+            if less > 0:
+                self._gained.add(machine)
 
     def gained(self) -> list[Need]:
         """Return the free amounts of machines on which room was freed since the last call."""
-        found = [self._free[machine] for machine in self._gained if machine not in self._reserved]
+        found = [self._free[machine] for machine in self._gained if self._is_shown(machine)]
         self._gained.clear()
         return found
 
     def reserve(self, need: Need) -> int | None:
         """Hide the machine that lacks least for a need from `find`, and return it; None if no machine qualifies."""
         able = [
-            number
-            for number, machine in enumerate(self.machines)
-            if number not in self._reserved and machine.holds(need)
+            number for number, machine in enumerate(self.machines) if self._is_shown(number) and machine.holds(need)
         ]
         if not able:
             return None
@@ -223,15 +266,17 @@ class Room:
             return
         self._reserved.remove(machine)
         self._gained.add(machine)
-        self._show(machine)
+        if machine not in self._avoided:
+            self._show(machine)
 
     def fits_on(self, machine: int, need: Need) -> bool:
         """Whether a machine has enough room, reserved or not."""
-        return machine not in self._lost and _fits(need, self._free[machine])
+        return machine not in self._lost and machine not in self._avoided and _fits(need, self._free[machine])
 
     def fits_when_empty(self, machine: int, need: Need) -> bool:
         """Whether a machine has enough room when nothing else runs on it."""
-        return machine not in self._lost and self.machines[machine].holds(need)
+        gone = machine in self._lost or machine in self._avoided
+        return not gone and self.machines[machine].holds(need)
 
     def fits_an_empty_machine(self, need: Need) -> bool:
         """Whether an attempt could ever start."""
@@ -239,17 +284,37 @@ class Room:
 
     def lose(self, machine: int) -> None:
         """Note that a machine was lost: nothing starts there any more."""
-        if machine not in self._reserved:
+        if self._is_shown(machine):
             self._hide(machine)
-            self._reserved.add(machine)
+        self._reserved.add(machine)
         self._lost.add(machine)
 
-    def _change(self, machine: int, need: Need, sign: int) -> None:
-        shown = machine not in self._reserved
+    def avoid(self, nodes: Sequence[str]) -> frozenset[str]:
+        """Start nothing on these nodes from now on, the worst first, except for the last one left; return them."""
+        there = [name for name, number in self._numbers.items() if number not in self._lost]
+        names = _but_the_last(nodes, there)
+        wanted = {self._numbers[name] for name in names}
+        for machine in wanted - self._avoided:
+            if self._is_shown(machine):
+                self._hide(machine)
+            self._avoided.add(machine)
+        for machine in self._avoided - wanted:
+            self._avoided.remove(machine)
+            if self._is_shown(machine):
+                self._gained.add(machine)
+                self._show(machine)
+        return names
+
+    def _is_shown(self, machine: int) -> bool:
+        """Whether `find` may return a machine."""
+        return machine not in self._reserved and machine not in self._avoided
+
+    def _change(self, machine: int, cores: float, memory: float, disk: float) -> None:
+        shown = self._is_shown(machine)
         if shown:
             self._hide(machine)
-        cores, memory, disk = self._free[machine]
-        self._free[machine] = cores + sign * need[0], memory + sign * need[1], disk + sign * need[2]
+        free = self._free[machine]
+        self._free[machine] = free[0] + cores, free[1] + memory, free[2] + disk
         if shown:
             self._show(machine)
 
@@ -265,6 +330,12 @@ class Room:
             del self._rows[cores]
 
 
+def _but_the_last(avoided: Sequence[str], there: Collection[str]) -> frozenset[str]:
+    """Return the nodes to avoid of those that are there: never all of them."""
+    found = [name for name in avoided if name in there]
+    return frozenset(found[: max(0, len(there) - 1)])
+
+
 def _fits(need: Need, room: Need) -> bool:
     return need[0] <= room[0] and need[1] <= room[1] and need[2] <= room[2]
 
@@ -272,63 +343,6 @@ def _fits(need: Need, room: Need) -> bool:
 def _lacking(need: Need, room: Need) -> float:
     """Return the largest shortage among the resources, as a fraction of the need."""
     return max((one - free) / one if one else 0.0 for one, free in zip(need, room, strict=True))
-
-
-def this_machine(folder: Path) -> Machine:
-    """Return what this process may use within its control groups, minus a little memory for the system.
-
-    Disk is the free space in the file system of `folder`.
-    """
-    cores = min(float(len(os.sched_getaffinity(0))), _cgroup_cores())
-    memory = min(float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")), _cgroup_memory())
-    free = os.statvfs(folder)
-    whole_cores = max(1.0, float(int(cores + _LITTLE)))
-    return Machine(whole_cores, float(int(memory * (1 - _FOR_THE_SYSTEM))), float(free.f_bavail * free.f_frsize))
-
-
-def _cgroup_cores() -> float:
-    """Return the number of cores that the control groups of this process allow."""
-    most = inf
-    for folder in _cgroups():
-        words = _words(folder / "cpu.max")
-        if len(words) == 2 and words[0] != "max":
-            most = min(most, int(words[0]) / int(words[1]))
-        quota, period = _words(folder / "cpu.cfs_quota_us"), _words(folder / "cpu.cfs_period_us")
-        if quota and period and int(quota[0]) > 0:
-            most = min(most, int(quota[0]) / int(period[0]))
-    return most
-
-
-def _cgroup_memory() -> float:
-    most = inf
-    for folder in _cgroups():
-        for name in ("memory.max", "memory.limit_in_bytes"):
-            words = _words(folder / name)
-            if words and words[0] != "max":
-                most = min(most, float(words[0]))
-    return most
-
-
-def _cgroups() -> list[Path]:
-    """Return the folders of this process's control groups, up to the root, as far as they are visible."""
-    found = []
-    for line in _text(Path("/proc/self/cgroup")).splitlines():
-        _, controllers, group = line.split(":", 2)
-        base = Path("/sys/fs/cgroup", controllers) if controllers else Path("/sys/fs/cgroup")
-        path = base / group.lstrip("/")
-        found += [one for one in (path, *path.parents) if one.is_relative_to(base)]
-    return found
-
-
-def _words(path: Path) -> list[str]:
-    return _text(path).split()
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""  # not provided by this kernel or container
 
 
 def parse_machines(text: str) -> list[Machine]:

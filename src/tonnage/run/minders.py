@@ -7,24 +7,28 @@ All sockets are handled by the one thread that calls `Minders.wait`. The process
 import json
 import select
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tonnage.atomic import make_private_folder
 from tonnage.jobs import Resource
-from tonnage.watch.order import ENGINE_GONE, MONITOR_KILLED, NUMBER, RESULTS, SLOTS, Inbox, frame
+from tonnage.run.this_machine import SystemMemory
+from tonnage.watch.order import CONTINUE, ENGINE_GONE, MONITOR_KILLED, NUMBER, PAUSE, RESULTS, SLOTS, Inbox, frame
 from tonnage.watch.system import forget_coerced_locale
 
 __all__ = ["Answer", "Minders", "Order", "Seen", "forget_results", "left_results", "result_of"]
 
 _PIECE = 1 << 16
 _UNTIL_ALL_IS_KILLED = 30.0
+_AVAILABLE_PAUSE = 0.1
+_KILLED = (signal.SIGKILL, (128 + signal.SIGKILL) << 8)  # as os.wait has it; the second is what a shell says of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,8 @@ class Order:
     """The folder whose disk use is measured."""
     machine: int = 0
     """The machine on which to run it, if there are several."""
+    report_growth: float | None = None
+    """The change of its memory that is reported at once, if the engine lets it grow."""
 
     def message(self) -> dict[str, Any]:
         """Return the order as a message to a minder or a single task; see `tonnage.watch.order`."""
@@ -59,6 +65,7 @@ class Order:
             "measured": self.measured,
             "stdout": self.stdout,
             "stderr": self.stderr,
+            "report_growth": self.report_growth,
         }
 
 
@@ -93,6 +100,10 @@ class Answer:
     """The machine on which it ran, if not this one."""
     restarts: int = 0
     """How often the cluster restarted it by itself."""
+    paused: float = 0.0
+    """For how many seconds it was paused, which are not part of its wall time."""
+    out_of_memory: bool = False
+    """Whether the kernel killed one of its processes because the machine, or its control group, had no more memory."""
 
     @classmethod
     def of(cls, message: Mapping[str, Any]) -> "Answer":
@@ -203,6 +214,8 @@ class Minders:
         self._idle: list[_Minder] = []
         self._found: list[Answer | Seen] = []
         self._next_number = 0
+        self._next_available = 0.0
+        self._memory = SystemMemory()
         self._fork_server: _ForkServer | None = None
         self._open_fork_server()
 
@@ -232,6 +245,27 @@ class Minders:
         minder = self._running.get(attempt)
         if minder is not None:
             self._send(minder, frame(attempt))
+
+    def pause(self, attempt: int) -> None:
+        """Stop all processes of a running attempt until `resume` is called; the time does not count."""
+        self._tell(attempt, PAUSE)
+
+    def resume(self, attempt: int) -> None:
+        """Let a paused attempt continue."""
+        self._tell(attempt, CONTINUE)
+
+    def available(self) -> dict[int, float]:
+        """Return how much memory there is left, if that was not read just now."""
+        now = time.monotonic()
+        if now < self._next_available:
+            return {}
+        self._next_available = now + _AVAILABLE_PAUSE
+        return {0: self._memory.available()}
+
+    def _tell(self, attempt: int, what: str) -> None:
+        minder = self._running.get(attempt)
+        if minder is not None:
+            self._send(minder, frame((what, attempt)))
 
     def watch_also(self, descriptor: int) -> None:
         """Make `wait` return also when this descriptor becomes readable."""
@@ -320,13 +354,19 @@ class Minders:
             if "status" not in message:
                 self._found.append(Seen(**message))
                 continue
-            self._found.append(Answer.of(message))
+            self._found.append(self._judged(Answer.of(message)))
             del self._running[message["attempt"]]
             minder.attempt = None
             if minder.fork_server is not self._fork_server or message["unkilled"]:
                 return False  # it gets no more orders
             self._idle.append(minder)
         return bool(piece)
+
+    def _judged(self, answer: Answer) -> Answer:
+        """Find out whether the kernel has killed an attempt because there was no more memory."""
+        if answer.status not in _KILLED or answer.stopped_because or not self._memory.any_new_kill():
+            return answer
+        return replace(answer, out_of_memory=True)
 
     def _forget(self, minder: _Minder) -> None:
         """Close the socket to a minder that has ended or is no longer used."""

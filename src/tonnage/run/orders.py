@@ -2,15 +2,17 @@
 
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from posixpath import join
 
 from tonnage.jobs import SHARED, Decision, Resource
+from tonnage.run.elastic import report_step
 from tonnage.run.events import Start
 from tonnage.run.files import Files
 from tonnage.run.folders import RunFolder
+from tonnage.run.machines import Machine
 from tonnage.run.marked_processes import MARK
 from tonnage.run.minders import Order
 from tonnage.workflow import Task
@@ -45,10 +47,35 @@ class _Given:
         return cls(decisions, without_disk, limits, environment)
 
 
+@dataclass(frozen=True, slots=True)
+class _MachineLimits:
+    """The limits of attempts that may outgrow their allocations on a machine: all that it has."""
+
+    amounts: Mapping[str, float]
+    report_growth: float
+
+    @classmethod
+    def of(cls, machine: Machine) -> "_MachineLimits":
+        """Return the limits on a machine."""
+        amounts = {str(resource): amount for resource, amount in machine.amounts().items()}
+        return cls(amounts, report_step(machine.memory))
+
+    def instead_of(self, limits: Mapping[str, float]) -> dict[str, float]:
+        """Return other limits with those of the machine instead of allocations; what it does not have is not limited.
+
+        A time limit stays: its author wrote it.
+        """
+        found = {name: self.amounts.get(name) for name in limits if name != Resource.WALL_TIME}
+        kept = {name: limit for name, limit in limits.items() if name == Resource.WALL_TIME}
+        return {name: limit for name, limit in found.items() if limit is not None} | kept
+
+
 class Orders:
     """Creates the order of each attempt."""
 
-    def __init__(self, files: Files, folder: RunFolder, token: str) -> None:
+    def __init__(self, files: Files, folder: RunFolder, token: str, growing_on: Sequence[Machine] = ()) -> None:
+        """Prepare for attempts that are killed at their allocation, or may grow: then these are the machines."""
+        self._machines = [_MachineLimits.of(one) for one in growing_on]
         self._files = files
         self._logs = str(folder.logs)
         self._token = token
@@ -60,6 +87,8 @@ class Orders:
         words, program = _program(task.command or "", folder)
         measured = self._files.measured(start.attempt)
         given = self._given(start.decisions)
+        limits = given.limits if measured is None else given.limits_with_disk
+        grows = self._machines[start.machine] if self._machines else None
         log = f"{self._logs}/{start.attempt}-{_safe(task.name)}"
         return Order(
             attempt=start.attempt,
@@ -67,11 +96,12 @@ class Orders:
             executable=program,
             folder=folder,
             environment={MARK: f"{self._token}:{start.attempt}", **given.environment},
-            limits=given.limits if measured is None else given.limits_with_disk,
+            limits=limits if grows is None else grows.instead_of(limits),
             measured=measured,
             stdout=f"{log}.out",
             stderr=f"{log}.err",
             machine=start.machine,
+            report_growth=None if grows is None else grows.report_growth,
         )
 
     def _given(self, decisions: tuple[Decision, ...]) -> _Given:

@@ -13,7 +13,7 @@ from tonnage.run.minders import Answer
 from tonnage.watch.order import MACHINE_LOST, TERMINATED
 from tonnage.workflow import Task
 
-__all__ = ["classify", "died_of", "judge"]
+__all__ = ["classify", "died_of", "judge", "stopped_for_room"]
 
 _RESOURCES = frozenset(map(str, Resource))
 _WHY_LOST = {MACHINE_LOST: "lost with its node", TERMINATED: "ended with its batch job"}
@@ -54,11 +54,17 @@ def classify(answer: Answer, task: Task, files: Files) -> Ended:
     )
     why = answer.stopped_because or ""
     if answer.lost or why in _WHY_LOST:
-        return replace(done, outcome=Outcome.LOST, note=_WHY_LOST.get(why, "its monitor was killed"))
+        # The signal that ended it was ours, and tells nothing about it.
+        note = _WHY_LOST.get(why, "its monitor was killed")
+        return replace(done, outcome=Outcome.LOST, exit_status=None, signal=None, note=note)
     if answer.error is not None and status is None:
         return replace(done, outcome=Outcome.FAILED, hopeless=True, note=answer.error)
     if answer.stopped_because == "cancelled":
         return replace(done, outcome=Outcome.CANCELLED)
+    if answer.out_of_memory:
+        seen = "" if used.memory is None else f" ({Resource.MEMORY.shown(used.memory)} seen)"
+        note = f"killed by the kernel, which had no memory left{seen}"
+        return replace(done, outcome=Outcome.EXHAUSTED, exhausted=Resource.MEMORY, note=note)
     if answer.exceeded and (answer.stopped_because == "limit" or done.exit_status != 0):
         return _exhausted(done, answer)
     return _as_it_ended(done, task, files)
@@ -70,11 +76,21 @@ def _as_it_ended(done: Ended, task: Task, files: Files) -> Ended:
         return died_of(done, done.signal)
     if done.exit_status:
         hopeless = done.exit_status in _NOT_FOUND
-        return replace(done, outcome=Outcome.FAILED, hopeless=hopeless, note=f"exit status {done.exit_status}")
+        return replace(done, outcome=Outcome.FAILED, hopeless=hopeless, note=status_note(done.exit_status))
     missing = files.missing_output(task, done.attempt, done.started or 0.0)
     if missing is not None:
         return replace(done, outcome=Outcome.FAILED, note=f"succeeded, but did not write {missing}")
     return done
+
+
+def status_note(status: int) -> str:
+    """Describe an exit status; a shell passes on that a signal killed its command as 128 and the signal's number."""
+    name = _name_of(status - 128)
+    return f"exit status {status} ({name})" if name else f"exit status {status}"
+
+
+def _name_of(number: int) -> str | None:
+    return signal.Signals(number).name if number in list(signal.Signals) else None
 
 
 def _exhausted(done: Ended, answer: Answer) -> Ended:
@@ -90,10 +106,18 @@ def died_of(done: Ended, number: int) -> Ended:
     Programs do not send themselves SIGKILL: it came from the system or from a user. The task is therefore retried with
     the same size, as often as the rules allow. Any other signal is a failure of the task itself.
     """
-    name = signal.Signals(number).name if number in list(signal.Signals) else f"signal {number}"
+    name = _name_of(number) or f"signal {number}"
     if number == signal.SIGKILL:
         return replace(done, outcome=Outcome.LOST, killed=True, note=f"killed from outside ({name})")
     return replace(done, outcome=Outcome.FAILED, note=f"killed by {name}")
+
+
+def stopped_for_room(end: Ended, outcome: Outcome, reason: str) -> Ended:
+    """Classify an attempt that the engine stopped so that others could continue."""
+    if end.outcome is not Outcome.CANCELLED:
+        return end  # it came to its own end before
+    exhausted = Resource.MEMORY if outcome is Outcome.EXHAUSTED else None
+    return replace(end, outcome=outcome, exhausted=exhausted, note=f"stopped: {reason}")
 
 
 def _used(answer: Answer, task: Task, files: Files) -> Amounts:

@@ -2,23 +2,25 @@
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from posixpath import join, normpath
 
 from tonnage.errors import InputError
+from tonnage.jobs import NOTHING_KNOWN, Resource
 from tonnage.run.files import Files, made_by
 from tonnage.run.options import ClusterOptions, PoolOptions
 from tonnage.run.recovery import finals
+from tonnage.size.learner import fits
 from tonnage.workflow import Task, Workflow
 from tonnage.workflow.shell import plain_words
 
-__all__ = ["asking_for_gpus", "check_commands", "check_gpus", "foreseen"]
+__all__ = ["asking_for_gpus", "check_commands", "check_gpus", "check_requests", "foreseen"]
 
 
 def check_commands(workflow: Workflow) -> None:
     """Raise InputError if tasks have no command."""
-    without = [task.name for task in workflow.tasks if not task.command]
+    without = [task.title for task in workflow.tasks if not task.command]
     if without:
         path = workflow.source.path if workflow.source else None
         problem = f'{len(without):,} of {len(workflow):,} tasks have no command (first: "{without[0]}")'
@@ -37,10 +39,27 @@ def check_gpus(workflow: Workflow, cluster: ClusterOptions | PoolOptions | None)
     raise InputError(f"{asking}, which {problem}", path=path, hint=hint)
 
 
+def check_requests(workflow: Workflow, machine: Mapping[Resource, float], overridden: frozenset[str] | None) -> None:
+    """Raise InputError if a task requests more than any machine has, unless its requests may be undercut."""
+    for task in (*workflow.tasks, *finals(workflow)):
+        if task.request is NOTHING_KNOWN or overridden is None or task.category in overridden:
+            continue
+        resource = fits(task.request, machine)
+        if resource is not None:
+            asked, most = (resource.shown(one) for one in (getattr(task.request, resource), machine[resource]))
+            path = workflow.source.path if workflow.source else None
+            hint = f"change it, give more with --machine {resource}=..., or try less with --override-requests"
+            raise InputError(
+                f'task "{task.name}" requests {asked} of {resource}, but the most that it can get is {most}',
+                path=path,
+                hint=hint,
+            )
+
+
 def asking_for_gpus(workflow: Workflow) -> str | None:
     """Describe the first task that requests GPUs; None if there is none."""
     tasks = [task for task in (*workflow.tasks, *finals(workflow)) if task.gpus]
-    return f'task "{tasks[0].name}" requests {tasks[0].gpus} GPU{"s" * (tasks[0].gpus > 1)}' if tasks else None
+    return f'task "{tasks[0].title}" requests {tasks[0].gpus} GPU{"s" * (tasks[0].gpus > 1)}' if tasks else None
 
 
 def foreseen(workflow: Workflow, files: Files, left: Sequence[int]) -> Iterator[str]:
@@ -48,13 +67,13 @@ def foreseen(workflow: Workflow, files: Files, left: Sequence[int]) -> Iterator[
     missing = files.missing_inputs(workflow, left)
     if missing:
         number, name = next(iter(missing.items()))
-        first = f'first: "{name}" of "{workflow.tasks[number].name}"'
+        first = f'first: "{name}" of "{workflow.tasks[number].title}"'
         problem = "files that are missing or unreadable and that no task writes"
         yield f"{_tasks(len(missing))} {problem}, and will fail ({first})"
     without = list(_without_program(workflow, files, left))
     if without:
         task, program = without[0]
-        first = f'first: "{program}" of "{task.name}"'
+        first = f'first: "{program}" of "{task.title}"'
         yield f"{_tasks(len(without), 'need', 'needs')} programs that are not installed here, and will fail ({first})"
     for special in workflow.special:
         if special.kind != "final":

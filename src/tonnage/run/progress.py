@@ -94,6 +94,8 @@ class Progress:
         category = self.categories.setdefault(task.category, Category(0))
         if settled.state is State.FAILED:
             category.failed += 1
+        for other in settled.revived:
+            self.categories[self.tasks[other].category].failed -= 1
         ran = self.running.pop(end.attempt, None)
         if ran is None:
             return

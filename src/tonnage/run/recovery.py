@@ -7,14 +7,17 @@ from dataclasses import dataclass, replace
 
 from tonnage.jobs import Amounts, Decision, Outcome, Resource
 from tonnage.run.backends.backend import NOTHING_OUTSTANDING, Backend, Outstanding
+from tonnage.run.elastic import as_grown, resized
 from tonnage.run.events import Carried, Ended, Settled, State
 from tonnage.run.files import Files
+from tonnage.run.finished import FinishedWork
 from tonnage.run.folders import RunFolder
-from tonnage.run.journal import Journal
+from tonnage.run.journal import Before, Journal
 from tonnage.run.journal_rows import Row
 from tonnage.run.marked_processes import end_orphans
 from tonnage.run.minders import Answer, forget_results, left_results
 from tonnage.run.outcomes import classify, judge
+from tonnage.run.up_to_date import Record
 from tonnage.size.learner import climbed
 from tonnage.wording import counted
 from tonnage.workflow import Task, Workflow
@@ -28,16 +31,18 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What earlier sessions achieved, by the positions of tasks in the workflow."""
+    """What earlier sessions and runs achieved, by the positions of tasks in the workflow."""
 
     done: set[int]
     carried: dict[int, Carried]
     outstanding: Outstanding
     stale: frozenset[str]
     """Tasks that have changed, or depend on one that has: their earlier attempts do not count."""
+    reasons: dict[int, str]
+    """The tasks that are not up to date, and why."""
 
 
-NOTHING_BEFORE = Recovered(set(), {}, NOTHING_OUTSTANDING, frozenset())
+NOTHING_BEFORE = Recovered(set(), {}, NOTHING_OUTSTANDING, frozenset(), {})
 """For a new run."""
 
 
@@ -45,7 +50,7 @@ def recover(
     journal: Journal,
     files: Files,
     folder: RunFolder,
-    workflow: Workflow,
+    finished: FinishedWork,
     backend: Backend,
     *,
     act: bool = True,
@@ -55,16 +60,17 @@ def recover(
     The caller holds the run's lock: nothing works for the run any more, except for batch jobs on its backend. If `act`
     is false, only the journal changes, which is a copy then: no process is killed, and no file is moved.
     """
+    workflow = finished.workflow
     token = journal.facts()["token"]
     fingerprints = files.fingerprints(workflow)
     last = finals(workflow)
     listed = [(task.name, task.category, mark) for task, mark in zip(workflow.tasks, fingerprints, strict=True)]
     before = journal.take_tasks(listed + [(task.name, task.category, b"") for task in last])
+    journal.describe((task.command, task.line) for task in (*workflow.tasks, *last))
     journal.undo(range(len(workflow), len(listed) + len(last)))  # they run at the end of each session
     done = set(before.done) & set(range(len(workflow)))
-    changed = [place for place in before.changed if place < len(workflow)]
-    outdated = following(workflow, changed)
-    stale = frozenset(workflow.tasks[place].name for place in outdated)
+    outdated = following(workflow, [place for place in before.changed if place < len(workflow)])
+    stale = _names(workflow, outdated)
     outstanding = backend.outstanding(journal, folder, stale)
     running = {attempt: row for attempt, row in journal.running().items() if attempt not in outstanding.attempts}
     if running and act:
@@ -75,26 +81,57 @@ def recover(
         if orphans:
             _log.info("killed %d processes that an interrupted session left behind", orphans)
     done |= _settle(running, journal, files, folder, workflow, judge if act else classify)
-    undone = outdated & done
-    gone = files.gone(workflow, sorted(done - undone))
-    if changed:
-        _log.info(
-            "%s new or changed since the run began; running them and all tasks that depend on them",
-            counted(len(changed), "task"),
-        )
-    if gone:
-        _log.info("%s will run again: outputs that are still needed are missing", counted(len(gone), "finished task"))
-    undone |= gone
+    reasons = _reasons(journal, folder, finished, done, before, outdated, act=act)
+    undone = done & reasons.keys()
+    if undone:
+        first = min(undone)
+        why = f'"{workflow.tasks[first].name}": {reasons[first]}'
+        _log.info("%s will run again (%s)", counted(len(undone), "finished task"), why)
     journal.undo(undone)
+    done -= undone
+    stale |= _names(workflow, undone)
+    outstanding = replace(outstanding, tasks=outstanding.tasks - stale)
+    skipped = set(range(len(workflow))) - reasons.keys() - done
+    skipped -= {workflow.index[name] for name in outstanding.tasks if name in workflow.index}
+    journal.skip(skipped)
     journal.commit()
     if not outstanding.attempts and act:
         forget_results(folder.path)  # they must not be mistaken for those of another attempt
-    done -= undone
     carried = {
         place: Carried(row.number, None) if place in undone else _carried(row)
         for place, row in journal.unfinished().items()
     }
-    return Recovered(done, carried, outstanding, stale)
+    return Recovered(done | skipped, carried, outstanding, stale, reasons)
+
+
+def _reasons(
+    journal: Journal,
+    folder: RunFolder,
+    finished: FinishedWork,
+    done: set[int],
+    before: Before,
+    outdated: set[int],
+    *,
+    act: bool,
+) -> dict[int, str]:
+    """Return the tasks that must run, and why.
+
+    A task that this run was to do, and has not done, is not up to date because of an older run: the user may have asked
+    for everything with --new. Only what was recorded since this run began tells otherwise.
+    """
+    facts, new = journal.facts(), set(before.new)
+    begun, everything = float(facts["begun"]), "new" in facts
+    done_here = {place: ended for place, ended in journal.done_at().items() if place in done - outdated}
+    finished.complete(done_here, folder.id, store=act)
+
+    def counts(place: int, record: Record) -> bool:
+        return place in done or record.ended >= begun or (place in new and not everything)
+
+    return finished.stale(counts)
+
+
+def _names(workflow: Workflow, places: Iterable[int]) -> frozenset[str]:
+    return frozenset(workflow.tasks[place].name for place in places)
 
 
 def finals(workflow: Workflow) -> list[Task]:
@@ -145,7 +182,7 @@ def following(workflow: Workflow, changed: Iterable[int]) -> set[int]:
     stack = list(changed)
     seen = set(stack)
     while stack:
-        for child in workflow.graph.children_of(stack.pop()).tolist():
+        for child in workflow.children_of(stack.pop()):
             if child not in seen:
                 seen.add(child)
                 stack.append(child)
@@ -153,7 +190,7 @@ def following(workflow: Workflow, changed: Iterable[int]) -> set[int]:
 
 
 def _carried(row: Row) -> Carried:
-    return carried_after(row.number, row.decisions, row.outcome, row.exhausted, row.used)
+    return carried_after(row.number, row.decisions, row.outcome, row.exhausted, row.used, row.grew_to)
 
 
 def carried_after(
@@ -162,10 +199,18 @@ def carried_after(
     outcome: Outcome | None,
     exhausted: Resource | None,
     used: Amounts,
+    grew_to: float | None = None,
 ) -> Carried:
-    """Return what the next attempt of a task is allocated after an attempt with this outcome."""
+    """Return what the next attempt of a task is allocated after an attempt with this outcome.
+
+    `grew_to` is the memory that the attempt held if it outgrew its allocation: the next one gets at least as much.
+    """
+    if grew_to is not None:
+        decisions = as_grown(decisions, grew_to)
     if outcome is Outcome.EXHAUSTED and exhausted is not None:
+        if grew_to is not None and exhausted is Resource.MEMORY:
+            return Carried(number, resized(decisions, used.memory or 0.0))
         return Carried(number, climbed(decisions, exhausted, seen=getattr(used, exhausted)))
-    if outcome in (Outcome.LOST, Outcome.PREEMPTED):
+    if outcome in (Outcome.LOST, Outcome.PREEMPTED) or grew_to is not None:
         return Carried(number, decisions)
     return Carried(number, None)

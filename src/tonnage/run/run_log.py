@@ -7,8 +7,10 @@ from typing import TextIO
 from tonnage.atomic import private_opener
 from tonnage.wording import printable
 
-__all__ = ["RunLog"]
+__all__ = ["OFTEN", "RunLog"]
 
+OFTEN = "often"
+"""The attribute of a log record about what has been said often enough for a terminal; the log of the run has it."""
 _LOGGER = logging.getLogger("tonnage")
 
 

@@ -6,32 +6,46 @@ A dry run is the same session on a copy of the journal, which stops before it ac
 import logging
 import secrets
 import time
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
-from tonnage.archive import run_fraction
-from tonnage.archive.engine import on_network
-from tonnage.archive.remote import archive_session
+from tonnage.archive.session import archive_session
 from tonnage.errors import InputError, TonnageError
+from tonnage.files import on_network
 from tonnage.jobs import Outcome, Resource
 from tonnage.run.archiving import peaks_of_tasks, remember, wanted_for
 from tonnage.run.backends.backend import Driver, RunContext, Watcher
+from tonnage.run.bad_nodes import Avoiding, BadNode
 from tonnage.run.engine import Engine
 from tonnage.run.events import Ended, Settled, Start, State
 from tonnage.run.failures import Failures, reason_for
 from tonnage.run.files import Files
+from tonnage.run.finished import FinishedWork, UpToDate
 from tonnage.run.folders import RUNS, Lock, RunFolder, choosing, new_run, runs_of
 from tonnage.run.journal import Journal, Reader, begun_by_another_version
 from tonnage.run.machines import Machine
 from tonnage.run.options import Options
-from tonnage.run.preflight import check_commands, check_gpus, foreseen
-from tonnage.run.recovery import finals, recover
-from tonnage.run.run_log import RunLog
-from tonnage.run.setup import Explained, backend_for, explained, is_piped, path_of, set_up
-from tonnage.run.state import Summary, facts_of, state_of, summarise
+from tonnage.run.preflight import check_commands, check_gpus, check_requests, foreseen
+from tonnage.run.recorder import Recorder
+from tonnage.run.recovery import finals, following, recover
+from tonnage.run.run_log import OFTEN, RunLog
+from tonnage.run.setup import (
+    Explained,
+    Overridable,
+    Setup,
+    backend_for,
+    explained,
+    is_piped,
+    overridable,
+    path_of,
+    set_up,
+)
+from tonnage.run.state import Summary, declared_and_given, facts_of, state_of, summary_of
 from tonnage.units import format_bytes
 from tonnage.wording import counted
 from tonnage.workflow import Workflow
@@ -40,6 +54,8 @@ __all__ = ["Result", "RunSession"]
 
 _log = logging.getLogger(__name__)
 
+_SHOWN_ALIKE = 3
+"""Attempts of a category with the same outcome that are shown while a run goes on; the others are only in its log."""
 _NEW = "RUN"
 """Placeholder for the name of a run that a dry run does not create."""
 
@@ -60,17 +76,29 @@ class Result:
     stopped_by: int | None
     """The signal that stopped it before everything was done."""
     summary: Summary
+    bad_nodes: list[BadNode]
+    """Nodes that were avoided for a while, because tasks failed there and not elsewhere."""
     before: Summary | None = None
     """The summary of the last finished run of the same workflow."""
+    overridable: Mapping[Resource, Overridable] = field(default_factory=dict)
+    """What giving tasks less than they request would have saved."""
+    declared: tuple[float, float] | None = None
+    """The memory that tasks declared and what they had, in bytes times seconds; None if none declared any."""
+    up_to_date: int = 0
+    """Number of tasks that earlier runs had done, and that did not run."""
 
 
 class RunSession:
     """A run that is ready to start or resume: locked, recovered from earlier sessions, everything decided."""
 
     def __init__(self, workflow: Workflow, options: Options, *, dry: bool = False) -> None:
-        """Find the run to resume, or create a new one; with `dry` nothing is changed, and `go` must not be called."""
+        """Find the run to resume, or create a new one; with `dry` nothing is changed, and `go` must not be called.
+
+        If everything is up to date there is no run, `nothing_to_do` says so, and `go` must not be called either.
+        """
         self.workflow = workflow
         self.options = options
+        self.nothing_to_do: UpToDate | None = None
         self._dry = dry
         with ExitStack() as opened:
             self._run_log = opened.enter_context(closing(RunLog()))
@@ -80,16 +108,22 @@ class RunSession:
     def _prepare(self, opened: ExitStack) -> None:
         check_commands(self.workflow)
         check_gpus(self.workflow, self.options.cluster)
-        self.home = path_of(self.workflow).parent
+        path = path_of(self.workflow)
+        self.home, self._on_network = path.parent, on_network(path.parent)
+        self.finished = FinishedWork(self.workflow, self.home, path.name, self.options, network=self._on_network)
+        opened.callback(self.finished.store.close)
+        self.workflow = self.finished.workflow
         self.backend = backend_for(self.home, self.options, dry=self._dry)
         self.machine = self.backend.machine
         self.backend.check(self.workflow)
-        self.archive_session = archive_session(self.options.archive)
-        self.archive = opened.enter_context(closing(self.archive_session.archive))
+        check_requests(self.workflow, self.backend.amounts(), self.options.overridden)
+        self.archive_session = opened.enter_context(archive_session(self.options.archive))
         if self._dry:
             self._copy(opened)
         else:
             self._begin(opened)
+        if self.nothing_to_do is not None:
+            return
         self.token = self._token()
         self.files = Files(self.home, self.folder, sandbox=self.options.sandbox)
         self._recover()
@@ -102,11 +136,32 @@ class RunSession:
 
     def explained(self) -> list[Explained]:
         """Return what the tasks of each category would be allocated now."""
+        if self.nothing_to_do is not None:
+            return []
         return explained(self._setup.sizes, self.files, self._to_do())
 
     def submissions(self) -> list[str]:
         """Return what would be submitted to a cluster first: scripts, or a command."""
+        if self.nothing_to_do is not None:
+            return []
         return self.backend.submissions(self._parts())
+
+    def reasons(self) -> dict[str, str]:
+        """Return the tasks that will run, in the order of the workflow, and why."""
+        if self.nothing_to_do is not None:
+            return {}
+        return {
+            self.workflow.tasks[place].name: self._left.reasons.get(place, "not done yet") for place in self._to_do()
+        }
+
+    def touch(self) -> list[str]:
+        """Take existing outputs as done, without running anything; return the tasks that remain to be done."""
+        if self.nothing_to_do is not None:
+            return []
+        stale = self._left.reasons
+        running = {self.workflow.index.get(name) for name in self._left.outstanding.tasks}
+        taken = self.finished.take({place: why for place, why in stale.items() if place not in running})
+        return [self.workflow.tasks[place].name for place in sorted(stale.keys() - taken)]
 
     def _to_do(self) -> list[int]:
         return [place for place in range(len(self.workflow)) if self.engine.states[place] != State.DONE]
@@ -115,11 +170,13 @@ class RunSession:
         """Run the remaining tasks; whatever happens, finished attempts are stored in the archive."""
         tasks = len(self.workflow) + len(finals(self.workflow))
         _log.info(self._first_line(tasks))
-        failures = Failures(self.engine, self.workflow)
-        watch = _Logged(watcher, self.engine, failures)
+        failures = Failures(self.engine.tasks, self._behind)
         signal: int | None = None
         try:
-            with self.backend.driving(self._parts(), watch) as driver:
+            with (
+                closing(self._recorder(_Logged(watcher, self.engine, failures))) as watch,
+                self.backend.driving(self._parts(), watch) as driver,
+            ):
                 signal = driver.go()
                 if signal is None:
                     signal = self._go_last(driver)
@@ -128,7 +185,7 @@ class RunSession:
                 _log.warning(warning)
         done = self.engine.counts[State.DONE]
         if done == tasks:
-            self.journal.note({"finished": repr(time.time())})
+            self.journal.note({"finished": repr(time.time()), "up_to_date": str(self._up_to_date)})
         names = {self.engine.tasks[number].name: reason for number, reason in failures.reasons.items()}
         return Result(
             run=self.folder,
@@ -138,9 +195,25 @@ class RunSession:
             failures=failures.summary(),
             unreachable=len(self.engine.unreachable()),
             stopped_by=signal,
-            summary=summarise(self.journal.rows(), self.machine),
+            summary=summary_of(self.journal, self.machine),
+            bad_nodes=self.engine.bad_nodes.found,
             before=self._before(),
+            overridable=overridable(self.journal.rows(), self.engine.learner),
+            declared=self._declared(),
+            up_to_date=self._up_to_date,
         )
+
+    def set_up_again(self) -> Setup:
+        """Decide the next run of the whole workflow, with what is known now."""
+        return set_up(self.workflow, self.options, self.backend, self.archive_session, self.files)
+
+    def _declared(self) -> tuple[float, float] | None:
+        declared = {task.name: task.request.memory for task in self.workflow.tasks if task.request.memory is not None}
+        return declared_and_given(self.journal.rows(), declared) if declared else None
+
+    def _recorder(self, watcher: Watcher) -> Recorder:
+        store, run = self.finished.store, self.folder.id
+        return Recorder(watcher, self.workflow, self.home, store, run, network=self._on_network)
 
     def _first_line(self, tasks: int) -> str:
         """Say what is run, where and how, and how much of it is done already."""
@@ -148,8 +221,14 @@ class RunSession:
         what = f"{path.name} ({source.format})" if source else path.name
         where = self.backend.name if self.options.cluster else _described(self.machine)
         begins = "resumes" if self.resumed else "starts"
-        done = f"{self.engine.counts[State.DONE]:,} of {counted(tasks, 'task')} done"
+        done = (
+            f"{self.engine.counts[State.DONE]:,} of {counted(tasks, 'task')} {'done' if self.resumed else 'up to date'}"
+        )
         return f"{what} on {where}, sized by {self.options.strategy}; the run {self.folder.id} {begins}: {done}"
+
+    def _behind(self, task: int) -> int:
+        """Count the tasks that depend on a task, directly or not; none depend on final tasks."""
+        return len(following(self.workflow, [task])) - 1 if task < len(self.workflow) else 0
 
     def _parts(self) -> RunContext:
         return RunContext(
@@ -164,11 +243,18 @@ class RunSession:
             strategy=self._setup.sizes.strategy,
             rules=self.options.rules,
             sandbox=self.options.sandbox,
-            seconds=peaks_of_tasks(self.archive, self.workflow, Resource.WALL_TIME) if self.options.cluster else {},
-            run_fraction=(run_fraction(self.archive) or 1.0) if self.options.cluster else 1.0,
+            **(self._from_past_batch_jobs() if self.options.cluster else {}),
             stale=self._left.stale,
             shared_disk=self._shared_disk,
         )
+
+    def _from_past_batch_jobs(self) -> dict[str, Any]:
+        """Return what packers want to know about the past."""
+        from tonnage.archive import run_fraction
+
+        archive = self.archive_session.archive
+        seconds = peaks_of_tasks(archive, self.workflow, Resource.WALL_TIME) if self.options.history else {}
+        return {"seconds": seconds, "run_fraction": run_fraction(archive) or 1.0}
 
     def _go_last(self, driver: Driver) -> int | None:
         """Run the final tasks, which run even if others failed; nothing else starts any more."""
@@ -190,10 +276,13 @@ class RunSession:
         return tuple(f"the archive skipped attempts: {reason} ({count})" for reason, count in report.reasons.items())
 
     def _before(self) -> Summary | None:
-        """Return the summary of the last finished run of this very workflow."""
+        """Return the summary of the last run of this very workflow; runs that did only a part cannot be compared."""
+        if self._up_to_date:
+            return None
         for folder in runs_of(self.home):
             facts = facts_of(folder)
-            if folder != self.folder and "finished" in facts and facts.get("checksum") == self.workflow.checksum:
+            whole = "finished" in facts and facts.get("up_to_date") == "0"
+            if folder != self.folder and whole and facts.get("checksum") == self.workflow.checksum:
                 return state_of(folder).summary
         return None
 
@@ -203,6 +292,9 @@ class RunSession:
         """Choose the run to resume or create a new one, and open its journal."""
         with choosing(self.home):
             chosen = self._choose()
+            self.nothing_to_do = None if chosen else self.finished.everything()
+            if self.nothing_to_do is not None:
+                return
             self.folder, self.resumed = chosen or new_run(path_of(self.workflow)), chosen is not None
             self.lock = Lock(self.folder)
             opened.callback(self.lock.release)
@@ -217,6 +309,9 @@ class RunSession:
     def _copy(self, opened: ExitStack) -> None:
         """Prepare a dry run, with a copy of the journal in a temporary folder."""
         chosen = self._choose()
+        self.nothing_to_do = None if chosen else self.finished.everything()
+        if self.nothing_to_do is not None:
+            return
         self.folder, self.resumed = chosen or RunFolder(self.home / RUNS / _NEW), chosen is not None
         scratch = RunFolder(Path(opened.enter_context(TemporaryDirectory(prefix="tonnage-"))))
         if chosen is not None:
@@ -230,17 +325,19 @@ class RunSession:
 
     def _recover(self) -> None:
         """Recover from earlier sessions, and decide everything."""
-        self._left = recover(self.journal, self.files, self.folder, self.workflow, self.backend, act=not self._dry)
+        self._left = recover(self.journal, self.files, self.folder, self.finished, self.backend, act=not self._dry)
+        self._up_to_date = len(self._left.done) if not self.resumed else self.journal.skipped()
         if not self._dry:
             for warning in (*(self._remember() if self.resumed else ()), *self.archive_session.tell(patient=False)):
                 _log.warning(warning)
-        for warning in self.archive_session.ask(wanted_for(self.workflow, self.home)):
+        for warning in self.archive_session.ask(wanted_for(self.workflow, self.home)) if self.options.history else ():
             _log.warning(warning)
         next_attempt = self.journal.next_attempt()
         self._setup = set_up(
-            self.workflow, self.options, self.backend, self.archive, self.files, self._left, next_attempt
+            self.workflow, self.options, self.backend, self.archive_session, self.files, self._left, next_attempt
         )
         self.engine = self._setup.engine
+        self.engine.bad_nodes = self.journal.bad_nodes()
 
     def _choose(self) -> RunFolder | None:
         """Return the folder of the newest unfinished run of this workflow, which is resumed; None if there is none."""
@@ -252,6 +349,7 @@ class RunSession:
                 _log.warning("the run %s was started by another version of Tonnage and cannot be resumed", folder.id)
             if ours and chosen is None and "finished" not in facts and not self.options.new:
                 self._check_place(folder, facts)
+                self._check_part(folder)
                 chosen = folder
             elif ours and "finished" not in facts and self.backend.still_out(folder):
                 hint = f"cancel them with tonnage stop {folder.id}, or resume that run by leaving out --new"
@@ -270,6 +368,12 @@ class RunSession:
         if place != self.backend.name:
             hint = f"resume it with --on {place}, or start a new one with tonnage stop {folder.id} and --new"
             raise InputError(f"the run {folder.id} was started on {place}, not on {self.backend.name}", hint=hint)
+
+    def _check_part(self, folder: RunFolder) -> None:
+        """Raise InputError if batch jobs may carry tasks that the outputs on the command line do not need."""
+        if self.options.outputs and self.backend.still_out(folder):
+            hint = f"cancel them with tonnage stop {folder.id}, or resume that run without naming outputs"
+            raise InputError(f"batch jobs of the run {folder.id} are in the queue", hint=hint)
 
     def _is_ours(self, facts: Mapping[str, str]) -> bool:
         """Whether a run belongs to this workflow; one from a pipe has no name, and is recognised by its checksum."""
@@ -293,6 +397,7 @@ class RunSession:
                 "strategy": self.options.strategy,
                 "rank": self.options.rank,
                 "on": self.backend.name,
+                **({"new": "1"} if self.options.new else {}),
                 **machine,
             }
             self.journal.note(facts)
@@ -311,13 +416,15 @@ class _Logged:
         self._engine = engine
         self._failures = failures
         self._watcher = watcher
+        self._unfinished: Counter[tuple[str, Outcome]] = Counter()
+        self._avoiding = Avoiding(engine.bad_nodes)
         self.seen, self.tick = watcher.seen, watcher.tick
 
     def started(self, start: Start, now: float) -> None:
         """Log an attempt that started."""
         if _log.isEnabledFor(logging.DEBUG):
             given = ", ".join(f"{one.resource} {one.resource.shown(one.amount)}" for one in start.decisions)
-            name = self._engine.tasks[start.task].name
+            name = self._engine.tasks[start.task].title
             _log.debug("%s: attempt %d started (number %d): %s", name, start.number, start.attempt, given)
         self._watcher.started(start, now)
 
@@ -327,7 +434,16 @@ class _Logged:
             for line in self._failures.describe(end, settled):
                 _log.warning(line)
         elif end.outcome is not Outcome.DONE:
-            _log.info("%s: %s", self._engine.tasks[settled.task].name, reason_for(end, settled))
+            task = self._engine.tasks[settled.task]
+            self._unfinished[task.category, end.outcome] += 1
+            often = self._unfinished[task.category, end.outcome] > _SHOWN_ALIKE
+            _log.info("%s: %s", task.title, reason_for(end, settled), extra={OFTEN: often})
         elif _log.isEnabledFor(logging.DEBUG):
-            _log.debug("%s: done (attempt number %d)", self._engine.tasks[settled.task].name, end.attempt)
+            _log.debug("%s: done (attempt number %d)", self._engine.tasks[settled.task].title, end.attempt)
+        # A batch job may go on with a task that this engine has given up.
+        done = (settled.task,) if settled.state is State.DONE else ()
+        self._failures.forget((*done, *settled.revived))
+        for line in self._avoiding.news():
+            retried = f"; {counted(len(settled.revived), 'task')} that failed there will be retried elsewhere"
+            _log.warning("%s%s", line, retried if settled.revived else "")
         self._watcher.ended(end, settled)

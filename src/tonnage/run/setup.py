@@ -3,31 +3,50 @@
 `tonnage run`, its dry run and `tonnage pack` with a live queue all use this module.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import nan
 from pathlib import Path
 
-from tonnage.archive import Archive
-from tonnage.archive.history import history_of
+from tonnage.archive.history import NOTHING_PAST
+from tonnage.archive.session import ArchiveSession
 from tonnage.errors import InputError
 from tonnage.files import is_stream
-from tonnage.jobs import SHARED, Decision
-from tonnage.rank import rank
-from tonnage.run.archiving import peaks_of_tasks, sized_by_density, wanted_for
+from tonnage.jobs import GIVEN, NOTHING_KNOWN, SHARED, Amounts, Decision, History, Outcome, Resource
+from tonnage.rank.methods import order_of
+from tonnage.run.archiving import learnt_from, peaks_before, sized_by_density, wanted_for
 from tonnage.run.backends.backend import Backend
 from tonnage.run.backends.local import LocalBackend
 from tonnage.run.engine import Engine
 from tonnage.run.events import Carried
 from tonnage.run.files import Files
+from tonnage.run.journal_rows import Row
 from tonnage.run.options import Options, PoolOptions
 from tonnage.run.queue import places_of
 from tonnage.run.recovery import NOTHING_BEFORE, Recovered, finals
 from tonnage.size import Plan
-from tonnage.size.learner import Learner, as_before
+from tonnage.size.learner import FirstGuess, Learner, as_before
+from tonnage.waste import held_seconds
 from tonnage.workflow import Workflow
 
-__all__ = ["Explained", "Setup", "Sizes", "backend_for", "explained", "is_piped", "path_of", "set_up"]
+__all__ = [
+    "Explained",
+    "Overridable",
+    "Setup",
+    "Sizes",
+    "backend_for",
+    "explained",
+    "is_piped",
+    "overridable",
+    "path_of",
+    "set_up",
+]
+
+
+_WORTH = 0.05
+"""A smaller fraction saved is not worth telling."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +71,89 @@ class Sizes:
     """The strategy for sizes; `declared` if requests were derived for the tasks."""
 
 
-def _sizes(workflow: Workflow, strategy: str, backend: Backend, archive: Archive) -> Sizes:
-    """Determine the sizes of tasks from the history in the archive."""
-    home = path_of(workflow).parent
-    own = peaks_of_tasks(archive, workflow) if strategy == "auto" else {}
-    if strategy == "density":
-        workflow, strategy = sized_by_density(archive, workflow, home), "declared"
-    plan = Plan(strategy=strategy, machine=backend.amounts(), resources=SHARED, parts=backend.coarse)
-    learner = Learner(plan, history_of(archive, wanted_for(workflow, home)))
+def _sizes(workflow: Workflow, options: Options, backend: Backend, session: ArchiveSession) -> Sizes:
+    """Determine the sizes of tasks: from the history in the archive, and from what their authors wrote."""
+    home, strategy = path_of(workflow).parent, options.strategy
+    machine = backend.amounts()
+    plan = Plan(machine=machine, resources=SHARED, parts=backend.coarse, overridden=options.overridden)
+    if strategy == "density" and options.history:
+        sized, strategy = sized_by_density(session.archive, workflow, home), "declared"
+        workflow = _no_less(sized, workflow, plan)
+    wanted = wanted_for(workflow, home, guesses=options.rules.elastic)
+    past = session.past(wanted) if options.history else NOTHING_PAST
+    histories: dict[str, History] = {}
+    for named in options.learn_from:
+        histories = {**learnt_from(session, named, workflow), **histories}
+    guesses = {
+        category: FirstGuess(memory, jobs, name) for category, name, jobs, memory in past.guesses(wanted.programs)
+    }
+    learner = Learner(replace(plan, strategy=strategy), {**past.histories(), **histories}, guesses)
+    workflow = _possible(workflow, plan)
     known = {}
+    own = peaks_before(past, workflow) if strategy == "auto" else {}
     for place, memory in own.items():
         task = workflow.tasks[place]
-        known[place] = Carried(0, as_before(learner.decide(task.category, task.request), memory, parts=backend.coarse))
+        requested = task.request.memory if plan.respects(task.category) else None
+        decisions = learner.decide(task.category, task.request)
+        known[place] = Carried(0, as_before(decisions, memory, parts=backend.coarse, requested=requested))
     return Sizes(workflow, learner, known, strategy)
+
+
+def _no_less(sized: Workflow, written: Workflow, plan: Plan) -> Workflow:
+    """Return a workflow that requests no less than its author wrote."""
+    requests = {}
+    for task in written.tasks:
+        if task.request is not NOTHING_KNOWN and plan.respects(task.category):
+            found = sized.tasks[sized.index[task.name]].request
+            requests[task.name] = Amounts.of(
+                **{str(one): max(most, getattr(found, one) or 0) for one, most in task.request.known()}  # type: ignore[arg-type]
+            )
+    return sized.with_requests(requests) if requests else sized
+
+
+def _possible(workflow: Workflow, plan: Plan) -> Workflow:
+    """Return a workflow that requests no more than there is, where requests need not be respected."""
+    requests = {}
+    for task in workflow.tasks:
+        if task.request is NOTHING_KNOWN or plan.respects(task.category):
+            continue
+        less = {
+            str(one): plan.machine[one]
+            for one, amount in task.request.known()
+            if one in plan.machine and amount > plan.machine[one]
+        }
+        if less:
+            requests[task.name] = Amounts.of(**less)  # type: ignore[arg-type]
+    return workflow.with_requests(requests) if requests else workflow
+
+
+@dataclass(frozen=True, slots=True)
+class Overridable:
+    """What tasks held of a resource because they requested it, and what they would hold by what was learnt."""
+
+    held: float
+    learnt: float
+
+
+def overridable(rows: Iterable[Row], learner: Learner) -> dict[Resource, Overridable]:
+    """Return how much could be saved by giving tasks less than they request, in amounts times seconds."""
+    held, learnt = (dict.fromkeys(GIVEN, 0.0) for _ in range(2))
+    for row in rows:
+        requested = [one for one in row.decisions if one.strategy == "requested" and one.resource in SHARED]
+        seconds = held_seconds(row.started, row.ended, row.used.wall_time)
+        if row.outcome is not Outcome.DONE or not requested or not seconds:
+            continue
+        size = nan if row.input_bytes is None else row.input_bytes
+        sizes = {one.resource: one for one in learner.decide(row.category, input_bytes=size)}
+        for one in requested:
+            peak, found = getattr(row.used, one.resource), sizes[one.resource]
+            if peak is not None and found.samples:
+                held[one.resource] += one.amount * seconds
+                attempts = 1 + bisect_left(found.ladder[:-1], peak)
+                learnt[one.resource] += sum(found.ladder[:attempts]) * seconds
+    return {
+        one: Overridable(amount, learnt[one]) for one, amount in held.items() if learnt[one] < amount * (1 - _WORTH)
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,17 +170,17 @@ def set_up(
     workflow: Workflow,
     options: Options,
     backend: Backend,
-    archive: Archive,
+    session: ArchiveSession,
     files: Files,
     left: Recovered = NOTHING_BEFORE,
     first_attempt: int = 1,
 ) -> Setup:
     """Decide the sizes and the order of tasks; `left` is what earlier sessions achieved."""
-    sizes = _sizes(workflow, options.strategy, backend, archive)
+    sizes = _sizes(workflow, options, backend, session)
     sizes = replace(sizes, known=_both(sizes.known, left.carried))
     ready = sizes.workflow
     tasks = (*ready.tasks, *finals(ready))  # final tasks are added when the others have finished
-    places = places_of(ready, rank(ready, options.rank).tolist())
+    places = places_of(ready, order_of(ready, options.rank))
     engine = Engine(
         ready.tasks,
         sizes.learner,

@@ -5,15 +5,17 @@ from typing import TYPE_CHECKING
 from tonnage.lazy import exports
 
 if TYPE_CHECKING:
+    from tonnage.size.costs import Cost, cost
     from tonnage.size.factory import Plan, Settings
-    from tonnage.size.histograms import Histogram, Tally
-    from tonnage.size.ladders import Cost, Ladder, cost
+    from tonnage.size.histograms import Histogram
+    from tonnage.size.ladders import Ladder
     from tonnage.size.learner import Learner, as_before, climbed, fits
     from tonnage.size.queue_choice import QueueChoice, compare_queues
     from tonnage.size.records import Records, collect
     from tonnage.size.sizers import Sizer, WholeMachineFirst
     from tonnage.size.sizing import Sized, size
     from tonnage.size.strategies import STRATEGIES, WITH_OBJECTIVE, Objective, sizer
+    from tonnage.size.tally import Tally
 else:
     __getattr__ = exports(__name__)
 

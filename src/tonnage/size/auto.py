@@ -15,11 +15,13 @@ from math import ceil, inf, nan, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.size.histograms import ABSURD, HALF_LIVES, FloatArray, Histogram, checked, fading
+from tonnage.size.checks import ABSURD, checked
+from tonnage.size.histograms import FloatArray, Histogram, fading
 from tonnage.size.ladders import Ladder, escalated, of_rungs, stretched
 from tonnage.size.models import MODELS, Fit, Model, constant
 from tonnage.size.optimal import best_rungs, ladder
 from tonnage.size.rounding import rounded_input
+from tonnage.size.tally import HALF_LIVES
 
 __all__ = ["RECORD_SHARES", "Mixture", "guarantee", "with_record"]
 

@@ -7,14 +7,18 @@ to make its ladders practical, and to explain decisions.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import floor
+from typing import TYPE_CHECKING
 
 from tonnage.errors import InputError
 from tonnage.jobs import GIVEN, Decision, Resource
-from tonnage.size.histograms import ABSURD, Histogram, check_half_life
-from tonnage.size.ladders import Ladder, cost, of_rungs
+from tonnage.size.checks import ABSURD, check_half_life
+from tonnage.size.ladders import Ladder, of_rungs
 from tonnage.size.rounding import LEAST_BYTES, coarse, few, rounded_up
 from tonnage.size.strategies import Objective
 from tonnage.wording import counted
+
+if TYPE_CHECKING:
+    from tonnage.size.histograms import Histogram
 
 __all__ = [
     "Plan",
@@ -104,6 +108,12 @@ class Plan:
     """The assumed cost of an attempt in addition to its amount, as a fraction of the largest peak."""
     fair_share: bool = True
     """Whether a job gets more if the rest of the machine would be too small for another job of any category."""
+    overridden: frozenset[str] | None = None
+    """The categories in which a `Learner` may give tasks less than they request; None for all."""
+
+    def respects(self, category: str) -> bool:
+        """Whether the tasks of a category are never given less than they request."""
+        return self.overridden is not None and category not in self.overridden
 
 
 def possible(resource: Resource, capacity: float) -> float:
@@ -155,13 +165,15 @@ def practical(ladder: Ladder, settings: Settings) -> Ladder:
 
 
 def explained(
-    resource: Resource, ladder: Ladder, strategy: str, samples: int, histogram: Histogram, about: str = ""
+    resource: Resource, ladder: Ladder, strategy: str, samples: int, histogram: "Histogram", about: str = ""
 ) -> Decision:
     """Return a decision with its reason: how many jobs fit within the first rung, and how much is wasted.
 
     The histogram holds the known needs of jobs, none of them above the last rung; its largest amount is what all jobs
     would be given otherwise. `about` describes the jobs if they are not all jobs of the category.
     """
+    from tonnage.size.costs import cost
+
     shown = resource.shown
     expected, before = (cost(one, histogram) for one in (ladder, of_rungs(histogram.largest, ladder[-1])))
     reason = (

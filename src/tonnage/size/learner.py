@@ -1,47 +1,87 @@
 """Decisions task by task during a run: the amounts to try for each, learned from every task that finished.
 
-The rules are those of `sizing`, which decides once for a whole history. Two things are different here: at first nothing
-is known about a category, and the same decision is needed very often, so it stays the same object until it changes.
+The rules are those of `sizing`, which decides once for a whole history. Three things are different here: at first
+nothing is known about a category; the same decision is needed very often, so it stays the same object until it changes;
+and of a task that ran out of a resource and was not yet retried, it is only known that it needs more.
 """
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import lru_cache
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from math import inf, nan
 from types import MappingProxyType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from tonnage.errors import DoesNotFitError
-from tonnage.jobs import NOTHING_KNOWN, SHARED, Amounts, Decision, History, Resource
-from tonnage.size.auto import Mixture
-from tonnage.size.factory import Plan, explained, least, possible, practical, settings_for, strategy_for
-from tonnage.size.histograms import Histogram, Tally
+from tonnage.jobs import GIVEN, NOTHING_KNOWN, SHARED, Amounts, Decision, History, Resource
+from tonnage.size.checks import RAN_OUT_NEEDS, peak_of
+from tonnage.size.factory import (
+    Plan,
+    explained,
+    learns_rungs,
+    least,
+    possible,
+    practical,
+    settings_for,
+    strategy_for,
+)
+from tonnage.size.fixed import declared
 from tonnage.size.ladders import Ladder, escalated, grown, of_rungs
-from tonnage.size.records import Usage, peak_of
 from tonnage.size.rounding import coarse, few, rounded_input
-from tonnage.size.rules import declared
-from tonnage.size.sizers import Same
+from tonnage.size.sizers import Later, Same, Sizer
 from tonnage.size.strategies import sizer
-from tonnage.size.time_limits import Times
+from tonnage.size.tally import Tally
 from tonnage.units import format_bytes
+from tonnage.wording import counted
 
-__all__ = ["Learner", "as_before", "climbed", "fits"]
+if TYPE_CHECKING:
+    from tonnage.size.histograms import Histogram
+    from tonnage.size.time_limits import Times
+
+__all__ = ["AS_BEFORE", "FirstGuess", "Learner", "as_before", "climbed", "fits"]
+
+AS_BEFORE = "as-before"
+"""The strategy of a task that gets what its own earlier runs have used."""
 
 _GROWTH = 2.0
 _PARTS = 32
 """What a task used before is rounded up to one of this many sizes between powers of two."""
 _MOST_KEPT = 1024  # decisions of one category, each for a different input or request
 _A_LITTLE_MORE = 1.05
+_TOO_FEW = 1 / 16
+"""If the tasks that ran out are a smaller fraction of those that finished, they hardly change the best ladder."""
+_MOST = 0.5
+_RAN_OUT = "; it ran out at "
 _Key = TypeVar("_Key")
+
+
+@dataclass(frozen=True, slots=True)
+class FirstGuess:
+    """What jobs with the same name used in other workflows: nothing to rely on, but better than no idea."""
+
+    memory: float
+    jobs: int
+    name: str
+    """Their category or program."""
 
 
 class Learner:
     """Decides which amounts to try for each task, and learns from every task that finishes."""
 
-    def __init__(self, plan: Plan, histories: Mapping[str, History] = MappingProxyType({})) -> None:
-        """Prepare for tasks of any category; `histories` hold past tasks of some of them, oldest first."""
+    def __init__(
+        self,
+        plan: Plan,
+        histories: Mapping[str, History] = MappingProxyType({}),
+        guesses: Mapping[str, FirstGuess] = MappingProxyType({}),
+    ) -> None:
+        """Prepare for tasks of any category; `histories` hold past tasks of some of them, oldest first.
+
+        `guesses` are for categories of which nothing is known. They are for runs in which tasks can outgrow their
+        allocations: a wrong guess must not end a task.
+        """
         self._plan = plan
+        self._guesses = guesses
         self._machine = {
             resource: possible(resource, plan.machine[resource]) for resource in SHARED if resource in plan.machine
         }
@@ -61,10 +101,37 @@ class Learner:
         size = rounded_input(input_bytes)
         known = self._category(category)
         decisions = tuple([one.decide(getattr(request, one.resource), size) for one in known.resources])
-        if request.wall_time is not None:
-            return (*decisions, _time_limit(request.wall_time, self._longest or inf))
         limit = None if known.times is None else known.times.decide()
+        declared = request.wall_time
+        if declared is not None and not (limit is not None and limit.samples and limit.amount > declared):
+            limit = _time_limit(declared, self._longest or inf)
         return decisions if limit is None else (*decisions, limit)
+
+    def retry(
+        self,
+        category: str,
+        decisions: Sequence[Decision],
+        exhausted: Resource,
+        seen: float | None,
+        request: Amounts = NOTHING_KNOWN,
+        input_bytes: float = nan,
+    ) -> tuple[Decision, ...] | None:
+        """Return the decisions for the retry of a task that ran out of a resource; None if it cannot get more of it.
+
+        It gets the next amount of its own decision, or of what its category's tasks get by now if that is more.
+        """
+        more = climbed(decisions, exhausted, seen=seen)
+        if more is None or not learns_rungs(self._plan.strategy):
+            return more
+        place = [one.resource for one in decisions].index(exhausted)
+        now = next((one for one in self.decide(category, request, input_bytes) if one.resource is exhausted), None)
+        if now is None or not now.samples:
+            return more
+        least = max(decisions[place].amount, seen or 0.0)
+        rung = bisect_right(now.ladder, least)
+        if rung == len(now.ladder) or now.ladder[rung] <= more[place].amount:
+            return more
+        return (*more[:place], _after(now, rung, least), *more[place + 1 :])
 
     def edition(self, category: str) -> int:
         """Return a counter that changes whenever the decisions of a category do."""
@@ -77,9 +144,18 @@ class Learner:
         known = self._categories.get(category)
         return None if known is None else known.mean_seconds()
 
-    def observe(self, category: str, used: Amounts, input_bytes: float = nan) -> None:
-        """Learn from a finished task: its peaks and its run time."""
-        self._category(category).observe(used, input_bytes)
+    def observe(self, category: str, used: Amounts, input_bytes: float = nan, task: Hashable = None) -> None:
+        """Learn from a finished task: its peaks and its run time.
+
+        `task` identifies a task of which attempts may have run out before: now its need is known.
+        """
+        self._category(category).observe(used, input_bytes, task)
+
+    def observe_exhausted(
+        self, category: str, task: Hashable, exhausted: Resource, seen: float, input_bytes: float = nan
+    ) -> None:
+        """Learn from an attempt that ran out of a resource: until its task finishes, it counts as needing more."""
+        self._category(category).observe_exhausted(task, exhausted, seen, rounded_input(input_bytes))
 
     def _category(self, name: str) -> "_Category":
         known = self._categories.get(name)
@@ -88,14 +164,22 @@ class Learner:
         return known
 
     def _new(self, name: str) -> "_Category":
-        known = [_Known(name, resource, self._machine, self._plan) for resource in self._machine]
-        return _Category(known, None if self._longest is None else Times(name, self._longest))
+        guess = self._guesses.get(name)
+        known = [_Known(name, resource, self._machine, self._plan, guess) for resource in self._machine]
+        return _Category(known, self._times(name))
+
+    def _times(self, name: str) -> "Times | None":
+        if self._longest is None:
+            return None
+        from tonnage.size.time_limits import Times
+
+        return Times(name, self._longest)
 
 
 class _Category:
     """What is known about the tasks of one category."""
 
-    def __init__(self, resources: "Sequence[_Known]", times: Times | None) -> None:
+    def __init__(self, resources: "Sequence[_Known]", times: "Times | None") -> None:
         self.resources = resources
         self.times = times
         """Run times, if they are limited."""
@@ -104,6 +188,8 @@ class _Category:
 
     def remember(self, history: History) -> None:
         """Learn from past tasks."""
+        from tonnage.size.records import Usage
+
         seconds = history.used[Resource.WALL_TIME]
         timed = seconds[history.finished & (seconds >= 0) & (seconds < inf)]
         self._seconds += float(timed.sum())
@@ -117,10 +203,21 @@ class _Category:
             ):
                 one.observe(peak, time, size)
 
-    def observe(self, used: Amounts, size: float) -> None:
+    def observe_exhausted(self, task: Hashable, exhausted: Resource, seen: float, size: float) -> None:
+        """Learn from an attempt that ran out of a resource."""
+        if exhausted is Resource.WALL_TIME and self.times is not None:
+            self.times.observe_exhausted(task, seen)
+        for one in self.resources:
+            if one.resource is exhausted:
+                one.observe_exhausted(task, seen, size)
+
+    def observe(self, used: Amounts, size: float, task: Hashable = None) -> None:
         """Learn from a finished task."""
+        if self.times is not None:
+            self.times.settle(task)
         seconds = self._counted(used.wall_time)
         for one in self.resources:
+            one.settle(task)
             peak = peak_of(used, one.resource)
             if peak is not None:
                 one.observe(peak, seconds, size)
@@ -143,25 +240,42 @@ class _Category:
 class _Known:
     """What is known about a category's use of one resource, and the resulting decisions."""
 
-    def __init__(self, category: str, resource: Resource, machine: Mapping[Resource, float], plan: Plan) -> None:
+    def __init__(
+        self,
+        category: str,
+        resource: Resource,
+        machine: Mapping[Resource, float],
+        plan: Plan,
+        guess: FirstGuess | None = None,
+    ) -> None:
         self.resource = resource
+        self._guessed = guess if resource is Resource.MEMORY else None
+        self._respected = plan.respects(category)
         self._category = category
         self._plan = plan
         self._capacity = machine[resource]
         self._share = self._capacity / machine.get(Resource.CORES, 1.0)
         self._strategy = strategy_for(resource, plan)
         self._settings = settings_for(resource, self._capacity, plan)
-        by_request = self._strategy == "declared"
-        self._sizer = Same((self._capacity,)) if by_request else sizer(self._strategy, self._settings)
+        self._sizer = self._new_sizer()
         self._tally = Tally(half_life=plan.half_life)
         self._histogram: Histogram | None = None
         self._general: Ladder = ()
         self._explain_again_at = 0
         self._edition = 0
-        # Decisions by input size, by ladder, and by request while nothing else is known.
-        self._decisions: dict[float, Decision] = {}
+        self._unfinished: dict[Hashable, tuple[float, float]] = {}
+        """Tasks that ran out and have not finished yet: what they were seen to use, and the size of their input."""
+        # Decisions by request and input size, by ladder, and by request while nothing else is known.
+        self._decisions: dict[tuple[float | None, float], Decision] = {}
         self._by_ladder: dict[Ladder, Decision] = {}
         self._at_first: dict[float | None, Decision] = {}
+
+    def _new_sizer(self) -> Sizer:
+        if self._strategy == "declared":
+            return Same((self._capacity,))
+        build = partial(sizer, self._strategy, self._settings)
+        # These need numpy, whose import would delay the first task; if it is the only one, nothing is ever computed.
+        return Later(build) if learns_rungs(self._strategy) else build()
 
     def observe(self, peak: float, seconds: float, size: float) -> None:
         """Learn from a finished task."""
@@ -169,16 +283,39 @@ class _Known:
         self._sizer.observe(peak, seconds, size)
         self._tally.observe(peak, seconds)
 
+    def observe_exhausted(self, task: Hashable, seen: float, size: float) -> None:
+        """Learn that a task needs more than it was seen to use."""
+        before, _ = self._unfinished.get(task, (0.0, size))
+        self._unfinished[task] = max(seen, before), size
+        self._forget_decisions()
+
+    def settle(self, task: Hashable) -> None:
+        """Forget that a task ran out, because it has finished."""
+        if self._unfinished and self._unfinished.pop(task, None) is not None:
+            self._forget_decisions()
+
+    def _forget_decisions(self) -> None:
+        """Decide anew if the tasks that ran out are many enough to make a difference, or just were."""
+        if len(self._unfinished) + 1 > self._sizer.samples * _TOO_FEW:
+            self._edition += 1
+            self._decisions, self._at_first = {}, {}
+
     def decide(self, request: float | None, size: float) -> Decision:
         """Return the decision for a task with this request and this input size."""
-        if not self.edition():
+        self.edition()
+        if not self._has_learnt:
             decision = self._at_first.get(request)
             return decision or _kept(self._at_first, request, self._first(request))
-        return self._decisions.get(size) or _kept(self._decisions, size, self._learnt(size))
+        key = request if self._respected else None, size
+        return self._decisions.get(key) or _kept(self._decisions, key, self._at_least(key[0], self._learnt(size)))
+
+    @property
+    def _has_learnt(self) -> bool:
+        return self._sizer.samples > 0 and self._strategy != "declared"
 
     def edition(self) -> int:
-        """Renew decisions if necessary, and return how often this has happened; 0 if nothing has been learned."""
-        if self._sizer.samples and self._strategy != "declared":
+        """Renew decisions if necessary, and return how often this has happened."""
+        if self._has_learnt:
             general = self._sizer.ladder()
             if general is not self._general or self._sizer.samples >= self._explain_again_at:
                 self._renew(general)
@@ -194,21 +331,75 @@ class _Known:
 
     def _learnt(self, size: float) -> Decision:
         ladder = practical(self._sizer.ladder(size), self._settings)
-        return self._by_ladder.get(ladder) or _kept(self._by_ladder, ladder, self._explained(ladder, size))
+        decision = self._by_ladder.get(ladder) or _kept(self._by_ladder, ladder, self._explained(ladder, size))
+        if len(self._unfinished) > self._sizer.samples * _TOO_FEW and learns_rungs(self._plan.strategy):
+            expected, by_input = self._expected(size)
+            alike = [seen for seen, other in self._unfinished.values() if not by_input or other <= size]
+            return self._above(decision, alike, expected)
+        return decision
 
     def _explained(self, ladder: Ladder, size: float) -> Decision:
-        histogram = self._sizer.expected(size) if isinstance(self._sizer, Mixture) else None
-        about = "" if histogram is None else f", for an input of {format_bytes(size)}"
-        if histogram is None:
-            histogram = self._histogram = self._histogram or self._tally.histogram().timed()
+        histogram, by_input = self._expected(size)
+        about = f", for an input of {format_bytes(size)}" if by_input else ""
         return explained(self.resource, ladder, self._strategy, self._sizer.samples, histogram, about)
+
+    def _expected(self, size: float) -> "tuple[Histogram, bool]":
+        """Return the needs to be expected of a task, and whether they depend on the size of its input."""
+        from tonnage.size.auto import Mixture
+
+        made = self._sizer.sizer() if isinstance(self._sizer, Later) else self._sizer
+        histogram = made.expected(size) if isinstance(made, Mixture) else None
+        if histogram is not None:
+            return histogram, True
+        self._histogram = self._histogram or self._tally.histogram().timed()
+        return self._histogram, False
+
+    def _above(self, decision: Decision, ran_out: Sequence[float], expected: "Histogram") -> Decision:
+        """Return a decision without the first rungs if tasks that ran out show that they are not worth a try.
+
+        A rung is not if it would cost more than it saves, or if most tasks would need more.
+        """
+        if not ran_out:
+            return decision
+        from tonnage.size.costs import cost
+
+        needs = [min(RAN_OUT_NEEDS * seen, self._capacity) for seen in ran_out]
+        ladder = practical(of_rungs(*decision.ladder, max(needs)), self._settings)
+        costs = [cost(ladder[rung:], expected.with_more(needs)) for rung in range(len(ladder))]
+        first = min(range(len(ladder)), key=lambda rung: costs[rung].paid)
+        while costs[first].retried_fraction > _MOST:
+            first += 1
+        if not first:
+            return decision
+        most = self.resource.shown(max(ran_out))
+        reason = f"{decision.reason}; {counted(len(ran_out), 'task')} ran out of {self.resource}, at up to {most}"
+        return replace(decision, ladder=ladder[first:], reason=reason)
+
+    def _at_least(self, request: float | None, decision: Decision) -> Decision:
+        """Return a decision that gives no less than is requested."""
+        if request is None or decision.amount >= request:
+            return decision
+        request = min(request, self._capacity)
+        rungs = of_rungs(request, *(rung for rung in decision.ladder if rung > request))
+        return replace(
+            decision,
+            ladder=practical(rungs, replace(self._settings, parts=None)),
+            strategy="requested",
+            reason=f"as requested; {decision.reason}",
+            expected_waste=None,
+            expected_retries=None,
+        )
 
     def _first(self, request: float | None) -> Decision:
         """Return the decision when at most the request is known."""
         strategy, rungs, reason = self._guess(request)
         # Shares of a machine and requests have few sizes anyway, and rounding up would let fewer tasks run at once.
         ladder = practical(rungs, replace(self._settings, parts=None))
-        return Decision(self.resource, ladder, strategy, 0, reason)
+        decision = Decision(self.resource, ladder, strategy, 0, reason)
+        if self._unfinished and strategy in ("share", "requested", "guess"):
+            ran_out = [seen for seen, _ in self._unfinished.values()]
+            decision = self._above(decision, ran_out, self._tally.histogram())
+        return self._at_least(request, decision) if self._respected else decision
 
     def _guess(self, request: float | None) -> tuple[str, Ladder, str]:
         capacity, unknown = self._capacity, f"nothing is known about {self._category} yet"
@@ -220,6 +411,10 @@ class _Known:
             return "declared", declared(request, capacity), "as requested, then the whole machine"
         if isinstance(self._sizer, Same):
             return self._strategy, self._sizer.ladder(), f"{self._strategy}: {unknown}"
+        if request is None and self._guessed is not None:
+            jobs = f"{self._guessed.jobs:,} jobs called {self._guessed.name} in other workflows"
+            first = min(max(self._guessed.memory, least(self.resource)), capacity)
+            return "guess", few(escalated((first,), capacity, _GROWTH)), f"a first guess from {jobs}"
         if request is None:
             return (
                 "share",
@@ -231,7 +426,7 @@ class _Known:
 
 def fits(request: Amounts, machine: Mapping[Resource, float]) -> Resource | None:
     """Return a resource of which more is requested than the machine has; None if everything fits."""
-    for resource in SHARED:
+    for resource in GIVEN:
         amount: float | None = getattr(request, resource)
         if amount is not None and resource in machine and amount > possible(resource, machine[resource]):
             return resource
@@ -254,33 +449,44 @@ def climbed(
     except DoesNotFitError:
         return None
     place = ran_out.index(True)
-    ladder = decisions[place].ladder
-    rungs[place] = max(rungs[place], bisect_right(ladder, seen or 0.0))
-    if rungs[place] == len(ladder):
+    tried = decisions[place]
+    rungs[place] = max(rungs[place], bisect_right(tried.ladder, seen or 0.0))
+    if rungs[place] == len(tried.ladder):
         return None
-    return tuple(
-        one if one.rung == rung else replace(one, rung=rung) for one, rung in zip(decisions, rungs, strict=True)
-    )
+    more = [one if one.rung == rung else replace(one, rung=rung) for one, rung in zip(decisions, rungs, strict=True)]
+    more[place] = _after(tried, rungs[place], max(tried.amount, seen or 0.0))
+    return tuple(more)
 
 
-def as_before(decisions: Sequence[Decision], memory: float, *, parts: int | None = None) -> tuple[Decision, ...]:
+def _after(decision: Decision, rung: int, ran_out_at: float) -> Decision:
+    """Return a decision for the next attempt of a task, whose reason says where the last one ended."""
+    why = decision.reason.partition(_RAN_OUT)[0]
+    return replace(decision, rung=rung, reason=f"{why}{_RAN_OUT}{decision.resource.shown(ran_out_at)}")
+
+
+def as_before(
+    decisions: Sequence[Decision], memory: float, *, parts: int | None = None, requested: float | None = None
+) -> tuple[Decision, ...]:
     """Return decisions for a task that used this much memory before: that amount first, then those of its category.
 
     A little is added, because no two runs of a program use exactly the same, and small amounts are hard to measure.
-    `parts` is as in a Plan.
+    `parts` is as in a Plan; `requested` is what the task must get at least.
     """
     first = max(coarse(memory * _A_LITTLE_MORE, parts or _PARTS), least(Resource.MEMORY))
-    return tuple(_from(one, first) if one.resource is Resource.MEMORY else one for one in decisions)
+    at_least = requested or 0.0
+    return tuple(_from(one, first, at_least) if one.resource is Resource.MEMORY else one for one in decisions)
 
 
 @lru_cache(maxsize=_MOST_KEPT)
-def _from(decision: Decision, first: float) -> Decision:
-    last = decision.ladder[-1]
+def _from(decision: Decision, used: float, requested: float) -> Decision:
+    last, first = decision.ladder[-1], max(used, requested)
     if first >= last:
         return decision
     ladder = few(of_rungs(first, *(rung for rung in decision.ladder if rung > first)))
-    reason = f"earlier runs of this task stayed within {decision.resource.shown(first)}"
-    return Decision(decision.resource, ladder, "as-before", 1, reason)
+    before = f"earlier runs of this task stayed within {decision.resource.shown(used)}"
+    if requested > used:
+        return Decision(decision.resource, ladder, "requested", 1, f"as requested; {before}")
+    return Decision(decision.resource, ladder, AS_BEFORE, 1, before)
 
 
 @lru_cache(maxsize=_MOST_KEPT)

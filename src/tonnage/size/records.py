@@ -4,16 +4,17 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from math import ceil, inf
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tonnage.errors import InputError
-from tonnage.jobs import Amounts, Attempt, History, Resource
+from tonnage.jobs import Attempt, History, Resource
+from tonnage.size.checks import NO_CORE, RAN_OUT_NEEDS
 from tonnage.size.histograms import FloatArray
 
-__all__ = ["Records", "Usage", "collect", "group_of", "peak_of"]
+__all__ = ["Records", "Usage", "collect", "group_of"]
 
 _TEXTS = ("category", "label", "user", "host", "workflow", "executable", "command", "task", "run")
 _NONE = ("", "none")
@@ -131,11 +132,6 @@ def _numbers(values: "array[float]") -> FloatArray:
     return np.frombuffer(values, np.float64) if len(values) else np.empty(0)
 
 
-_MORE = 2.0
-"""A job that ran out of a resource is taken to need this many times what it had: its true need is unknown."""
-_NO_CORE = 1e-9  # a smaller excess over whole cores is only a rounding error
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Usage:
     """The jobs of a category whose need of one resource is known; one number per job."""
@@ -163,7 +159,7 @@ class Usage:
         requested = history.requested.get(resource, np.full(len(history), np.nan))
         had = np.fmax(peaks, requested)
         ran_out = _ran_out(history, resource) & (had > 0) & (had < inf)
-        peaks = np.where(ran_out, had * _MORE, peaks)
+        peaks = np.where(ran_out, had * RAN_OUT_NEEDS, peaks)
         chosen = known | ran_out
         return cls(
             peaks=peaks[chosen],
@@ -185,17 +181,7 @@ def _peaks(history: History, resource: Resource) -> tuple[FloatArray, bool]:
     if averaged:
         seconds, busy = history.used[Resource.WALL_TIME], history.used[Resource.CPU_TIME]
         peaks = np.divide(busy, seconds, out=np.full(len(history), np.nan), where=seconds > 0)
-    return np.maximum(np.ceil(peaks - _NO_CORE), 1.0), averaged
-
-
-def peak_of(used: Amounts, resource: Resource) -> float | None:
-    """Return the peak of one job by the same rules; None if unknown."""
-    peak: float | None = getattr(used, resource)
-    if resource is Resource.CORES:
-        if peak is None and used.cpu_time is not None and used.wall_time:
-            peak = used.cpu_time / used.wall_time
-        peak = None if peak is None or not 0 <= peak < inf else max(float(ceil(peak - _NO_CORE)), 1.0)
-    return peak if peak is not None and 0 <= peak < inf else None
+    return np.maximum(np.ceil(peaks - NO_CORE), 1.0), averaged
 
 
 def _ran_out(history: History, resource: Resource) -> NDArray[np.bool_]:

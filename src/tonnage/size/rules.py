@@ -1,6 +1,6 @@
 """Strategies that consist of a single rule; strategies.py lists them by name.
 
-- The simple ones: the whole machine, doubling, what the user declared, the largest peak, a percentile.
+- The simple ones: the largest peak, a percentile.
 - The first allocations of Tovar et al.: one amount to try first, and the largest for jobs that exceed it. Each equation
   is one vector over the observed peaks: what the whole history costs if that peak is tried first. "min. waste" in the
   paper's figures is Equation 2; Equation 1 takes into account how long jobs of each peak run, and is true waste.
@@ -14,15 +14,15 @@ from math import inf, nan
 import numpy as np
 
 from tonnage.errors import InputError
-from tonnage.size.histograms import FloatArray, Histogram, checked
-from tonnage.size.ladders import Ladder, cost, escalated, of_rungs, positive, stretched
+from tonnage.size.checks import checked
+from tonnage.size.costs import cost
+from tonnage.size.histograms import FloatArray, Histogram
+from tonnage.size.ladders import Ladder, escalated, of_rungs, positive, stretched
 
 __all__ = [
     "KMeans",
     "brute_force_throughput",
     "brute_force_waste",
-    "declared",
-    "doubling",
     "max_seen",
     "max_throughput",
     "max_throughput_slots",
@@ -32,25 +32,7 @@ __all__ = [
     "percentile",
     "quantized",
     "throughput",
-    "whole_machine",
 ]
-
-_SHARES = (8, 4, 2, 1)
-
-
-def whole_machine(capacity: float) -> Ladder:
-    """Give every job the whole machine."""
-    return (capacity,)
-
-
-def doubling(capacity: float) -> Ladder:
-    """Give an eighth of the machine, then a quarter, a half, and all of it."""
-    return of_rungs(*(capacity / share for share in _SHARES))
-
-
-def declared(amount: float, capacity: float) -> Ladder:
-    """Give what the user declared, then everything."""
-    return of_rungs(min(amount, capacity), capacity)
 
 
 def max_seen(histogram: Histogram, *, margin: float = 0.0) -> Ladder:

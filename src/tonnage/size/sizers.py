@@ -6,14 +6,17 @@ the next one. Most strategies are plain functions of a histogram, wrapped here.
 
 from collections.abc import Callable
 from math import inf, nan
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from tonnage.size.histograms import Histogram, Tally
 from tonnage.size.ladders import Ladder, escalated, stretched
+from tonnage.size.tally import Tally
 
-__all__ = ["FromHistogram", "Same", "Sizer", "Strategy", "WholeMachineFirst"]
+if TYPE_CHECKING:
+    from tonnage.size.histograms import Histogram
 
-Strategy: TypeAlias = Callable[[Histogram], Ladder]
+__all__ = ["FromHistogram", "Later", "Same", "Sizer", "Strategy", "WholeMachineFirst"]
+
+Strategy: TypeAlias = Callable[["Histogram"], Ladder]
 """Returns the ladder for a histogram that is not empty; the last rung is at least the largest peak."""
 
 
@@ -44,6 +47,34 @@ class Same:
     def ladder(self, input_bytes: float = nan) -> Ladder:  # noqa: ARG002
         """Return the amounts to try for every job."""
         return self._ladder
+
+
+class Later:
+    """Keeps jobs until a ladder is needed, and only then builds the sizer, which may take long to import."""
+
+    def __init__(self, build: Callable[[], Sizer]) -> None:
+        self._build = build
+        self._built: Sizer | None = None
+        self._kept: list[tuple[float, float, float]] = []
+        self.samples = 0
+
+    def observe(self, peak: float, seconds: float, input_bytes: float = nan) -> None:
+        """Learn from a finished job."""
+        self._kept.append((peak, seconds, input_bytes))
+        self.samples += 1
+
+    def ladder(self, input_bytes: float = nan) -> Ladder:
+        """Return the amounts to try for the next job."""
+        return self.sizer().ladder(input_bytes)
+
+    def sizer(self) -> Sizer:
+        """Return the sizer that has seen all jobs."""
+        if self._built is None:
+            self._built = self._build()
+        for job in self._kept:
+            self._built.observe(*job)
+        self._kept.clear()
+        return self._built
 
 
 class FromHistogram:

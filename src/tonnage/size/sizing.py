@@ -10,9 +10,10 @@ import numpy as np
 from tonnage.errors import InputError
 from tonnage.jobs import HOURS, Decision, History, Resource
 from tonnage.size.auto import Mixture
+from tonnage.size.costs import cost
 from tonnage.size.factory import Plan, explained, least, possible, practical, settings_for, strategy_for
 from tonnage.size.histograms import FloatArray, Histogram, fading
-from tonnage.size.ladders import Ladder, cost, escalated, of_rungs
+from tonnage.size.ladders import Ladder, escalated, of_rungs
 from tonnage.size.records import Usage
 from tonnage.size.rounding import fair_share
 from tonnage.size.sizers import Sizer

@@ -88,7 +88,7 @@ def _same(strategy: str, settings: "Settings", *amounts: float) -> "Sizer":
     """Return a sizer that gives every job the ladder of a strategy without history."""
     from tonnage.size.sizers import Same
 
-    return Same(Deferred(f"tonnage.size.rules:{strategy}")(*amounts, settings.capacity))
+    return Same(Deferred(f"tonnage.size.fixed:{strategy}")(*amounts, settings.capacity))
 
 
 def _declared(settings: "Settings") -> "Sizer":

@@ -1,12 +1,14 @@
 """Time limits, learned while tasks run: a limit kills, so even most records must stay below it."""
 
 from collections import deque
+from collections.abc import Hashable
 from math import isinf
 
 import numpy as np
 
 from tonnage.jobs import Decision, Resource
 from tonnage.size.auto import guarantee
+from tonnage.size.checks import RAN_OUT_NEEDS
 from tonnage.size.histograms import FloatArray
 from tonnage.size.ladders import Ladder, escalated, of_rungs
 from tonnage.size.rounding import few, rounded_time
@@ -32,7 +34,19 @@ class Times:
         self._samples = 0
         self._look_again_at = 1.0
         self._record = 0.0
+        self._unfinished: dict[Hashable, float] = {}
+        """Tasks that ran out of time and have not finished yet, and how long they ran."""
         self._decision = _unknown(category, longest)
+
+    def observe_exhausted(self, task: Hashable, seconds: float) -> None:
+        """Learn that a task needs more time than it had."""
+        self._unfinished[task] = max(seconds, self._unfinished.get(task, 0.0))
+        self._renew()
+
+    def settle(self, task: Hashable) -> None:
+        """Forget that a task ran out of time, because it has finished."""
+        if self._unfinished and self._unfinished.pop(task, None) is not None:
+            self._renew()
 
     def observe(self, *seconds: float) -> None:
         """Learn from the run times of finished tasks."""
@@ -49,8 +63,10 @@ class Times:
         return self._decision
 
     def _renew(self) -> None:
-        seconds = np.array(self._seconds)
-        first = time_ladder(seconds, self._record)[0]
+        if not self._seconds:
+            return  # the longest time possible, or no limit at all, is not too little
+        needed = [RAN_OUT_NEEDS * one for one in self._unfinished.values()]
+        first = time_ladder(np.array([*self._seconds, *needed]), max(self._record, *needed, 0.0))[0]
         # A task that takes longer than all earlier ones gets more, and finally the longest time possible.
         last = () if isinf(self._longest) else (self._longest,)
         ladder = of_rungs(*(min(factor * first, self._longest) for factor in _FACTORS), *last)
@@ -59,6 +75,9 @@ class Times:
         self.edition += 1
         shown = Resource.WALL_TIME.shown
         reason = f"guarantee of {counted(self._samples, 'job')}: the longest took {shown(self._record)}"
+        if self._unfinished:
+            tasks, most = counted(len(self._unfinished), "task"), shown(max(self._unfinished.values()))
+            reason += f"; {tasks} ran out of time, after up to {most}"
         self._decision = Decision(Resource.WALL_TIME, ladder, "guarantee", self._samples, reason)
 
 

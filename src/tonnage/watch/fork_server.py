@@ -26,13 +26,16 @@ from struct import Struct
 from time import monotonic, time
 
 from tonnage.errors import CannotStartError, TonnageError
+from tonnage.watch.limits import Job
 from tonnage.watch.measure import Measurement
 from tonnage.watch.minder import Minder, Observer, Outcome
 from tonnage.watch.order import (
     CANCELLED,
+    CONTINUE,
     ENGINE_GONE,
     MONITOR_KILLED,
     NUMBER,
+    PAUSE,
     SLOTS,
     Inbox,
     Outputs,
@@ -64,6 +67,7 @@ _LOOK_ANYWAY = Struct("@ll").pack(1, 0)  # the same for an idle minder: seconds 
 _SEEN_PAUSE = 0.5
 _PATIENCE = 1.0  # seconds for a process that cannot be killed: all others wait meanwhile
 _PIECE = 1 << 16
+_FIRST_VICTIM = b"1000"
 
 
 def main(arguments: "list[str]") -> None:
@@ -206,6 +210,9 @@ class _PoolMinder(Minder, Observer):
         self._unconfirmed: dict[str, Any] | None = None  # the last answer, until the next order confirms its receipt
         self._attempt = 0
         self._next_seen = 0.0
+        self._reported = 0.0  # the memory in the last report
+        self._growth: float | None = None  # how much more is reported at once
+        self._oom_score = _OomScore()
         self._environment = dict(os.environ)
         slot = os.path.join(folder, SLOTS, str(number))
         self._outputs = Outputs(f"{slot}.out", f"{slot}.err")
@@ -260,7 +267,9 @@ class _PoolMinder(Minder, Observer):
     def _execute(self, order: "dict[str, Any]") -> "dict[str, Any]":
         """Run the ordered command to its end and return the answer."""
         self._attempt = order["attempt"]
+        self.pausing = False
         self._next_seen = monotonic() + _SEEN_PAUSE
+        self._reported, self._growth = 0.0, order["report_growth"]
         begin, error = time(), None
         try:
             outcome = self.mind(job_of(order, self._environment, self._outputs), self)
@@ -283,18 +292,57 @@ class _PoolMinder(Minder, Observer):
                 return ENGINE_GONE
             if message == self._attempt:
                 return CANCELLED
+            if message == (PAUSE, self._attempt):
+                self.pausing = True
+            elif message == (CONTINUE, self._attempt):
+                self.pausing = False
         return None
 
+    def spawn(self, job: Job) -> int:
+        """Start a command that the kernel kills before any other process if the machine runs out of memory."""
+        self._oom_score.write(_FIRST_VICTIM)  # it inherits ours
+        try:
+            return Minder.spawn(self, job)
+        finally:
+            self._oom_score.restore()
+
     def looked(self, measurement: Measurement) -> None:
-        """Report the current use of a longer command from time to time."""
-        now = monotonic()
-        if now < self._next_seen:
+        """Report the current use of a longer command from time to time, and at once if its memory changes much."""
+        now, memory = monotonic(), measurement.memory.at_most or 0
+        changed = self._growth is not None and abs(memory - self._reported) >= self._growth
+        if now < self._next_seen and not changed:
             return
-        self._next_seen = now + _SEEN_PAUSE
         row = measurement.row()
-        names = {"memory": "memory", "cores": "cores", "disk": "disk", "seconds": "time"}
+        seen = {"memory": measurement.memory.at_most, "cores": row.get("cores"), "disk": row.get("disk")}
         # Small enough to be sent completely or, if the engine is not reading at the moment, not at all.
-        self._send({"attempt": self._attempt, **{name: row.get(key) for name, key in names.items()}}, MSG_DONTWAIT)
+        if self._send({"attempt": self._attempt, **seen, "seconds": row.get("time")}, MSG_DONTWAIT):
+            self._next_seen, self._reported = now + _SEEN_PAUSE, memory
+
+
+class _OomScore:
+    """How likely the kernel is to kill this process, and those that it starts, when memory runs out."""
+
+    def __init__(self) -> None:
+        self._descriptor: int | None
+        try:
+            self._descriptor = os.open("/proc/self/oom_score_adj", os.O_RDWR | os.O_CLOEXEC)
+            self._ours = os.pread(self._descriptor, 16, 0)
+        except OSError:
+            self._descriptor = None
+
+    def write(self, score: bytes) -> None:
+        """Change it."""
+        if self._descriptor is None:
+            return
+        try:
+            os.pwrite(self._descriptor, score, 0)
+        except OSError:
+            self._descriptor = None  # not permitted here
+
+    def restore(self) -> None:
+        """Change it back to what it was at the beginning."""
+        if self._descriptor is not None:
+            self.write(self._ours)
 
 
 if __name__ == "__main__":

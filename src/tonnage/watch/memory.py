@@ -65,6 +65,11 @@ class Memory:
         self._near_since = self._near_until = 0.0
         self._files: dict[tuple[int, int], tuple[int, list[Mapping]]] = {}
 
+    @property
+    def at_most(self) -> "int | None":
+        """What the tree uses now, or an upper bound if there was no time for a close look; None if it is ending."""
+        return self.most if self.now is None and self.latest is not None else self.now
+
     def see(self, sample: Sample, *, closely: bool = False) -> None:
         """Add a sample; look closely if it may show a new peak, or in any case with `closely`."""
         beside = sample.resident - sample.largest

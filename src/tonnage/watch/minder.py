@@ -16,7 +16,7 @@ from tonnage.watch.measure import Measurement
 from tonnage.watch.proc import SelfProc
 from tonnage.watch.signals import OWN_SIGNALS, SIGNALS, Heard, would_have_ended
 from tonnage.watch.system import adopt_orphans, be_readable
-from tonnage.watch.tree import ask_tree_to_end, kill_tree, signal_tree
+from tonnage.watch.tree import ask_tree_to_end, continue_processes, kill_tree, signal_tree, stop_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ __all__ = ["Minder", "Observer", "Outcome"]
 _FIRST_LOOK = 0.010  # short commands are not sampled at all
 _LISTEN = 0.025  # seconds between checks for forks,
 _LISTEN_CLOSELY = 0.002  # and where the number of processes is limited
+_STOP_AGAIN = 0.1  # seconds: a paused process may have been continued by another, or forked at the last moment
 _LITTLE = 2**19
 
 
@@ -39,6 +40,7 @@ class Outcome:
         "exceeded",
         "lower_bounds",
         "memory_method",
+        "paused",
         "peak_times",
         "processes_method",
         "start",
@@ -58,6 +60,7 @@ class Outcome:
         self.used: dict[str, float] = {}
         self.peak_times: dict[str, float] = {}
         self.memory_method: str | None = None
+        self.paused = 0.0  # seconds, which are not part of its wall time
         self.processes_method: str | None = None
         self.lower_bounds: list[str] = []
         self.upper_bounds: list[str] = []
@@ -90,6 +93,8 @@ class Observer:
 
 class Minder:
     """Runs and watches commands, one after another."""
+
+    pausing = False  # whether the command is to be stopped for the time being
 
     def __init__(self, mask: "set[int]", guard: "int | None" = None) -> None:
         """Prepare this process, permanently.
@@ -194,6 +199,8 @@ class _Minding:
         self._deadline: float | None = None  # end of the grace period
         self._listen = _LISTEN_CLOSELY if "processes" in job.limits else _LISTEN
         self._stopped = False
+        self._paused_since: float | None = None
+        self._paused: set[int] = set()
         self._killing = False
         self._heard = Heard(minder.guard)
         self._floor = 0
@@ -234,6 +241,7 @@ class _Minding:
                 self._next_look = min(self._next_look, self._measurement.soon())
             if (reason := self._minder.why_stop()) is not None:
                 self._kill(reason)
+            self._pause_or_continue()
             for number in self._heard.settle():
                 if self._command is not None and would_have_ended(self._command, number):
                     self._deliver(number)
@@ -323,6 +331,28 @@ class _Minding:
         ask_tree_to_end()
         self._deadline = monotonic() + self._job.grace
 
+    def _pause_or_continue(self) -> None:
+        if self._minder.pausing and not self._killing:
+            now = monotonic()
+            if self._paused_since is None:
+                self._paused_since = self._next_look = now
+            if now >= self._next_look:  # samples would show nothing new, and a pause counts for no limit
+                self._paused.update(stop_tree())
+                self._next_look = now + _STOP_AGAIN
+        elif self._paused_since is not None and not self._killing:
+            continue_processes(self._paused)
+            self._paused.clear()
+            self._count_pause()
+            self._next_look = monotonic()
+
+    def _count_pause(self) -> None:
+        if self._paused_since is None:
+            return
+        seconds = monotonic() - self._paused_since
+        self._paused_since = None
+        self.outcome.paused += seconds
+        self._measurement.paused(seconds)
+
     def _kill(self, reason: str) -> None:
         self.outcome.stopped_because = reason
         self._deadline = None
@@ -330,11 +360,12 @@ class _Minding:
         self.outcome.unkilled = kill_tree(self._reap)
 
     def _close(self) -> None:
+        self._count_pause()
         outcome, measurement = self.outcome, self._measurement
         outcome.used = measurement.finish()
         if measurement.stopped_by_kernel and not outcome.stopped_because:
             outcome.stopped_because = "limit"
-        outcome.end = outcome.start + outcome.used["wall_time"]
+        outcome.end = outcome.start + outcome.used["wall_time"] + outcome.paused
         outcome.exceeded = measurement.exceeded
         if self._observer.asks_when:
             outcome.peak_times = measurement.peak_times()

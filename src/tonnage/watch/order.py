@@ -2,7 +2,8 @@
 
 Both are dictionaries; `Order`, `Answer` and `Seen` in ``tonnage.run.minders`` are their typed counterparts. On a
 socket, each message is sent as its length followed by its ``marshal`` bytes, by far the fastest encoding. There, a
-number is a request to stop that attempt, and None ends the conversation.
+number is a request to stop that attempt, ``(PAUSE, number)`` and ``(CONTINUE, number)`` pause it for a while, and None
+ends the conversation.
 """
 
 import os
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CANCELLED",
+    "CONTINUE",
     "ENGINE_GONE",
     "MACHINE_LOST",
     "MONITOR_KILLED",
     "NUMBER",
+    "PAUSE",
     "RESULTS",
     "SLOTS",
     "TERMINATED",
@@ -41,12 +44,13 @@ __all__ = [
 CANCELLED, ENGINE_GONE, MONITOR_KILLED = "cancelled", "engine gone", "monitor killed"
 MACHINE_LOST, TERMINATED = "machine lost", "terminated"
 RESULTS, SLOTS, _UNPLACED = "results", "slots", "unplaced"  # subfolders of the engine's; slots: output not placed yet
+PAUSE, CONTINUE = "pause", "continue"
 NUMBER = Struct("=I")  # the length of a message, or the number of a minder
 
 _APPENDED = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
 
 
-def frame(message: "dict[str, Any] | int | None") -> bytes:
+def frame(message: "dict[str, Any] | tuple[str, int] | int | None") -> bytes:
     """Encode a message for sending."""
     body = dumps(message)
     return NUMBER.pack(len(body)) + body
@@ -106,6 +110,8 @@ def answered(
     # The rest is usually absent.
     if error is not None:
         answer["error"] = error
+    if outcome.paused:
+        answer["paused"] = outcome.paused
     if outcome.exceeded:
         answer["exceeded"] = {name: [one.limit, one.value] for name, one in outcome.exceeded.items()}
     outputs.place(order, os.path.join(folder, _UNPLACED), answer)

@@ -10,9 +10,9 @@ from tonnage.watch.proc import Process, children
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable, Container, Iterable
 
-__all__ = ["Sample", "Tree", "ask_tree_to_end", "kill_tree", "signal_tree"]
+__all__ = ["Sample", "Tree", "ask_tree_to_end", "continue_processes", "kill_tree", "signal_tree", "stop_tree"]
 
 # Processes started by a privileged (setuid) program are missing from the fork records, so the tree is walked anyway
 # after this many seconds, or this many times the duration of the last walk.
@@ -174,6 +174,27 @@ def signal_tree(number: int) -> None:
     """Send a signal to every descendant of this process."""
     for process in _descendants():
         _signal(process.pid, number)
+
+
+def stop_tree() -> "list[int]":
+    """Stop every descendant of this process; return those that were not stopped before."""
+    stopped = []
+    waiting = children(os.getpid())
+    for pid in waiting:  # grows during the loop
+        process = Process.of(pid)
+        if process is None:
+            continue
+        if not process.ended and process.state != b"T":
+            _signal(pid, SIGSTOP)
+            stopped.append(pid)
+        waiting.extend(children(pid, process.threads))
+    return stopped
+
+
+def continue_processes(stopped: "Iterable[int]") -> None:
+    """Let processes continue that `stop_tree` has stopped."""
+    for pid in stopped:
+        _signal(pid, SIGCONT)
 
 
 def _stop_all(spare: "Container[int]") -> "list[int]":

@@ -5,7 +5,7 @@ Both directions are stored as compressed sparse rows: the children of task u are
 three million dependencies take 40 MB.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -107,6 +107,13 @@ class Graph:
     def edge_parents(self) -> NDArray[np.int64]:
         """Return the parent of every dependency, in the order of `child`."""
         return np.repeat(np.arange(self.size), self.outdegree)
+
+    def renumbered(self, order: Sequence[int]) -> bytes:
+        """Return the dependencies as sorted bytes, with each task numbered by its place in `order`."""
+        place = np.empty(self.size, dtype=np.int64)
+        place[order] = np.arange(self.size)
+        keys = place[self.edge_parents()] * max(self.size, 1) + place[self.child]
+        return np.sort(keys).astype("<i8").tobytes()
 
     @cached_property
     def order(self) -> NDArray[np.int32]:

@@ -7,19 +7,22 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from posixpath import normpath
-from typing import Literal, TypeAlias
-
-import numpy as np
-from numpy.typing import ArrayLike
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tonnage.errors import CycleError, InputError
 from tonnage.jobs import NOTHING_KNOWN, Amounts
 from tonnage.units import Bytes
-from tonnage.workflow.graph import Cycle, FloatArray, Graph
+from tonnage.workflow.names import title_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from tonnage.workflow.graph import FloatArray, Graph
 
 __all__ = ["CriticalPath", "Edges", "Source", "SpecialTask", "Task", "Workflow", "file_edges", "total_size"]
 
-Edges: TypeAlias = tuple[ArrayLike, ArrayLike]
+Edges: TypeAlias = "tuple[Sequence[int] | NDArray[np.integer], Sequence[int] | NDArray[np.integer]]"
 """Dependencies as two lists of task numbers of the same length: the parents, and the children that wait for them."""
 
 
@@ -43,6 +46,13 @@ class Task:
     """The working directory, relative to the workflow file."""
     gpus: int = 0
     """The number of GPUs requested; the batch system allocates them, Tonnage does not size them."""
+    line: int | None = field(default=None, compare=False)
+    """Its line in a list of commands, which people know it by; its name survives if other lines are inserted."""
+
+    @property
+    def title(self) -> str:
+        """What people call it: its name or, in a list of commands, its line and the head of its command."""
+        return title_of(self.name, self.line, self.command)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +86,8 @@ class Workflow:
 
     name: str
     tasks: tuple[Task, ...]
-    graph: Graph
+    dependencies: "Graph | None" = None
+    """None if no task waits for another: such a workflow is read and run without numpy, which takes long to import."""
     special: tuple[SpecialTask, ...] = ()
     source: Source | None = field(default=None, compare=False)
 
@@ -93,14 +104,26 @@ class Workflow:
         """Build a workflow after checking that names are unique and that there are no cycles."""
         path = source.path if source else None
         _reject_duplicates([task.name for task in (*tasks, *(one.task for one in special))], path)
-        try:
-            graph = Graph.from_edges(len(tasks), *edges)
-        except Cycle as cycle:
-            raise CycleError([tasks[index].name for index in cycle.tasks], path=path) from None
-        return cls(name=name, tasks=tuple(tasks), graph=graph, special=tuple(special), source=source)
+        graph = _graph(tasks, edges, path) if any(map(len, edges)) else None
+        return cls(name=name, tasks=tuple(tasks), dependencies=graph, special=tuple(special), source=source)
+
+    def __post_init__(self) -> None:
+        if self.dependencies is not None and not self.dependencies.edges:
+            object.__setattr__(self, "dependencies", None)  # so that equal workflows are equal
 
     def __len__(self) -> int:
         return len(self.tasks)
+
+    @cached_property
+    def graph(self) -> "Graph":
+        """The dependencies, even if there are none."""
+        from tonnage.workflow.graph import Graph
+
+        return self.dependencies or Graph.from_edges(len(self), (), ())
+
+    def children_of(self, task: int) -> list[int]:
+        """Return the tasks that wait for a task."""
+        return [] if self.dependencies is None else self.dependencies.children_of(task).tolist()
 
     @cached_property
     def index(self) -> Mapping[str, int]:
@@ -114,8 +137,10 @@ class Workflow:
         return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
     @cached_property
-    def seconds(self) -> FloatArray:
+    def seconds(self) -> "FloatArray":
         """The expected run time of each task; NaN if it is unknown."""
+        import numpy as np
+
         times = (task.expected.wall_time for task in self.tasks)
         return np.fromiter((np.nan if time is None else time for time in times), dtype=np.float64, count=len(self))
 
@@ -134,6 +159,8 @@ class Workflow:
 
     @cached_property
     def _all_times_known(self) -> bool:
+        import numpy as np
+
         return len(self) > 0 and not bool(np.isnan(self.seconds).any())
 
     @cached_property
@@ -152,10 +179,8 @@ class Workflow:
                     continue
                 encoded = text.encode("utf-8", "surrogatepass")
                 digest.update(len(encoded).to_bytes(8, "little") + encoded)
-        rank = np.empty(len(self), dtype=np.int64)
-        rank[by_name] = np.arange(len(self))
-        keys = rank[self.graph.edge_parents()] * max(len(self), 1) + rank[self.graph.child]
-        digest.update(np.sort(keys).astype("<i8").tobytes())
+        if self.dependencies is not None:
+            digest.update(self.dependencies.renumbered(by_name))
         return digest.hexdigest()
 
     def with_priorities(self, priorities: Mapping[str, int]) -> "Workflow":
@@ -172,6 +197,30 @@ class Workflow:
             for task in self.tasks
         )
         return replace(self, tasks=tasks)
+
+    def needed_for(self, tasks: Iterable[int]) -> "Workflow":
+        """Return the workflow of these tasks and all that they depend on."""
+        stack = list(tasks)
+        kept = set(stack)
+        while stack:
+            for parent in self.graph.parents_of(stack.pop()).tolist():
+                if parent not in kept:
+                    kept.add(parent)
+                    stack.append(parent)
+        place = {number: place for place, number in enumerate(sorted(kept))}
+        edges = [(place[parent], place[child]) for child in place for parent in self.graph.parents_of(child).tolist()]
+        found = tuple(self.tasks[number] for number in place)
+        graph = _graph(found, ([parent for parent, _ in edges], [child for _, child in edges]), None)
+        return replace(self, tasks=found, dependencies=graph if edges else None)
+
+
+def _graph(tasks: Sequence[Task], edges: Edges, path: Path | None) -> "Graph":
+    from tonnage.workflow.graph import Cycle, Graph
+
+    try:
+        return Graph.from_edges(len(tasks), *edges)
+    except Cycle as cycle:
+        raise CycleError([tasks[index].name for index in cycle.tasks], path=path) from None
 
 
 def total_size(sizes: Iterable[int | None]) -> Bytes | None:

@@ -1,12 +1,27 @@
-"""Names in workflow files: dependencies by name, hints for misspelt names, and unique new names."""
+"""Names of tasks: as people know them, in dependencies, with hints for misspelt ones, and unique new ones."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from tonnage.files import Document
-from tonnage.wording import closest
+from tonnage.wording import closest, one_line
 
-__all__ = ["FreeNames", "Links", "did_you_mean"]
+__all__ = ["FreeNames", "Links", "did_you_mean", "line_named", "title_of"]
+
+_LONGEST_TITLE = 60
+_LINE = re.compile(r"(?:line\s+)?(\d{1,18})(?:\s*:.*)?", re.IGNORECASE | re.DOTALL)
+
+
+def title_of(name: str, line: int | None, command: str | None, room: int = _LONGEST_TITLE) -> str:
+    """Return what people call a task: its name or, in a list of commands, its line and the head of its command."""
+    return name if line is None else one_line(f"line {line}: {command or ''}", room)
+
+
+def line_named(text: str) -> int | None:
+    """Return the line of a list of commands that a user means by ``12``, ``line 12`` or a title; None if none."""
+    found = _LINE.fullmatch(text.strip())
+    return int(found[1]) if found else None
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:

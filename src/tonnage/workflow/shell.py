@@ -1,11 +1,24 @@
 """Shell commands as text: which program they start, and how to write several lines as one."""
 
 import re
+from collections.abc import Iterator
 from posixpath import basename, isabs
+
+from tonnage.workflow.launchers import INTERPRETERS, LAUNCHERS, SHELLS, Launcher
 
 __all__ = ["executable", "one_line", "own_program", "plain_words", "several_lines", "without_number"]
 
-_ASSIGNMENT = re.compile(r"""\s*[A-Za-z_]\w*=(?:'[^']*'|"[^"]*"|[^\s'"])*(?:\s+|$)""", re.ASCII)
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
+_FIRST_WORD = re.compile(r"\s*([\w./+-]+)(?=\s|$)", re.ASCII)
+_TOKEN = re.compile(
+    r"""[ \t\r]*(?:(?P<operator>[();<>|&\n]+)"""
+    r"""|(?P<word>(?:\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`|\\.|'[^']*'|"(?:\\.|[^"\\])*"|[^\s'"\\();<>|&`])+))""",
+    re.DOTALL,
+)
+_QUOTED = re.compile(r"""'([^']*)'|"((?:\\.|[^"\\])*)"|\\(.)""", re.DOTALL)
+_ESCAPED = re.compile(r"""\\([$`"\\\n])""")
+_COMMENT = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
+_PROGRAM = re.compile(r"[\w.+@%:,=-]+")
 _NUMBER_SUFFIX = re.compile(r"(?:[_.-]?ID)?[_.-]?\d+$")
 
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+:,./^-][A-Za-z0-9_@%+:,./^= -]*", re.ASCII)
@@ -16,16 +29,174 @@ _OF_THE_SHELL = re.compile(
     r"|until|wait|while"
 )
 
+_KEYWORDS = frozenset(("if", "for", "while", "until", "case", "select", "function", "coproc", "[[", "(("))
+"""What follows them may run any number of programs, in any order."""
+_PREPARES = frozenset(
+    (
+        ".",
+        ":",
+        "alias",
+        "cd",
+        "declare",
+        "exit",
+        "export",
+        "local",
+        "ml",
+        "module",
+        "popd",
+        "pushd",
+        "readonly",
+        "set",
+        "shopt",
+        "source",
+        "trap",
+        "ulimit",
+        "umask",
+        "unset",
+    )
+)
+"""What prepares the shell for the program, and is none itself."""
+_ASIDE = frozenset(("mkdir", "rm", "echo", "printf", "date", "hostname", "test", "[", "true"))
+"""Programs that a command is about only if it runs no other."""
+_ACTIVATES = frozenset([("conda", "activate"), ("mamba", "activate"), ("micromamba", "activate"), ("spack", "load")])
+_KNOWN = frozenset({*SHELLS, *LAUNCHERS, *INTERPRETERS})
+_DEEPEST = 8  # commands inside of commands
+
 _PACKED = re.compile(r"""eval "\$\(printf %b '([^']*)'\)"$""")
 
 
 def executable(command: str | None) -> str | None:
-    """Return the name of the program that a command starts: ``bwa`` for ``LC_ALL=C ./bin/bwa mem a.fq``."""
-    rest = command or ""
-    while found := _ASSIGNMENT.match(rest):
-        rest = rest[found.end() :]
-    word = next(iter(rest.split(None, 1)), "")
-    return basename(word.strip("'\"();&|")) or None
+    """Return the name of the program that a command is about: ``bwa`` for ``cd x && srun -n 2 ./bin/bwa mem a.fq``.
+
+    It looks through whatever prepares the shell or starts other programs, and takes a script instead of its
+    interpreter. None if it cannot tell: the name of a launcher would put unrelated programs together.
+    """
+    command = several_lines(command or "")
+    first = _FIRST_WORD.match(command)
+    if first and _is_plain(basename(first.group(1))):
+        return basename(first.group(1)) or None
+    return _program_of(command, _DEEPEST)
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a program's name can stand as it is: it is neither part of the shell nor starts another program."""
+    special = name in _PREPARES or name in _KEYWORDS or name in _ASIDE or name in ("eval", "{", "!", "-")
+    return not special and not any(name == verb for verb, _ in _ACTIVATES) and _without_version(name) not in _KNOWN
+
+
+def _without_version(name: str) -> str:
+    """Return a program's name without its version: ``python`` for ``python3.11``."""
+    return name.rstrip("0123456789.") or name
+
+
+def _program_of(text: str, depth: int) -> str | None:
+    """Return the program of a script, which is its first simple command that is no mere preparation."""
+    aside = None
+    for words in _simple_commands(text):
+        while words and (words[0] in ("{", "!") or _ASSIGNMENT.match(words[0])):
+            del words[0]
+        if not words or _only_prepares(words):
+            continue
+        if words[0] not in _ASIDE:
+            return _seen_through(words, depth)
+        aside = aside or words[0]
+    return aside
+
+
+def _only_prepares(words: list[str]) -> bool:
+    if words[0] == "eval":
+        return words[1:2] != [] and words[1].startswith("$(")  # eval "$(conda shell.bash hook)"
+    return words[0] in _PREPARES or tuple(words[:2]) in _ACTIVATES
+
+
+def _seen_through(words: list[str], depth: int) -> str | None:
+    """Return the program that a simple command starts; None if it cannot be told."""
+    name = basename(words[0])
+    stem = _without_version(name)
+    if not depth or name in _KEYWORDS or name == "eval":
+        return None
+    if name in SHELLS:
+        return _of_shell(words[1:], depth)
+    launcher = LAUNCHERS.get(name) or INTERPRETERS.get(stem)
+    if launcher is None:
+        return name if _PROGRAM.fullmatch(name) and not name.startswith("-") else None
+    rest = _after_options(words[1:], launcher)
+    if rest is None or stem not in INTERPRETERS:
+        return _seen_through(rest, depth - 1) if rest else None
+    script = basename(rest[0].rstrip("/")) if rest else ""
+    return script if _PROGRAM.fullmatch(script) and script != "-" else None
+
+
+def _of_shell(words: list[str], depth: int) -> str | None:
+    """Return the program of ``sh -c TEXT`` or ``sh SCRIPT``, given the words after the shell's name."""
+    for place, word in enumerate(words):
+        if word in ("pipefail", "errexit", "nounset") and words[place - 1].endswith("o"):
+            continue
+        if not word.startswith(("-", "+")) or word in ("-", "--"):
+            script = basename(word)
+            return script if _PROGRAM.fullmatch(script) and script != "-" else None
+        if "c" in word and not word.startswith("--"):
+            return next((_program_of(text, depth - 1) for text in words[place + 1 :] if not text.startswith("-")), None)
+    return None
+
+
+def _after_options(words: list[str], launcher: Launcher) -> list[str] | None:
+    """Return what follows a launcher's options and operands; None if there is an option that it may not know."""
+    place = 0
+    verbs = launcher.verbs
+    operands = launcher.operands
+    while place < len(words):
+        word = words[place]
+        if word == "--":
+            place += 1
+            break
+        if launcher.assigns and _ASSIGNMENT.match(word):
+            place += 1
+        elif word.startswith("-") and word != "-":
+            if word in launcher.names or word.split("=", 1)[0] in launcher.names:
+                return [word.split("=", 1)[1]] if "=" in word else words[place + 1 : place + 2]
+            length = launcher.length(word)
+            if length is None:
+                return None
+            place += length
+        elif verbs:
+            if word not in verbs:
+                return None
+            verbs = frozenset()
+            place += 1
+        else:
+            break
+    return None if verbs else words[place + operands :]
+
+
+def _simple_commands(text: str) -> Iterator[list[str]]:
+    """Yield the words of each simple command of a script, without redirections."""
+    words: list[str] = []
+    place, redirected = 0, False
+    text = _COMMENT.sub("", text.replace("\\\n", " "))
+    while found := _TOKEN.match(text, place):
+        place = found.end()
+        operator = found.group("operator")
+        if operator is None:
+            if not redirected:
+                words.append(_unquoted(found.group("word")))
+            redirected = False
+        elif "<" in operator or ">" in operator:
+            redirected = True
+        else:
+            yield words
+            words, redirected = [], False
+    if not text[place:].strip():  # else a quotation does not end
+        yield words
+
+
+def _unquoted(word: str) -> str:
+    return _QUOTED.sub(_inside, word)
+
+
+def _inside(quoted: re.Match[str]) -> str:
+    single, double, escaped = quoted.groups()
+    return _ESCAPED.sub(r"\1", double) if double is not None else single or escaped or ""
 
 
 def own_program(command: str | None) -> str | None:

@@ -1,4 +1,4 @@
-"""A run's session with its archive: read once at the start, written once at the end, wherever it is.
+"""A run's session with an archive on a server.
 
 An archive on a server has a local mirror, an ordinary archive that all decisions are based on: what the server knows
 about a workflow is copied into it when a run begins. What a run measured goes into the mirror and into the outbox, and
@@ -8,7 +8,6 @@ from there to the server. If the server is unavailable, this causes a warning an
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
-from types import TracebackType
 
 from tonnage.archive.exporting import record
 from tonnage.archive.history import Wanted
@@ -18,56 +17,27 @@ from tonnage.archive.remote.download import past_of
 from tonnage.archive.remote.outbox import Outbox, Sent
 from tonnage.archive.remote.server import Server
 from tonnage.archive.remote.upload import MOST
-from tonnage.archive.store import Archive
-from tonnage.archive.url import is_remote
+from tonnage.archive.session import ArchiveSession
 from tonnage.errors import OutboxBusyError, ServerUnreachableError, TonnageError
 from tonnage.jobs import Attempt
 from tonnage.logs.log import Entry
 from tonnage.logs.sources import Source
 
-__all__ = ["ArchiveSession", "archive_session", "said_of"]
+__all__ = ["RemoteSession", "said_of"]
 
 _AT_ONCE = 10.0  # seconds that a run spends at its start on sending the outbox
 _PATIENT = 10.0  # seconds of retries at a run's end if the server does not answer: it may be restarting
 _ANSWER = 120.0  # seconds in which a server must have sent its history
 
 
-class ArchiveSession:
-    """A session with an archive that is a database: nothing is downloaded or uploaded."""
-
-    def __init__(self, archive: Archive) -> None:
-        self.archive = archive
-        """The database that is read and written."""
-
-    def __enter__(self) -> "ArchiveSession":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.archive.close()
-
-    def ask(self, wanted: Wanted) -> list[str]:  # noqa: ARG002
-        """Fetch the history for a run; return messages for the user."""
-        return []
-
-    def kept(self, source: Source, fields: Mapping[str, str]) -> Source:  # noqa: ARG002
-        """Return a source that keeps what is read from it for `tell`; everything is safe once it is exhausted."""
-        return source
-
-    def tell(self, *, patient: bool = True) -> list[str]:  # noqa: ARG002
-        """Upload what was kept; return messages for the user."""
-        return []
-
-
-class _Remote(ArchiveSession):
+class RemoteSession(ArchiveSession):
     """A session with an archive on a server."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._outbox = Outbox(server)
         self._away = self._warned_of_token = False
-        super().__init__(Archive.open(str(server.folder / "archive.db"), create=True))
+        super().__init__(str(server.folder / "archive.db"))
 
     def ask(self, wanted: Wanted) -> list[str]:
         """Copy the history from the server into the mirror."""
@@ -113,11 +83,6 @@ class _Remote(ArchiveSession):
         if not patient and isinstance(sent.problem, OutboxBusyError):
             return []
         return said_of(self._server, self._outbox, sent)
-
-
-def archive_session(url: str | None = None) -> ArchiveSession:
-    """Return a session with the archive at a URL or in a file, by default the user's own; created if necessary."""
-    return _Remote(Server.of(url)) if is_remote(url) else ArchiveSession(Archive.open(url, create=True))
 
 
 def said_of(server: Server, outbox: Outbox, sent: Sent) -> list[str]:

@@ -7,8 +7,9 @@ the next rung itself if HTCondor supports that; elsewhere disk grows with memory
 """
 
 import os
+import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from math import ceil
@@ -18,6 +19,7 @@ from posixpath import isabs, normpath
 from tonnage import __version__
 from tonnage.atomic import make_private_folder
 from tonnage.batch.htcondor.monitor import write_monitor
+from tonnage.batch.htcondor.system import AVOIDED
 from tonnage.errors import InputError
 from tonnage.files import write_atomically
 from tonnage.jobs import EXHAUSTIBLE, Decision, Resource
@@ -36,7 +38,18 @@ from tonnage.workflow.dagman.writer import (
 from tonnage.workflow.names import FreeNames
 from tonnage.workflow.shell import one_line, own_program
 
-__all__ = ["DAG", "EVENTS", "GIVEN_UP_FOR", "MONITOR", "OURS", "Dag", "Node", "Order", "write_dag"]
+__all__ = [
+    "DAG",
+    "EVENTS",
+    "GIVEN_UP_FOR",
+    "MONITOR",
+    "OURS",
+    "Dag",
+    "Node",
+    "Order",
+    "avoid_machines",
+    "write_dag",
+]
 
 DAG, EVENTS = "workflow.dag", "events.log"
 MONITOR = 32 * 2**20
@@ -51,6 +64,9 @@ OURS = frozenset(
 _OF_MACHINES = "HoldReasonCode == 21 && (HoldReasonSubCode == 102 || HoldReasonSubCode == 104)"
 _EVICTED_FOR = "({0}Usage > {0}Provisioned && Request{0} <= {0}Provisioned) =?= true"
 """Whether a waiting job was evicted for exceeding its allocation and requests no more: it would be evicted forever."""
+_AVOIDED = f"MY.{AVOIDED}"
+_AVOIDING = re.compile(rf'^{re.escape(_AVOIDED)} = ".*"$', re.MULTILINE)
+_REQUIREMENTS = re.compile(r"\s*requirements\s*=\s*(.*\S)", re.IGNORECASE)
 _FINAL = 2
 """The exit status of the POST script after which DAGMan does not retry."""
 _TASK, _MONITOR, _POST = "task.sh", "monitor.pyz", "post.sh"
@@ -312,7 +328,30 @@ def _description(dag: Dag, category: str, variables: Sequence[str]) -> Iterator[
     evicted = " || ".join(_EVICTED_FOR.format(one) for one in ("Memory", "Disk"))
     yield f"periodic_remove = (JobStatus == 5 && ({hopeless} || ({_OF_MACHINES}))) || (JobStatus == 1 && ({evicted}))"
     yield from dag.commands
+    yield _avoiding(())
+    yield f"requirements = {_requirements(dag.commands)}"
     yield "queue"
+
+
+def _requirements(commands: Sequence[str]) -> str:
+    """Return the expression for the machines that a job may use: those that the user wants, but no avoided ones."""
+    ours = f"stringListIMember(TARGET.Machine, {_AVOIDED}) =!= true"
+    users = [found[1] for command in commands if (found := _REQUIREMENTS.match(command))]
+    return f"({users[-1]}) && ({ours})" if users else ours
+
+
+def _avoiding(machines: Iterable[str]) -> str:
+    return f'{_AVOIDED} = "{",".join(sorted(machines))}"'
+
+
+def avoid_machines(folder: Path, machines: Iterable[str]) -> None:
+    """Let the jobs of a DAG that are submitted from now on use none of these machines."""
+    line = _avoiding(machines)
+    for path in folder.glob("*.sub"):
+        text = path.read_text()
+        changed = _AVOIDING.sub(lambda _: line, text)
+        if changed != text:
+            write_atomically(path, changed)
 
 
 def _requests(dag: Dag, variables: Sequence[str]) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """The user's side of HTCondor: its programs, their arguments and the parsers for their output."""
 
 import json
+import logging
 import os
 import re
 from collections.abc import Collection, Mapping
@@ -18,7 +19,11 @@ from tonnage.errors import (
     TonnageError,
 )
 
-__all__ = ["HTCondor", "Version"]
+__all__ = ["AVOIDED", "HTCondor", "Version"]
+
+AVOIDED = "TonnageAvoided"
+"""The attribute of jobs with the names of machines that break tasks; their requirements refer to it."""
+_log = logging.getLogger(__name__)
 
 Version = tuple[int, int, int]
 
@@ -149,6 +154,14 @@ class HTCondor:
         except ProgramFailedError as error:
             if "not found" not in error.said.lower() and "couldn't find" not in error.said.lower():
                 raise
+
+    def avoid(self, dagman: str, machines: Collection[str]) -> None:
+        """Let the jobs of a DAGMan that wait in the queue use none of these machines; see `dag.avoid_machines`."""
+        names = ",".join(sorted(machines))
+        try:
+            self._run("condor_qedit", "-constraint", f"DAGManJobId == {int(dagman)}", AVOIDED, f'"{names}"')
+        except (ProgramFailedError, InputError) as error:
+            _log.debug("condor_qedit: %s", error)  # none of them waits, or there is no such program
 
     def _ads(self, program: str, constraint: str, attributes: Collection[str]) -> list[dict[str, Any]]:
         printed = self._run(program, "-json", "-constraint", constraint, "-attributes", ",".join(attributes))

@@ -15,6 +15,7 @@ __all__ = ["SlurmOptions", "placement", "script"]
 _MIB = 1 << 20
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _LONG = re.compile(r"--([a-z][a-z0-9-]*)(=.*)?", re.DOTALL)
+_EXCLUDE = "--exclude="
 _INSTEAD = ("partition", "account", "qos")
 _OURS = frozenset(
     [
@@ -81,17 +82,19 @@ def _options(request: Request, options: SlurmOptions) -> Iterator[str]:
     yield f"--output={_pattern(request)}"  # including standard error
     # A job restarted by Slurm would repeat what is already recorded as done or lost.
     yield from ("--open-mode=append", "--no-requeue", "--export=ALL")
+    excluded = [option for option in options.extra if option.startswith(_EXCLUDE)]
+    avoided = [*request.avoided, *(option.removeprefix(_EXCLUDE) for option in excluded)]
+    if avoided:
+        yield f"{_EXCLUDE}{','.join(avoided)}"
     yield from _size(request)
     if request.elements:
         yield f"--array=0-{request.elements - 1}"
-    yield from options.extra
+    yield from (option for option in options.extra if option not in excluded)
 
 
 def _size(request: Request) -> Iterator[str]:
     yield f"--nodes={request.nodes}"
     yield "--ntasks-per-node=1"
-    if request.avoided:
-        yield f"--exclude={','.join(request.avoided)}"
     if request.whole_nodes:
         # All memory of the nodes; and if one node fails, the others continue.
         yield from ("--exclusive", "--mem=0", "--no-kill")

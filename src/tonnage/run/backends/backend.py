@@ -142,7 +142,7 @@ def refuse_too_large(workflow: Workflow, machine: Machine, where: str, hint: str
         if resource is not None:
             requested, most = getattr(task.request, resource), machine.amounts()[resource]
             raise InputError(
-                f'task "{task.name}" requests {resource.shown(requested)} of {resource}, '
+                f'task "{task.title}" requests {resource.shown(requested)} of {resource}, '
                 f"but {where} has only {resource.shown(most)} for tasks",
                 path=workflow.source.path if workflow.source else None,
                 hint=hint,

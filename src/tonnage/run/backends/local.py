@@ -4,6 +4,7 @@
 job, with agents and a ledger.
 """
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,21 +24,25 @@ from tonnage.run.backends.backend import (
     heard,
 )
 from tonnage.run.engine import Engine
-from tonnage.run.events import Ended, Settled, Start
+from tonnage.run.events import Action, Adjustment, Ended, Settled, Start
 from tonnage.run.files import Files
 from tonnage.run.folders import RunFolder
 from tonnage.run.journal import Journal
-from tonnage.run.machines import Room, Space, this_machine
+from tonnage.run.machines import Room, Space
 from tonnage.run.marked_processes import end_orphans
 from tonnage.run.minders import Answer, Minders, Order, Seen
 from tonnage.run.orders import Orders
-from tonnage.run.outcomes import judge
+from tonnage.run.outcomes import judge, stopped_for_room
+from tonnage.run.this_machine import this_machine
 from tonnage.watch.order import MACHINE_LOST
 from tonnage.workflow import Workflow
 
 __all__ = ["Local", "LocalBackend"]
 
-_TICK = 0.5  # seconds between two calls of the watcher while nothing happens
+_TICK = 0.5  # seconds between two calls of the watcher while nothing happens,
+_MEMORY_TICK = 0.1  # and between two looks at the memory that is left, if attempts may grow
+_log = logging.getLogger(__name__)
+
 _MOST_LOST = 50  # attempts in a row: something is broken, and retries would never end
 
 
@@ -50,6 +55,15 @@ class _AttemptStarter(Protocol):
     def stop(self, attempt: int) -> None:
         """Kill all processes of a running attempt; its answer follows."""
 
+    def pause(self, attempt: int) -> None:
+        """Stop all processes of a running attempt until `resume` is called; the time does not count."""
+
+    def resume(self, attempt: int) -> None:
+        """Let a paused attempt continue."""
+
+    def available(self) -> Mapping[int, float]:
+        """Return how much memory machines have left, where there is news about it."""
+
     def wait(self, seconds: float | None = None) -> list[Answer | Seen]:
         """Return everything that has arrived, as soon as there is something, or after the timeout."""
 
@@ -59,6 +73,9 @@ class _EventWriter(Protocol):
 
     def started(self, starts: Sequence[Start], now: float) -> None:
         """Record attempts that are about to start."""
+
+    def adjusted(self, changes: Sequence[Adjustment], now: float) -> None:
+        """Record changes to running attempts that are about to take effect."""
 
     def ended(self, end: Ended, settled: Settled) -> None:
         """Record the end of an attempt, and what happens to its task."""
@@ -87,10 +104,13 @@ class Local:
         self._files = files
         self._folder = folder
         self._token = token
-        self._orders = Orders(files, folder, token)
+        self._elastic = engine.rules.elastic
+        self._orders = Orders(files, folder, token, engine.machines if self._elastic else ())
         self._minders = minders
         self._signals = StopSignals()
         self._since: dict[int, float] = {}
+        self._stopping: dict[int, str] = {}
+        """Attempts that are being stopped to make room, and why."""
         self._lost = 0
 
     def go(self, watcher: Watcher) -> int | None:
@@ -105,9 +125,11 @@ class Local:
         It is called whenever something has happened. Signals are not handled here, so that any thread can call this.
         """
         waiting = more()
+        self._adjust()
         self._start(watcher)
+        tick = _MEMORY_TICK if self._elastic else _TICK
         while waiting or self._engine.running:
-            news = self._minders.wait(_TICK if self._engine.running else None)
+            news = self._minders.wait(tick if self._engine.running else None)
             waiting = more()
             self._obey()  # before anything starts that a signal was meant to prevent
             self._step(watcher, news)
@@ -118,10 +140,40 @@ class Local:
         for one in news:
             if isinstance(one, Seen):
                 watcher.seen(one)
+                self._engine.saw(one.attempt, one.memory, one.seconds)
             else:
                 self._settle(one, watcher)
+        self._adjust()
         self._start(watcher)
         watcher.tick(self._engine)
+
+    def _adjust(self) -> None:
+        """Let running attempts grow, pause them or stop one, as the memory that is left allows."""
+        if not self._elastic:
+            return
+        for machine, memory in self._minders.available().items():
+            self._engine.available(machine, memory)
+        now = time.time()
+        changes = self._engine.adjust(now)
+        if not changes:
+            return
+        self._journal.adjusted(changes, now)
+        acts = [one for one in changes if one.action is not Action.GROW]
+        if acts:
+            self._journal.commit()  # growth is written together with what starts or ends next
+        for one in acts:
+            self._act(one)
+
+    def _act(self, change: Adjustment) -> None:
+        name = self._engine.tasks[self._engine.start_of(change.attempt).task].name
+        _log.debug("%s: %s: %s", name, change.action, change.reason)
+        if change.action is Action.PAUSE:
+            self._minders.pause(change.attempt)
+        elif change.action is Action.RESUME:
+            self._minders.resume(change.attempt)
+        else:
+            self._stopping[change.attempt] = change.reason
+            self._minders.stop(change.attempt)
 
     def _settle(self, answer: Answer, watcher: Watcher) -> None:
         start = self._engine.start_of(answer.attempt)
@@ -136,6 +188,9 @@ class Local:
         if answer.started is None:
             answer = replace(answer, started=since)  # older files were not written by it
         end = judge(answer, task, self._files)
+        outcome, reason = self._engine.stopped_as(answer.attempt), self._stopping.pop(answer.attempt, "")
+        if outcome is not None and self._signals.signal is None:
+            end = stopped_for_room(end, outcome, reason)
         settled = self._engine.ended(end)
         self._journal.ended(end, settled)
         watcher.ended(end, settled)
@@ -151,8 +206,8 @@ class Local:
 
     def _start_some(self, watcher: Watcher) -> bool:
         """Record and start what there is room for; return whether all of it could be prepared."""
-        starts = self._engine.admit()
         now = time.time()
+        starts = self._engine.admit(now)
         if starts:
             self._journal.started(starts, now)
         for settled in self._engine.refused():

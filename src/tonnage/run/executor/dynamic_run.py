@@ -15,10 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tonnage.archive.engine import on_network
-from tonnage.archive.history import Wanted, history_of
-from tonnage.archive.remote import archive_session
+from tonnage.archive.history import Wanted
+from tonnage.archive.session import archive_session
 from tonnage.errors import InputError, TonnageError
+from tonnage.files import on_network
 from tonnage.jobs import SHARED, Resource
 from tonnage.run.archiving import remember
 from tonnage.run.backends.local import Local
@@ -28,8 +28,9 @@ from tonnage.run.executor.futures import TaskFuture
 from tonnage.run.files import Files
 from tonnage.run.folders import Lock, new_run
 from tonnage.run.journal import Journal
-from tonnage.run.machines import Room, this_machine
+from tonnage.run.machines import Room
 from tonnage.run.minders import Minders, Seen
+from tonnage.run.this_machine import this_machine
 from tonnage.size import STRATEGIES, Plan
 from tonnage.size.learner import Learner
 from tonnage.workflow import Task, Workflow
@@ -71,7 +72,7 @@ class DynamicRun:
             opened.callback(shutil.rmtree, self.calls, ignore_errors=True)
             self._opened = opened.pop_all()
         self._minders.watch_also(self._bell)
-        plan = Plan(strategy=strategy, machine=self.machine.amounts(), resources=SHARED)
+        plan = Plan(strategy=strategy, machine=self.machine.amounts(), resources=SHARED, overridden=frozenset())
         self._files = Files(home, self.folder)
         self._learner = Learner(plan)
         self._engine = Engine([], self._learner, Room([self.machine]), rules=rules, input_bytes=self._input_bytes)
@@ -170,14 +171,14 @@ class DynamicRun:
             self._categories.add(task.category)
             self._recall(task.category)
         number = self._engine.add(task)
-        self._journal.add_task(task.name, task.category)
+        self._journal.add_task(task.name, task.category, task.command)
         self._futures[number] = future
         self._numbers[future] = number
 
     def _recall(self, category: str) -> None:
         """Learn from the archive what tasks of a category used in programs with this name."""
         try:
-            history = history_of(self._archive_session.archive, self._wanted(category)).get(category)
+            history = self._archive_session.past(self._wanted(category)).histories().get(category)
         except TonnageError as error:
             _log.warning("the history of %s could not be read: %s", category, error)
             return

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from tonnage.atomic import private_opener
 from tonnage.errors import InputError, TaskFailedError
@@ -51,6 +51,7 @@ class Executor(futures.Executor):
         machine: Mapping[str, Amount] | None = None,
         size: str = "auto",
         retries: int = 0,
+        enforce: Literal["elastic", "strict"] = "elastic",
         archive: str | None = None,
         name: str = UNNAMED,
         folder: Name | None = None,
@@ -61,6 +62,8 @@ class Executor(futures.Executor):
             machine.
         :param size: how tasks are sized: a strategy of ``tonnage size``.
         :param retries: how often a failed task is retried.
+        :param enforce: what happens to a task that needs more memory than it was allocated: with ``elastic``, it grows
+            while the machine has room; with ``strict``, it is killed and retried with more.
         :param archive: the file or URL of the archive; by default the user's own.
         :param name: the name of the run: sizes are learnt from programs with this name or, without a name, from those
             in the same folder.
@@ -68,7 +71,8 @@ class Executor(futures.Executor):
         """
         home = Path(folder or ".").absolute()
         allowed = amounts_given(machine or {}, SHARED)
-        self._run = DynamicRun(name, home, dict(allowed.known()), size, Rules(retries=retries), archive)
+        rules = Rules(retries=retries, elastic=enforce == "elastic")
+        self._run = DynamicRun(name, home, dict(allowed.known()), size, rules, archive)
         self._numbers = count(1)
         weakref.finalize(self, self._run.close).atexit = False  # the run handles the end of the program itself
 

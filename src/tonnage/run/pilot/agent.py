@@ -3,8 +3,9 @@
 ``python -P -u -m tonnage.run.pilot.agent FOLDER NAME TOKEN PATIENCE`` reads lines of JSON from standard input and
 writes lines of JSON to standard output, which srun transfers between the nodes:
 
-    to the agent      {"order": ...}  {"stop": attempt}  {"ping": 0, "heard": answers}  {"bye": 0, "heard": answers}
-    from the agent    {"answer": ...}  {"seen": ...}  {"pong": 0}  {"bye": 0}
+    to the agent      {"order": ...}  {"stop": attempt}  {"pause": attempt}  {"resume": attempt}
+                      {"ping": 0, "heard": answers}  {"bye": 0, "heard": answers}
+    from the agent    {"answer": ...}  {"seen": ...}  {"available": memory}  {"pong": 0}  {"bye": 0}
 
 When the pilot is gone, everything that runs here is killed, because it may be started again elsewhere. Answers that
 the pilot may not have received are written as results to FOLDER/agents/NAME, as minders do.
@@ -19,6 +20,7 @@ import time
 from collections import deque
 from contextlib import suppress
 from dataclasses import asdict, replace
+from math import inf
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -32,6 +34,8 @@ __all__ = ["AGENTS", "Ending", "agent_folder", "main"]
 
 AGENTS = "agents"
 _TICK = 1.0
+_MEMORY_TICK = 0.1
+_NOTABLE = 0.01  # of the memory that is left: a smaller change is not reported
 _MOMENT = 0.2  # seconds until a signal to a batch job has reached all of its processes
 _TO_KILL = 5.0
 _PIECE = 1 << 16
@@ -87,11 +91,14 @@ class _Agent:
         self._token = token
         self._ending = ending
         self._running: set[int] = set()
+        self._growing = False
+        """Whether attempts may outgrow their allocations, so that the pilot needs to know what is left."""
+        self._available = inf
         self._unheard: deque[Answer] = deque()
         """Answers that were sent, but that the pilot may not have recorded."""
         self._heard = 0
         self._held: list[tuple[float, Answer]] = []
-        """Answers of attempts that just failed, perhaps because the batch job is being terminated."""
+        """Answers of attempts that just failed or were lost, perhaps because the batch job is being terminated."""
         self._line = b""
         self._bye = False
         self._last = time.monotonic()
@@ -99,11 +106,27 @@ class _Agent:
     def serve(self, patience: float) -> None:
         """Carry out orders until the pilot says good-bye, is gone, or is silent for too long."""
         while not self._ending.told() and not self._bye and time.monotonic() - self._last < patience:
-            for one in self._minders.wait(_MOMENT if self._held else _TICK):
+            for one in self._minders.wait(self._tick):
                 self._take(one)
+            self._report_available()
             if not self._listen():
                 return
             self._release(time.monotonic() - _MOMENT)
+
+    @property
+    def _tick(self) -> float:
+        if self._growing and self._running:
+            return _MEMORY_TICK
+        return _MOMENT if self._held else _TICK
+
+    def _report_available(self) -> None:
+        """Report how much memory is left if that has changed."""
+        if not self._growing:
+            return
+        for memory in self._minders.available().values():
+            if abs(memory - self._available) > _NOTABLE * memory:
+                self._available = memory
+                self._send({"available": memory})
 
     def end(self) -> None:
         """Kill everything that runs, and report how it ended, or write that to files if the pilot is gone."""
@@ -132,7 +155,7 @@ class _Agent:
             end_orphans(
                 self._token, one.attempt
             )  # nothing else does if both its minder and the fork server were killed
-        if one.status and not one.stopped_because:
+        if one.lost or (one.status and not one.stopped_because):
             self._held.append((time.monotonic(), one))
         else:
             self._answer(one)
@@ -173,10 +196,15 @@ class _Agent:
         self._last = time.monotonic()
         orders = [Order(**one["order"]) for one in messages if "order" in one]
         self._running.update(order.attempt for order in orders)
+        self._growing = self._growing or any(order.report_growth is not None for order in orders)
         self._minders.start(orders)
         for one in messages:
             if "stop" in one:
                 self._minders.stop(one["stop"])
+            if "pause" in one:
+                self._minders.pause(one["pause"])
+            if "resume" in one:
+                self._minders.resume(one["resume"])
             if "heard" in one:
                 self._forget(one["heard"])
             if "ping" in one:

@@ -107,6 +107,7 @@ class Agents:
         self._others: set[int] = set()
         self._found: list[Answer | Seen] = []
         self._lost: list[int] = []
+        self._available: dict[int, float] = {}
         self._next_check = 0.0
         self._end_by: float | None = None
         self._closed = threading.Event()
@@ -157,6 +158,24 @@ class Agents:
         if node is not None and node.there:
             self._say(node, {"stop": attempt})
 
+    def pause(self, attempt: int) -> None:
+        """Stop all processes of a running attempt until `resume` is called; the time does not count."""
+        self._tell(attempt, "pause")
+
+    def resume(self, attempt: int) -> None:
+        """Let a paused attempt continue."""
+        self._tell(attempt, "resume")
+
+    def _tell(self, attempt: int, what: str) -> None:
+        node = self._where.get(attempt)
+        if node is not None and node.there:
+            self._say(node, {what: attempt})
+
+    def available(self) -> dict[int, float]:
+        """Return how much memory nodes have left, as far as they have reported it since the last call."""
+        found, self._available = self._available, {}
+        return found
+
     def watch_also(self, descriptor: int) -> None:
         """Make `wait` return also when this descriptor becomes readable."""
         self._others.add(descriptor)
@@ -177,7 +196,7 @@ class Agents:
             if now >= self._next_check:  # after reading the pipes, which may not have happened for a while
                 self._check(now)
             ended = self._end_by is not None and not self.there
-            if self._found or self._lost or woken or ended or now >= deadline:
+            if self._found or self._lost or self._available or woken or ended or now >= deadline:
                 found, self._found = self._found, []
                 return found
 
@@ -279,6 +298,8 @@ class Agents:
             self._take(node, Answer.of(message["answer"]))
         elif "seen" in message:
             self._found.append(Seen(**message["seen"]))
+        elif "available" in message:
+            self._available[node.number] = message["available"]
         elif "bye" in message:
             self._note_leaving(node)
 

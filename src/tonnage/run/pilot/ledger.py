@@ -7,16 +7,17 @@ any time, and after its writer was killed.
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from tonnage.errors import TonnageError
 from tonnage.jobs import Decision
-from tonnage.run.events import Ended, Settled, Start, State
+from tonnage.run.events import Action, Adjustment, Ended, Settled, Start, State
 from tonnage.run.serialisation import ended_of, plain_decision, plain_ended, plain_start, start_of
 
 __all__ = [
+    "AttemptAdjusted",
     "AttemptEnded",
     "AttemptStarted",
     "Entry",
@@ -38,6 +39,14 @@ class AttemptStarted:
     node: str
     time: float
     start: Start
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptAdjusted:
+    """A running attempt grows, is paused, continues or is about to be stopped."""
+
+    time: float
+    change: Adjustment
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +82,7 @@ class PilotFinished:
     time: float
 
 
-Entry: TypeAlias = AttemptStarted | AttemptEnded | TaskRefused | MachineLost | PilotFinished
+Entry: TypeAlias = AttemptStarted | AttemptAdjusted | AttemptEnded | TaskRefused | MachineLost | PilotFinished
 
 
 class Ledger:
@@ -101,6 +110,11 @@ class Ledger:
             begin = json.dumps({"event": "started", **facts, "start": plain_start(start)})
             decisions = ", ".join([self._written(one) for one in start.decisions])
             self._lines.append(f'{begin[:-1]}, "decisions": [{decisions}]}}')
+
+    def adjusted(self, changes: Sequence[Adjustment], now: float) -> None:
+        """Record changes to running attempts that are about to take effect."""
+        for change in changes:
+            self._note("adjusted", time=now, change=asdict(change))
 
     def ended(self, end: Ended, settled: Settled) -> None:
         """Record the end of an attempt, and what happens to its task."""
@@ -203,6 +217,9 @@ def _settled(plain: list[Any]) -> Settled:
 _READERS: dict[str, Callable[[dict[str, Any]], Entry]] = {
     "started": lambda one: AttemptStarted(
         one["task"], one["node"], one["time"], start_of(one["start"], one["decisions"])
+    ),
+    "adjusted": lambda one: AttemptAdjusted(
+        one["time"], Adjustment(**{**one["change"], "action": Action(one["change"]["action"])})
     ),
     "ended": lambda one: AttemptEnded(one["task"], ended_of(one["end"]), _settled(one["settled"])),
     "refused": lambda one: TaskRefused(one["task"], _settled(one["settled"])),

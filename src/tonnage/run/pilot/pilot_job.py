@@ -17,6 +17,7 @@ from tonnage.errors import TonnageError
 from tonnage.jobs import SHARED, Outcome
 from tonnage.lazy import Deferred
 from tonnage.run.backends.local import Local
+from tonnage.run.bad_nodes import Avoiding, BadNodes, kind_of
 from tonnage.run.engine import Engine
 from tonnage.run.events import Carried, Ended, Settled, Start, State
 from tonnage.run.files import Files
@@ -28,6 +29,7 @@ from tonnage.run.pilot.agent import Ending
 from tonnage.run.pilot.agents import Agents, Here, undelivered
 from tonnage.run.pilot.job_spec import LEDGER, JobSpec
 from tonnage.run.pilot.ledger import (
+    AttemptAdjusted,
     AttemptEnded,
     AttemptStarted,
     Entry,
@@ -127,7 +129,10 @@ class _Past:
     carried: dict[str, Carried] = field(default_factory=dict)
     open: dict[int, AttemptStarted] = field(default_factory=dict)
     """Attempts whose end is not in the ledger."""
+    grew_to: dict[int, float] = field(default_factory=dict)
+    """The memory of attempts that outgrew their allocations."""
     last_attempt: int = 0
+    ends: list[AttemptEnded] = field(default_factory=list)
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> "_Past":
@@ -135,9 +140,14 @@ class _Past:
         past = cls()
         for entry in entries:
             if isinstance(entry, AttemptStarted):
+                past.failed.discard(entry.task)  # it was revived
                 past.open[entry.start.attempt] = entry
                 past.last_attempt = max(past.last_attempt, entry.start.attempt)
+            elif isinstance(entry, AttemptAdjusted):
+                if entry.change.memory is not None:
+                    past.grew_to[entry.change.attempt] = entry.change.memory
             elif isinstance(entry, AttemptEnded):
+                past.ends.append(entry)
                 past.take(entry.task, entry.end, entry.settled)
             elif isinstance(entry, TaskRefused):
                 past.failed.add(entry.task)
@@ -152,7 +162,12 @@ class _Past:
             self.failed.add(task)
         elif began is not None:
             self.carried[task] = carried_after(
-                began.start.number, began.start.decisions, end.outcome, end.exhausted, end.used
+                began.start.number,
+                began.start.decisions,
+                end.outcome,
+                end.exhausted,
+                end.used,
+                self.grew_to.get(end.attempt),
             )
 
 
@@ -199,7 +214,7 @@ class Pilot:
         with Agents(self._folder, self._nodes, token, job=self._job, patience=patience) as self._agents:
             self._agents.watch_also(self._ending.descriptor)
             local = Local(self._engine, self._ledger, self._files, self._run, token, self._agents)
-            local.drive(_Log(self._job_spec), self._more)
+            local.drive(_Log(self._job_spec, self._engine.bad_nodes), self._more)
             reason = self._why_ended()
             self._ledger.bye(reason, time.time())  # before agents end, which may take too long
             return reason
@@ -217,6 +232,7 @@ class Pilot:
         now = time.monotonic()
         if now >= self._next_look:
             self._next_look = now + _LOOK
+            self._engine.avoid_bad_nodes(time.time())  # or stop avoiding them
             self._hope = self._look()
         return self._hope
 
@@ -246,7 +262,7 @@ class Pilot:
         while stack:
             task = stack.pop()
             if self._engine.cancel(task):
-                stack += self._workflow.graph.children_of(task).tolist()
+                stack += self._workflow.children_of(task)
 
     # Recovery from an earlier start
 
@@ -271,7 +287,7 @@ class Pilot:
         engine = Engine(
             job_spec.tasks,
             Learner(Plan(strategy=job_spec.strategy, machine=largest(machines), resources=SHARED)),
-            Room(machines),
+            Room(machines, self._nodes),
             workflow=self._workflow,
             places=job_spec.places,
             rules=job_spec.rules,
@@ -281,6 +297,11 @@ class Pilot:
             awaited={task: len(others) for task, others in job_spec.awaited.items() if task not in done},
             first_attempt=max(job_spec.first_attempt, past.last_attempt + 1),
         )
+        for entry in past.ends:
+            task, end = job_spec.tasks[index[entry.task]], entry.end
+            if end.host is not None and end.ended is not None:
+                kind = kind_of(end.outcome, end.exit_status, end.signal)
+                engine.bad_nodes.ended(task.name, task.category, end.host, end.outcome, kind, end.ended)
         engine.last_attempt = job_spec.first_attempt + job_spec.attempts - 1
         return engine
 
@@ -288,8 +309,9 @@ class Pilot:
 class _Log:
     """Logs failures to the output of the batch job."""
 
-    def __init__(self, job_spec: JobSpec) -> None:
+    def __init__(self, job_spec: JobSpec, bad_nodes: BadNodes) -> None:
         self._tasks = job_spec.tasks
+        self._avoiding = Avoiding(bad_nodes)
 
     def started(self, start: Start, now: float) -> None:
         """Do nothing: it is in the ledger."""
@@ -301,7 +323,9 @@ class _Log:
         """Log what went wrong."""
         if settled.state is not State.DONE:
             why = "; ".join(part for part in (end.note, settled.reason) if part)
-            _log.info("%s: %s", self._tasks[settled.task].name, why)
+            _log.info("%s: %s", self._tasks[settled.task].title, why)
+        for line in self._avoiding.news():
+            _log.info(line)
 
     def tick(self, engine: Engine) -> None:
         """Do nothing."""

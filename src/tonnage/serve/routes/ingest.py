@@ -261,12 +261,13 @@ def _refused(error: _RefusedError) -> Response:
 
 
 def _wanted(value: object) -> Wanted:
-    facts = _object(value, "the body", ("workflow", "checksum", "folder", "commands", "categories"))
+    facts = _object(value, "the body", ("workflow", "checksum", "folder", "commands", "tasks", "categories"))
     return Wanted(
         workflow=_text(facts.get("workflow"), "workflow"),
         checksum=_maybe_text(facts, "checksum"),
         folder=_maybe_text(facts, "folder"),
         commands=_texts(facts, "commands", MOST_COMMANDS, LONGEST_COMMAND),
+        tasks=_texts(facts, "tasks", MOST_COMMANDS),
         categories=_texts(facts, "categories", _MOST_CATEGORIES),
     )
 
@@ -347,5 +348,6 @@ _WANTED = _described(
         "maxItems": MOST_COMMANDS,
         "items": {"type": "string", "maxLength": LONGEST_COMMAND},
     },
+    tasks={"type": "array", "maxItems": MOST_COMMANDS, "items": _NAME},
     categories={"type": "array", "maxItems": _MOST_CATEGORIES, "items": _NAME},
 )

@@ -22,6 +22,7 @@ from tonnage.report.accounts import Sums, accounts_of, covered
 from tonnage.report.attempt_table import Columns, Gathering, columns_of, outcomes_of
 from tonnage.report.figures import Figure, Palette
 from tonnage.report.figures.over_time import committed_and_used, running_by_category
+from tonnage.run.failures import Kind, failed_tasks, kinds_of
 from tonnage.run.folders import RunFolder, runs_of
 from tonnage.run.journal import Reader
 from tonnage.run.journal_rows import Row
@@ -31,6 +32,7 @@ from tonnage.serve.reporting import made
 from tonnage.serve.responses import Answer, Json, problems
 from tonnage.serve.settings import Site, site_of
 from tonnage.waste import Account
+from tonnage.wording import counted
 
 __all__ = ["router"]
 
@@ -38,6 +40,8 @@ _MOST_ATTEMPTS = 20_000
 """How many attempts of an archived run are read at most."""
 _LISTED = 200
 _SHOWN = 50
+_MOST_FAILED = 2000
+"""How many failed tasks are sorted by kind, each time that a page is refreshed."""
 router = APIRouter()
 _Site = Annotated[Site, Depends(site_of)]
 _NOWHERE = "there is no run with this id, neither here nor in the archive"
@@ -87,7 +91,7 @@ def _run_here(folder: RunFolder) -> dict[str, Any]:
         machine = machine_of(facts).amounts() if "memory" in facts else {}
         tasks, done = reader.counts()
         failures = reader.failures()
-        failed = [(row.task, row.note) for row in reader.failed(_SHOWN)] + list(reader.given_up().items())
+        kinds = kinds_of(failed_tasks(reader, _MOST_FAILED))
         columns = columns_of(reader, now if under_way else None)
         flight = in_flight(reader) if under_way else InFlight([], [], 0)
         by_category = {name: (many, well) for name, many, well in reader.tasks_by_category()}
@@ -103,13 +107,21 @@ def _run_here(folder: RunFolder) -> dict[str, Any]:
         "tasks": tasks,
         "done": done,
         "failures": failures,
-        "failed": [{"task": task, "note": note} for task, note in failed[:_SHOWN]],
+        "failed": [one.facts() for kind in kinds for one in kind.examples][:_SHOWN],
+        "more_failed": _more_failed(kinds, failures),
         "running": [_running(row, peaks) for row in running[:_SHOWN]],
         "running_now": len(running),
         "queued_now": flight.queued_tasks,
         "left_out": 0,
         **_sums(columns, machine, by_category),
     }
+
+
+def _more_failed(kinds: list[Kind], failures: int) -> list[str]:
+    """Return a line for each kind of failure with tasks that are not shown, and how many were not looked at."""
+    more = failures - sum(kind.count for kind in kinds)
+    lines = [kind.others for kind in kinds if kind.others][:_SHOWN]
+    return [*lines, f"{counted(more, 'more task')} failed"] if more > 0 else lines
 
 
 def _archived_run(archive: Archive, id: str) -> dict[str, Any] | None:
@@ -131,6 +143,7 @@ def _archived_run(archive: Archive, id: str) -> dict[str, Any] | None:
         "done": sum(well for _, well in tasks.values()),
         "failures": 0,
         "failed": [],
+        "more_failed": [],
         "running": [],
         "running_now": 0,
         "queued_now": 0,
@@ -183,6 +196,7 @@ def _state(run: RunFolder, facts: dict[str, str]) -> str:
 def _running(row: Row, peaks: dict[str, float]) -> dict[str, Any]:
     return {
         "task": row.task,
+        "title": row.title,
         "category": row.category,
         "number": row.number,
         "started": row.started,
@@ -260,7 +274,10 @@ class Run(Answer):
     tasks: int
     done: int
     failures: int
-    failed: list[dict[str, str]]
+    failed: list[dict[str, Any]]
+    """The first failed tasks of each kind: their commands, why they failed, and what they printed last."""
+    more_failed: list[str]
+    """The others, in a line for each kind."""
     running: list[dict[str, Any]]
     running_now: int
     queued_now: int

@@ -49,7 +49,7 @@ class Family:
         graph = Graph.from_edges(sketch.size, *sketch.edges())
         drawn = profiles.draw(rng, sketch.blocks, graph)
         # The graph exists already and the names are unique, so Workflow.build would only do the work twice.
-        return Workflow(name=self.name, tasks=tuple(_tasks(sketch.blocks, graph, drawn)), graph=graph)
+        return Workflow(name=self.name, tasks=tuple(_tasks(sketch.blocks, graph, drawn)), dependencies=graph)
 
 
 def _tasks(blocks: list[tuple[str, int]], graph: Graph, drawn: profiles.Drawn) -> Iterator[Task]:

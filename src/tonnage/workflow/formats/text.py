@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tonnage.files import Document
+from tonnage.wording import one_line
 from tonnage.workflow.model import Source, Task, Workflow
 from tonnage.workflow.shell import executable
 
@@ -45,7 +46,7 @@ def read(document: Document) -> Workflow:
             _check_alone(document, command, number)
             program = executable(command) or "task"
             name = named_after(program, command, same)
-            tasks.append(Task(name=name, command=command, category=category or program))
+            tasks.append(Task(name=name, command=command, category=category or program, line=number))
     if not tasks:
         raise document.error("contains no commands")
     return Workflow.build(document.stem, tasks, source=Source(document.path, "text"))
@@ -62,9 +63,8 @@ def _check_alone(document: Document, command: str, number: int) -> None:
     why = why_not_alone(command)
     if why is None:
         return
-    shown = command if len(command) <= _SHOWN else f"{command[:_SHOWN]}..."
     raise document.error(
-        f'"{shown}" {why}, but each line of a list of commands runs in a shell of its own',
+        f'"{one_line(command, _SHOWN)}" {why}, but each line of a list of commands runs in a shell of its own',
         number,
         hint='join what belongs together on one line ("cd data && ./run"), or put it into a script and list that',
     )

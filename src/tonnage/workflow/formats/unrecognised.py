@@ -9,6 +9,7 @@ from tonnage.files import Document
 __all__ = ["is_for_another_tool", "refusal"]
 
 _AS_A_LIST = "a list of commands, one per line, ends in .txt, .list, .cmds or .tasks, or is read with --from text"
+_PAGE = "docs/workflows.md"
 _ONE_TASK = "its lines belong together; to run it as one task, name it in a list of commands"
 
 
@@ -37,10 +38,30 @@ def _line(pattern: str) -> re.Pattern[str]:
 # The order matters: a batch script is also a shell script, and WDL has lines that Nextflow could have.
 _LOOKS = (
     _Look("a Slurm batch script", "submit it with sbatch", content=_line(r"^#SBATCH\s")),
-    _Look("a Snakemake workflow", "run it with snakemake", (".smk", "Snakefile"), _line(r"^(rule|checkpoint) \w+\s*:")),
-    _Look("a WDL workflow", "run it with miniwdl or Cromwell", (".wdl",), _line(r"^version (1\.|draft)")),
-    _Look("a Nextflow workflow", "run it with nextflow", (".nf",), _line(r"^(process|workflow)(\s+\w+)?\s*\{")),
-    _Look("a CWL workflow", "run it with cwltool or another CWL runner", (".cwl",), _line(r"^\s*\"?cwlVersion\"?\s*:")),
+    _Look(
+        "a Snakemake workflow",
+        f"run it with snakemake; Tonnage sizes its rules: {_PAGE}#snakemake",
+        (".smk", "Snakefile"),
+        _line(r"^(rule|checkpoint) \w+\s*:"),
+    ),
+    _Look(
+        "a WDL workflow",
+        f"run it with miniwdl or Cromwell; Tonnage sizes its tasks: {_PAGE}#cwl-and-wdl",
+        (".wdl",),
+        _line(r"^version (1\.|draft)"),
+    ),
+    _Look(
+        "a Nextflow workflow",
+        f"run it with nextflow; Tonnage sizes its processes: {_PAGE}#nextflow",
+        (".nf",),
+        _line(r"^(process|workflow)(\s+\w+)?\s*\{"),
+    ),
+    _Look(
+        "a CWL workflow",
+        f"run it with cwltool or another CWL runner; Tonnage sizes its tools: {_PAGE}#cwl-and-wdl",
+        (".cwl",),
+        _line(r"^\s*\"?cwlVersion\"?\s*:"),
+    ),
     _Look("a shell script", _ONE_TASK, (".sh", ".bash", ".zsh", ".ksh", ".csh"), re.compile(r"\A#!.*sh\b")),
     _Look("a script", _ONE_TASK, (".py", ".pl", ".rb", ".r", ".jl", ".awk"), re.compile(r"\A#!")),
     _Look("a Graphviz file", "Tonnage writes these but does not read them", (".dot", ".gv")),

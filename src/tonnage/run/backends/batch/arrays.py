@@ -110,9 +110,9 @@ class Arrays:
         number = submitter.jobs.next_id()
         starts = [replace(start, machine=number) for start in starts]
         task = submitter.engine.tasks[starts[0].task]
-        request = request_of(
-            starts[0], task, submitter.name(number), submitter.files.folder, submitter.folder.batches / str(number)
-        )
+        folder = submitter.folder.batches / str(number)
+        request = request_of(starts[0], task, submitter.name(number), submitter.files.folder, folder)
+        request = replace(request, avoided=submitter.avoided())
         job = BatchJob(
             id=number,
             name=request.name,

@@ -111,7 +111,9 @@ class BatchBackend:
 
     def space(self) -> Space:
         """Return the room in the queue."""
-        return QueueRoom(self._machines, self.most)
+        usable = [node.name for node in self.limits.nodes if node.usable] or [node.name for node in self.limits.nodes]
+        there = usable if self.pack == ALONE else [name for name in usable if name in self.nodes]
+        return QueueRoom(self._machines, self.most, there)
 
     def check(self, workflow: Workflow) -> None:
         """Raise InputError if a task requests more than any node has."""

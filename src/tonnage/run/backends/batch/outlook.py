@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tonnage.archive import run_fraction
-from tonnage.archive.remote import archive_session
+from tonnage.archive.session import archive_session
 from tonnage.batch import Cluster, Snapshot
 from tonnage.batch.scheduler import Request
 from tonnage.errors import InputError
@@ -60,9 +60,9 @@ def outlook(workflow: Workflow, options: Options, backend: "BatchBackend", strat
     folder = RunFolder(home / RUNS / "RUN")
     files = Files(home, folder, sandbox=options.sandbox)
     with archive_session(options.archive) as opened:
-        for warning in opened.ask(wanted_for(workflow, home)):
+        for warning in opened.ask(wanted_for(workflow, home)) if options.history else ():
             _log.warning(warning)
-        setup = set_up(workflow, options, backend, opened.archive, files)
+        setup = set_up(workflow, options, backend, opened, files)
         seconds = peaks_of_tasks(opened.archive, workflow, Resource.WALL_TIME)
         fraction = run_fraction(opened.archive) or 1.0
     engine = setup.engine

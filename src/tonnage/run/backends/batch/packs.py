@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from tonnage.run.outcomes import judge
 from tonnage.run.pilot.agents import undelivered
 from tonnage.run.pilot.job_spec import LEDGER, JobSpec
 from tonnage.run.pilot.ledger import (
+    AttemptAdjusted,
     AttemptEnded,
     AttemptStarted,
     Entry,
@@ -189,13 +190,14 @@ class Packs:
     def _most_nodes(self) -> int:
         """Return the maximum number of nodes of a batch job."""
         there, allowed = len(self._loading.common.nodes), self._submitter.limits.job_nodes
+        there = max(1, there - len(self._submitter.avoided()))
         return there if allowed is None else min(there, allowed)
 
     def _carrier_of(self, task: int) -> int | None:
         return next((number for number, pack in self._open.items() if task in pack.tasks), None)
 
     def _request(self, job: BatchJob) -> Request:
-        folder, avoided = self._submitter.place(job.id), self._loading.avoided
+        folder, avoided = self._submitter.place(job.id), (*self._loading.avoided, *self._submitter.avoided())
         home, inside = self._submitter.files.folder, self._submitter.scheduler.inside
         return packed_request(job.name, home, folder, job.nodes, job.seconds, avoided, inside)
 
@@ -239,11 +241,14 @@ class Packs:
                 task = self._task(pack, name)
                 if start.attempt not in pack.known and task is not None:
                     self._started(pack, replace(start, task=task, machine=pack.job.id), moment)
+            case AttemptAdjusted(time=moment, change=change):
+                if pack.known.get(change.attempt) is False:
+                    submitter.journal.adjusted([change], moment)
             case AttemptEnded(end=end):
                 if pack.known.get(end.attempt) is False:
                     pack.known[end.attempt] = True
                     pack.running.pop(end.attempt, None)
-                    submitter.settle(end)
+                    self._send_revived(submitter.settle(end).revived)
             case TaskRefused(task=name, settled=settled):
                 self._refuse(self._task(pack, name), settled)
             case MachineLost(node=node):
@@ -261,6 +266,11 @@ class Packs:
         submitter.show(start, moment)
         if pack.started is None:
             self._runs(pack, moment)
+
+    def _send_revived(self, tasks: Iterable[int]) -> None:
+        """Leave failed tasks that are retried after all to the batch jobs that carry them."""
+        self._submitter.engine.send(task for task in tasks if self._carrier_of(task) is not None)
+        self._ask_at = 0.0
 
     def _task(self, pack: _Pack, name: str) -> int | None:
         """Return the number of a task; None if its attempts in this batch job do not count."""

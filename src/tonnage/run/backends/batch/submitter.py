@@ -62,6 +62,11 @@ class Submitter(AttemptRecorder):
     def __post_init__(self) -> None:
         self.jobs = BatchJobs(self.journal)
 
+    def avoided(self) -> tuple[str, ...]:
+        """Return the nodes that break tasks, which batch jobs are not to use."""
+        self.engine.avoid_bad_nodes(time.time())
+        return tuple(sorted(self.engine.avoided))
+
     def place(self, job: int) -> Path:
         """Return the folder of a batch job, creating it if necessary."""
         folder = self.folder.batches / str(job)

@@ -24,6 +24,7 @@ def needs_verdict(answer: Answer) -> bool:
 def explained(end: Ended, verdict: Verdict) -> Ended:
     """Apply the batch system's verdict to an attempt that ended with its batch job or without an answer."""
     note = verdict.note or end.note
+    end = replace(end, host=end.host or verdict.facts.get("nodes") or None)
     if verdict.outcome is Outcome.EXHAUSTED:
         return replace(end, outcome=Outcome.EXHAUSTED, exhausted=verdict.exhausted, killed=False, note=note)
     if verdict.outcome is Outcome.CANCELLED:
@@ -32,4 +33,8 @@ def explained(end: Ended, verdict: Verdict) -> Ended:
         return replace(end, outcome=verdict.outcome, killed=False, note=note)
     # It was killed for an unknown reason, or left no result: the number of retries is limited.
     note = end.note if verdict.outcome is Outcome.DONE or not verdict.note else verdict.note
-    return replace(end, outcome=Outcome.LOST, killed=True, note=note or "its batch job left no result")
+    status, signal = end.exit_status, end.signal
+    if status is None and signal is None:
+        status, signal = verdict.exit_status, verdict.signal
+    end = replace(end, outcome=Outcome.LOST, killed=True, exit_status=status, signal=signal)
+    return replace(end, note=note or "its batch job left no result")

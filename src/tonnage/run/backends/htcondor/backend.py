@@ -45,19 +45,21 @@ class HTCondorBackend:
         available.
         """
         self._options = options
-        self._machines = self._seen(options.system, amounts)
+        nodes = self._seen(options.system, amounts)
+        self._machines = [_machine(node, amounts) for node in nodes]
+        self._names = [] if all(one in amounts for one in SHARED) else [node.name for node in nodes]
         self.machine = _largest(self._machines)
         self._grows_disk = _grows_disk(options.system, dry)
         if not dry:
             options.system.look()  # to detect a schedd that does not answer before anything is written
 
     @staticmethod
-    def _seen(system: HTCondor, amounts: Mapping[Resource, float]) -> list[Machine]:
-        """Return the machines of the pool within the user's limits; if all limits are set, the pool is not queried."""
+    def _seen(system: HTCondor, amounts: Mapping[Resource, float]) -> Sequence[Node]:
+        """Return the machines of the pool; if all limits are set by the user, the pool is not queried."""
         if all(one in amounts for one in SHARED):
             cores, memory, disk = (amounts[one] for one in SHARED)
-            return [_machine(Node("any", int(cores), memory, disk), {})]
-        return [_machine(node, amounts) for node in system.limits().nodes]
+            return [Node("any", int(cores), memory, disk)]
+        return system.limits().nodes
 
     def amounts(self) -> dict[Resource, float]:
         """Return the maximum of each resource for a task."""
@@ -65,7 +67,7 @@ class HTCondorBackend:
 
     def space(self) -> Space:
         """Return the room in the queue."""
-        return QueueRoom(self._machines, _ANY)
+        return QueueRoom(self._machines, _ANY, self._names)
 
     def check(self, workflow: Workflow) -> None:
         """Raise InputError if a task requests more than any machine has."""

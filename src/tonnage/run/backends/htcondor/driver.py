@@ -12,7 +12,7 @@ from dataclasses import replace
 from math import nan
 from pathlib import Path
 
-from tonnage.batch.htcondor.dag import DAG, write_dag
+from tonnage.batch.htcondor.dag import DAG, avoid_machines, write_dag
 from tonnage.errors import SchedulerUnreachableError, SubmissionRejectedError, TonnageError
 from tonnage.jobs import Outcome
 from tonnage.run.backends.backend import AttemptRecorder, RunContext, StopSignals, heard
@@ -20,7 +20,7 @@ from tonnage.run.backends.htcondor.dag_plan import Plan, read_nodes, to_submit, 
 from tonnage.run.backends.htcondor.event_log import Began, HeldUp, News, Over, Removed
 from tonnage.run.backends.htcondor.submitted import Submitted, is_left
 from tonnage.run.batch_jobs import BatchJob, BatchJobs, batch_jobs
-from tonnage.run.events import Ended, Start, State
+from tonnage.run.events import RETRIED_ELSEWHERE, Ended, Start, State
 from tonnage.run.state import QUEUED
 
 __all__ = ["DagmanDriver"]
@@ -53,6 +53,10 @@ class DagmanDriver:
         """Whether DAGMan finished while no engine was running, so that the rest must be submitted again."""
         self._requested = ""
         """What was requested of DAGMan: to halt, or to go."""
+        self._avoided: frozenset[str] = frozenset()
+        """The machines that jobs are told not to use."""
+        self._revived = False
+        """Whether tasks that DAGMan has given up are to be submitted again, because their machine is avoided now."""
         self._logged: set[str] = set()
         self._queued = -1
         """The number of waiting jobs that is recorded in the journal."""
@@ -94,9 +98,9 @@ class DagmanDriver:
         return self._signals.signal
 
     def _begin_again(self, tasks: Sequence[int]) -> None:
-        """Submit what remains of a DAGMan that finished while no engine was running."""
-        if self._now is None and self._goes_on:
-            self._goes_on = False
+        """Submit what remains of a DAGMan that finished while no engine was running, or that gave up too early."""
+        if self._now is None and (self._goes_on or self._revived):
+            self._goes_on = self._revived = False
             self._begin(tasks)
 
     def _begin(self, tasks: Sequence[int]) -> None:
@@ -181,6 +185,9 @@ class DagmanDriver:
 
     def _hand_over(self, now: Submitted) -> str:
         now.about_to_submit()
+        self._engine.avoid_bad_nodes(time.time())
+        self._avoided = self._engine.avoided
+        avoid_machines(now.folder, self._avoided)
         # The submitting process holds the run's lock: no engine takes over before it is known what was accepted.
         return self._options.system.submit(
             now.dag,
@@ -199,6 +206,7 @@ class DagmanDriver:
         news = list(now.news())
         for one in news:
             self._take(now, one)
+        self._avoid_machines(now)
         self._note_queued(now.attempts.waiting)
         self._hear_pause = _HEAR[0] if news else min(_HEAR[1], self._hear_pause * _SLOWER)
         if ended:
@@ -207,6 +215,20 @@ class DagmanDriver:
             self._close(now, "DAGMan finished")
         self._context.journal.commit()
         self._recorder.watcher.tick(self._engine)
+
+    def _avoid_machines(self, now: Submitted) -> None:
+        """Tell waiting and future jobs which machines not to use, if that has changed."""
+        if self._engine.avoided:
+            self._engine.avoid_bad_nodes(time.time())  # or stop avoiding them
+        if now.native is None or self._engine.avoided == self._avoided or time.monotonic() < self._retry_at:
+            return
+        avoid_machines(now.folder, self._engine.avoided)
+        try:
+            self._options.system.avoid(now.native, self._engine.avoided)
+            self._avoided = self._engine.avoided
+        except SchedulerUnreachableError as error:
+            self._log_once(f"{error}; retrying")
+            self._retry_at = time.monotonic() + _RETRY
 
     def _note_queued(self, jobs: int) -> None:
         if jobs != self._queued:
@@ -248,7 +270,8 @@ class DagmanDriver:
             case Over(attempt=attempt):
                 if now.known.get(attempt) is False and attempt in self._engine.running:
                     now.known[attempt] = True
-                    self._recorder.settle(self._unless_unattended(now.end_of(news)))
+                    settled = self._recorder.settle(self._unless_unattended(now.end_of(news)))
+                    self._revived = self._revived or bool(settled.revived) or settled.reason == RETRIED_ELSEWHERE
             case HeldUp(sent=sent, reason=reason):
                 self._log_once(f"{sent.task} is held: {reason}")
             case Removed(sent=sent, reason=reason):
@@ -279,7 +302,7 @@ class DagmanDriver:
             if state == State.SENT:
                 self._engine.take_back(task)
         for task, state in enumerate(self._engine.states):
-            if state == State.READY and not self._goes_on:
+            if state == State.READY and not self._goes_on and not self._revived:
                 self._engine.cancel(task)
         self._jobs.ended(now.job.id, time.time(), note)
         self._note_queued(0)

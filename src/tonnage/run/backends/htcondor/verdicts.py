@@ -10,7 +10,7 @@ from tonnage.logs.log import Hints, Log
 from tonnage.logs.summaries import read
 from tonnage.run.backends.htcondor.event_log import Over
 from tonnage.run.events import Ended
-from tonnage.run.outcomes import died_of
+from tonnage.run.outcomes import died_of, status_note
 
 __all__ = ["ended", "summary_in"]
 
@@ -81,7 +81,7 @@ def _judged(over: Over, monitor: Attempt | None) -> tuple[Outcome, Resource | No
 def _why_failed(pool: Attempt, monitor: Attempt | None) -> str:
     if monitor is not None and monitor.exit_status == 0:
         return "succeeded, but did not write all of its outputs"
-    return f"exit status {pool.exit_status}"
+    return "exit status unknown" if pool.exit_status is None else status_note(pool.exit_status)
 
 
 def _without_exit(over: Over) -> tuple[Outcome, None]:

@@ -1,0 +1,126 @@
+"""Finished work: which tasks of a workflow earlier runs have done, and which of them must run all the same."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from posixpath import normpath
+
+from tonnage.errors import InputError
+from tonnage.run.done_store import DoneStore
+from tonnage.run.file_states import FilesOnDisk, FrozenDisk
+from tonnage.run.options import Options
+from tonnage.run.recorder import record_of
+from tonnage.run.up_to_date import Record, outputs_of, stale_tasks, takeable
+from tonnage.wording import meant
+from tonnage.workflow import Workflow
+
+__all__ = ["FinishedWork", "UpToDate"]
+
+
+@dataclass(frozen=True, slots=True)
+class UpToDate:
+    """That there is nothing to do."""
+
+    tasks: int
+    run: str
+    """The run that finished last; empty if the user took existing outputs as done."""
+    ended: float
+
+
+class FinishedWork:
+    """What earlier runs have done of a workflow, with what is on disk when this is created."""
+
+    def __init__(self, workflow: Workflow, home: Path, name: str, options: Options, *, network: bool) -> None:
+        """Read what is recorded; raises InputError if the options name tasks or files that do not exist.
+
+        `name` is that of the workflow's file.
+        """
+        self.store = DoneStore(home, name, network=network)
+        self._forced = _forced(workflow, options.rerun)
+        self._folder = str(home)
+        wanted = [_writer_of(workflow, home, output) for output in options.outputs]
+        self._wanted = {place for place, _ in wanted} if wanted else None
+        if wanted:
+            names = {workflow.tasks[number].name for number in self._forced}
+            workflow = workflow.needed_for({number for _, number in wanted})
+            self._forced = {workflow.index[name]: _ASKED_FOR for name in names if name in workflow.index}
+        self.workflow = workflow
+        """The part of the workflow that makes the wanted outputs."""
+        self._disk = FilesOnDisk(self._folder, network=network)
+        self._frozen = FrozenDisk(self._disk)
+        nothing: list[Record | None] = [None] * len(workflow)
+        self._records = nothing if options.new else self.store.records(workflow.tasks)
+
+    def stale(self, counts: Callable[[int, Record], bool] = lambda _place, _record: True) -> dict[int, str]:
+        """Return the tasks that must run, and why; `counts` tells whether the record of a task may be used."""
+        records = [
+            record if record is not None and counts(place, record) else None
+            for place, record in enumerate(self._records)
+        ]
+        return stale_tasks(self.workflow, records, self._frozen, forced=self._forced, wanted=self._wanted)
+
+    def everything(self) -> UpToDate | None:
+        """Return that all tasks are up to date; None if one is not."""
+        known = [record for record in self._records if record is not None]
+        if not known or len(known) < len(self.workflow) or self.stale():
+            return None
+        last = max(known, key=lambda record: record.ended)
+        return UpToDate(len(known), last.run, last.ended)
+
+    def complete(self, done: Mapping[int, float], run: str, *, store: bool) -> None:
+        """Record tasks that were done at these times, shortly before their engine was killed, if that is missing."""
+        missing = []
+        for place, ended in done.items():
+            record = self._records[place]
+            if record is None or record.ended < ended:
+                missing.append(place)
+                self._records[place] = self._as_now(place, run, ended)
+        if missing and store:
+            self._put(missing)
+
+    def take(self, places: Mapping[int, str]) -> set[int]:
+        """Take the outputs of tasks as done, as they are now; return the tasks for which that is possible."""
+        taken = takeable(self.workflow, places, self._frozen, self._wanted)
+        now = time.time()
+        for place in taken:
+            self._records[place] = self._as_now(place, "", now)
+        if taken:
+            self._put(sorted(taken))
+        return taken
+
+    def _as_now(self, place: int, run: str, ended: float) -> Record:
+        return record_of(self.workflow.tasks[place], self._disk, self._folder, run, ended)
+
+    def _put(self, places: list[int]) -> None:
+        records = ((place, self._records[place]) for place in places)
+        self.store.put((self.workflow.tasks[place], record) for place, record in records if record is not None)
+
+
+_ASKED_FOR = "named by --rerun"
+
+
+def _forced(workflow: Workflow, names: tuple[str, ...]) -> dict[int, str]:
+    """Return the tasks that the user names, by themselves or by their category."""
+    found: dict[int, str] = {}
+    for name in names:
+        if name in workflow.index:
+            found[workflow.index[name]] = _ASKED_FOR
+            continue
+        numbers = [number for number, task in enumerate(workflow.tasks) if task.category == name]
+        if not numbers:
+            hint = meant(name, [*workflow.categories, *workflow.index])
+            raise InputError(f'--rerun {name}: there is no task and no category called "{name}"', hint=hint)
+        found.update(dict.fromkeys(numbers, _ASKED_FOR))
+    return found
+
+
+def _writer_of(workflow: Workflow, home: Path, output: str) -> tuple[str, int]:
+    """Return an output as the workflow names it, or as a path from the current folder, and the task that writes it."""
+    writer = {place: number for number, task in enumerate(workflow.tasks) for place in outputs_of(task)}
+    here = Path(normpath(Path.cwd() / output))
+    inside = str(here.relative_to(home) if here.is_relative_to(home) else here)
+    for place in (normpath(output), inside):
+        if place in writer:
+            return place, writer[place]
+    raise InputError(f"no task of the workflow writes {output}", hint=meant(output, writer))
