@@ -70,7 +70,10 @@ def tell(futures: list) -> None:
     attempts = [attempt for future in futures for attempt in future.attempts]
     first, last = futures[0].attempts[0], futures[-1].attempts[0]
     measured = [future for future in futures if future.usage.memory]  # on a busy machine, not every short one is
-    given = sum(one.allocated.memory * one.used.wall_time for future in measured for one in future.attempts)
+    given = 0.0
+    for attempt in (attempt for future in measured for attempt in future.attempts):
+        held = max(attempt.allocated.memory, attempt.used.memory or 0.0)  # it may outgrow what it was allocated
+        given += held * (attempt.used.wall_time or 0.0)
     used = sum(future.usage.memory * future.usage.wall_time for future in measured)
     print(
         f"{futures[0].category}: given {first.allocated.memory / MB:.0f} MB of memory at first, "

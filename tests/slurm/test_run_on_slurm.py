@@ -129,4 +129,4 @@ def test_a_cluster_without_gpus_says_so(clear_slurm: SlurmCluster, tmp_path: Pat
     place.flow([("a", [], Does(0, gpus=1))])
     said = place.call("run")
     assert said.status == 1, said
-    assert "Invalid generic resource (gres) specification" in said.stderr
+    assert "Invalid generic resource (gres) specification" in said.stderr, said
