@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import islice
 
-__all__ = ["closest", "counted", "meant", "one_line", "printable", "shortened"]
+__all__ = ["closest", "counted", "meant", "one_line", "part_of", "printable", "shortened"]
 
 # Comparing thousands of long names would delay an error message by minutes.
 _LONGEST_COMPARED = 64
@@ -27,9 +27,16 @@ def shortened(line: str, room: int) -> str:
 
 def counted(number: int, noun: str) -> str:
     """Return a count with its noun: ``1 job``, ``2 jobs``, ``2 categories``."""
-    if number == 1:
-        return f"1 {noun}"
-    return f"{number:,} {noun[:-1]}ies" if noun.endswith("y") else f"{number:,} {noun}s"
+    return f"1 {noun}" if number == 1 else f"{number:,} {_plural(noun)}"
+
+
+def part_of(part: int, whole: int, noun: str) -> str:
+    """Return a part of a count with its noun: ``0 of 1 tasks``, ``1 of 2 tasks``."""
+    return f"{part:,} of {whole:,} {_plural(noun)}"
+
+
+def _plural(noun: str) -> str:
+    return f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
 
 
 def closest(typed: str, known: Iterable[str]) -> str | None:

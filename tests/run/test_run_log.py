@@ -38,7 +38,7 @@ def test_the_first_line_says_what_runs_where_and_how(place: Place) -> None:
     said = place.call("run", "w.mf", "--size", "max-seen", "--machine", "cores=3,memory=2GB")
     run = place.runs()[0].id
     where = "w.mf (makeflow) on this machine (3 cores, 2 GB of memory)"
-    first = f"tonnage: {where}, sized by max-seen; the run {run} starts: 0 of 1 task up to date"
+    first = f"tonnage: {where}, sized by max-seen; the run {run} starts: 0 of 1 tasks up to date"
     assert said.stderr.splitlines()[0] == first
 
 
@@ -80,7 +80,7 @@ def test_a_resumed_run_goes_on_with_its_log(place: Place) -> None:
     assert place.call("run", "w.txt").status == 1
     place.write("go", "")
     assert place.call("run", "w.txt").status == 0
-    for begins in ("starts: 0 of 1 task up to date", "resumes: 0 of 1 task done"):
+    for begins in ("starts: 0 of 1 tasks up to date", "resumes: 0 of 1 tasks done"):
         assert f" {begins}" in log(place)
 
 

@@ -95,7 +95,7 @@ def test_the_report_of_a_run_is_downloaded_and_opens_without_a_network(
     offline = browsers.page(offline=True)
     offline.page.goto((tmp_path / "report.html").as_uri())
     assert offline.page.locator("h1").text_content() == run.id
-    assert "1 of 1 task done" in (offline.page.locator(".lead").text_content() or "")
+    assert "1 of 1 tasks done" in (offline.page.locator(".lead").text_content() or "")
 
 
 def test_the_page_of_a_run_shows_failed_tasks_with_their_commands_and_output(server: Server, place: Place) -> None:

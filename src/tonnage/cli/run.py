@@ -1,7 +1,6 @@
 """``tonnage run``: run a workflow."""
 
 from contextlib import closing
-from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,32 +11,27 @@ from tonnage.cli.archive.options import archive_option
 from tonnage.cli.clusters import ClusterChoice, cluster_options
 from tonnage.cli.options import json_option, print_json, read_workflow, workflow_arguments
 from tonnage.errors import InputError, TonnageError
-from tonnage.jobs import HOURS, Resource
+from tonnage.jobs import Resource
 from tonnage.option_values import amounts, pairs, parts
 from tonnage.rank.methods import METHODS
 from tonnage.size.strategies import STRATEGIES
-from tonnage.units import format_bytes, format_seconds
-from tonnage.wording import counted, meant, printable
+from tonnage.wording import counted, meant, part_of, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
 
     from tonnage.cli.console import Console
     from tonnage.lab.next_run import NextRun
     from tonnage.run.finished import UpToDate
-    from tonnage.run.folders import RunFolder
     from tonnage.run.options import Options
     from tonnage.run.session import Result, RunSession
     from tonnage.run.setup import Explained
-    from tonnage.run.state import Summary
 
 __all__ = ["run"]
 
-_FAILURES = 20
 _LISTED = 20
 _RUNGS = 4
 _GROUPS = 3  # of tasks of one category with the same sizes
-_WORTH_A_LINE = 0.01
 _A_WHILE = 1.0  # seconds: the next run of less is not worth an estimate, which takes a few tenths
 _FEW_TASKS = 2000
 
@@ -196,6 +190,7 @@ def run(
              tonnage run analysis.dag --on htcondor --sandbox
     """
     from tonnage.cli.console import logged
+    from tonnage.cli.run_summary import facts, summary_lines
     from tonnage.run.events import Rules
     from tonnage.run.options import Options
     from tonnage.run.session import RunSession
@@ -244,9 +239,10 @@ def run(
         result = _go(session, console, quiet=quiet)
         coming = _next_run(session, result)
     if as_json:
-        print_json(_facts(result, coming))
+        print_json(facts(result, coming))
     else:
-        _print(result, coming)
+        for line in summary_lines(result, coming):
+            click.echo(printable(line))
     return _status(result)
 
 
@@ -296,7 +292,7 @@ def _touch(session: "RunSession", *, as_json: bool) -> int:
     if as_json:
         print_json({"tasks": tasks, "up_to_date": tasks - len(left), "to_do": left})
         return 0
-    click.echo(f"{tasks - len(left):,} of {counted(tasks, 'task')} are up to date now; nothing was run")
+    click.echo(f"{part_of(tasks - len(left), tasks, 'task')} are up to date now; nothing was run")
     for name in left[:_LISTED]:
         click.echo(printable(f"remains to be done: {name}"))
     if len(left) > _LISTED:
@@ -310,7 +306,7 @@ def _print_nothing_to_do(found: "UpToDate", *, as_json: bool) -> int:
         print_json({"run": run, "tasks": found.tasks, "done": found.tasks, **_NO_ATTEMPTS, "up_to_date": found.tasks})
         return 0
     origin = f"run {found.run}" if found.run else "taken as done with --touch"
-    all_of_them = f"{found.tasks:,} of {counted(found.tasks, 'task')} {'is' if found.tasks == 1 else 'are'} up to date"
+    all_of_them = f"{part_of(found.tasks, found.tasks, 'task')} {'is' if found.tasks == 1 else 'are'} up to date"
     click.echo(printable(f"nothing to do: {all_of_them} ({origin}, {_when(found.ended)})"))
     return 0
 
@@ -336,7 +332,7 @@ def _print_plan(session: "RunSession", *, as_json: bool) -> None:
         print_json({"tasks": tasks, "up_to_date": tasks - len(reasons), "to_do": to_do})
     elif reasons:
         others = ", the others are up to date" if len(reasons) < tasks else ""
-        click.echo(f"\n{len(reasons):,} of {counted(tasks, 'task')} would run{others}")
+        click.echo(f"\n{part_of(len(reasons), tasks, 'task')} would run{others}")
         _print_reasons(reasons)
     for script in session.submissions():
         click.echo("\n".join(["", *map(printable, script.splitlines())]), err=as_json)
@@ -398,144 +394,3 @@ def _print_explained(found: "list[Explained]", *, to_errors: bool) -> None:
         rest = sum(one.tasks for one in groups[_GROUPS:])
         if rest:
             click.echo(printable(f"{category}: {counted(rest, 'more task')} with other sizes"), err=to_errors)
-
-
-def _print(result: "Result", coming: "NextRun | None") -> None:
-    for line in _summary(result, coming):
-        click.echo(printable(line))
-
-
-def _summary(result: "Result", coming: "NextRun | None") -> "Iterator[str]":
-    """Yield what a person wants to know at the end of a run, a line for each question."""
-    from tonnage.run.state import growth_told
-
-    summary, name = result.summary, _name_here(result.run)
-    yield from result.failures[:_FAILURES]
-    if len(result.failures) > _FAILURES:
-        yield f"and {len(result.failures) - _FAILURES:,} more kinds of failure"
-    if result.unreachable:
-        yield f"not run, because they depend on failed tasks: {counted(result.unreachable, 'task')}"
-    for one in result.bad_nodes:
-        yield f"{one}: it was avoided"
-    failed = f", {len(result.failed):,} failed" if result.failed else ""
-    before = f" ({result.up_to_date:,} of them before)" if result.up_to_date else ""
-    done = f"{result.done:,} of {counted(result.tasks, 'task')} done{before}"
-    yield f"{done} in {format_seconds(summary.seconds)}{failed}{_retried(summary)}"
-    if average := summary.average(Resource.MEMORY):
-        yield f"memory: {_average(*average)}"
-    if growth := growth_told(summary.adjusted):
-        yield growth
-    if result.declared is not None:
-        yield from _saved(*result.declared)
-    if result.overridable:
-        savings = (
-            f"{_amount(one.learnt, resource)} of {resource} instead of {_amount(one.held, resource)}"
-            for resource, one in result.overridable.items()
-        )
-        yield f"tasks got what they request; with --override-requests they would take {', '.join(savings)}"
-    complete = result.done == result.tasks
-    if result.before is not None and complete:
-        yield f"last time: {_last_time(result.before)}"
-    if coming is not None and complete:
-        yield f"next time: {_next_time(coming)}"
-    left = result.tasks - result.done
-    if left:
-        shown = "what failed" if result.failed else "the run"
-        yield f"{counted(left, 'task')} remaining: run the same command to resume; tonnage status {name} shows {shown}"
-    if summary.attempts:
-        yield f"tonnage report {name} shows what ran when, what was wasted, and what to change"
-
-
-def _retried(summary: "Summary") -> str:
-    """Describe how many tasks were retried, and why."""
-    if not summary.retried:
-        return ""
-    why = [f"{count:,} {reason}" for reason, count in summary.retried_because.items()]
-    shown = ", ".join(why) if len(why) > 1 else next(iter(summary.retried_because))
-    return f"; {counted(summary.retried, 'task')} retried ({shown})"
-
-
-def _average(given: float, used: float | None) -> str:
-    """Describe the memory that tasks had and used."""
-    reserved = f"on average, a task reserved {format_bytes(given)}"
-    return reserved if used is None else f"{reserved} and used {format_bytes(used)}"
-
-
-def _saved(declared: float, given: float) -> "Iterator[str]":
-    """Yield what was saved against what tasks declare, if anything was."""
-    less = 1 - given / declared if declared else 0.0
-    if less >= _WORTH_A_LINE:
-        yield f"saved: {less:.0%} of the memory that tasks declare"
-
-
-def _last_time(before: "Summary") -> str:
-    average = before.average(Resource.MEMORY)
-    memory = f", {format_bytes(average[0])} of memory for a task" if average else ""
-    return f"{format_seconds(before.seconds)}, {before.retried:,} retried{memory}"
-
-
-def _amount(given: float, resource: Resource) -> str:
-    """Format an amount times a time: in hours or, for short runs, in seconds, so that it is never 1e-06 GB*h."""
-    factor, unit = HOURS[resource.unit]
-    hours = given / factor
-    if hours >= 0.1 or not hours:
-        return f"{hours:,.3g} {unit}"
-    return f"{hours * 3600:.3g} {unit.removesuffix('h')}s"
-
-
-def _next_time(coming: "NextRun") -> str:
-    memory = f", with {format_bytes(coming.memory)} of memory for a task" if coming.memory is not None else ""
-    return f"about {format_seconds(float(f'{coming.seconds:.2g}'))}{memory}"
-
-
-def _name_here(run: "RunFolder") -> str:
-    """Return the name of a run for use in the current folder: its id or, if its workflow is elsewhere, its path."""
-    from shlex import quote
-
-    here, path = Path.cwd(), run.path.absolute()
-    if path.parents[2] in (here, *here.parents):
-        return quote(run.id)
-    return quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
-
-
-def _facts(result: "Result", coming: "NextRun | None") -> dict[str, object]:
-    summary = result.summary
-    return {
-        "run": result.run.id,
-        "folder": str(result.run.path),
-        "tasks": result.tasks,
-        "done": result.done,
-        "failed": len(result.failed),
-        "failures": result.failed,
-        "unreachable": result.unreachable,
-        "up_to_date": result.up_to_date,
-        "adjusted": {str(action): count for action, count in summary.adjusted.items()},
-        "bad_nodes": [asdict(one) for one in result.bad_nodes],
-        "attempts": summary.attempts,
-        "outcomes": {str(outcome): count for outcome, count in summary.outcomes.items()},
-        "retried": summary.retried,
-        "retried_because": summary.retried_because,
-        "makespan_seconds": summary.seconds,
-        "waste_fraction": {str(resource): one.waste_fraction for resource, one in summary.accounts.items()},
-        "given": {str(resource): one.given for resource, one in summary.accounts.items()},
-        "used": {str(resource): one.used for resource, one in summary.accounts.items()},
-        "whole_machine": {str(resource): one.whole_machine for resource, one in summary.accounts.items()},
-        "max_seen": {str(resource): one.max_seen for resource, one in summary.accounts.items()},
-        "overridable": {
-            str(resource): {"held": one.held, "learnt": one.learnt} for resource, one in result.overridable.items()
-        },
-        "declared": None if result.declared is None else {"declared": result.declared[0], "given": result.declared[1]},
-        "stopped_by": result.stopped_by,
-        "before": None if result.before is None else _compared(result.before),
-        "next": None if coming is None else {"makespan_seconds": coming.seconds, "memory": coming.memory},
-    }
-
-
-def _compared(before: "Summary") -> dict[str, object]:
-    return {
-        "attempts": before.attempts,
-        "retried": before.retried,
-        "makespan_seconds": before.seconds,
-        "waste_fraction": {str(resource): one.waste_fraction for resource, one in before.accounts.items()},
-        "given": {str(resource): one.given for resource, one in before.accounts.items()},
-    }

@@ -9,7 +9,7 @@ import click
 from tonnage.cli.options import json_option, print_json
 from tonnage.cli.tables import print_table
 from tonnage.units import format_bytes, format_cores, format_seconds
-from tonnage.wording import counted, printable
+from tonnage.wording import counted, part_of, printable
 
 if TYPE_CHECKING:
     from tonnage.run.journal_rows import Row
@@ -50,7 +50,7 @@ def _print(found: "RunState") -> None:
     click.echo(f"{found.folder.id}: {_how(found)}")
     running = found.in_flight.running if found.process is not None else []
     notes = [
-        f"{found.done:,} of {counted(found.tasks, 'task')} done",
+        f"{part_of(found.done, found.tasks, 'task')} done",
         *(_in_flight(found) if found.process is not None else []),
         f"{found.failures:,} failed" if found.failures else "",
         counted(found.summary.attempts, "attempt"),

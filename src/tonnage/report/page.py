@@ -31,7 +31,7 @@ from tonnage.run.failures import FailedTask, Kind, kinds_of, printed_last
 from tonnage.size.records import group_of
 from tonnage.units import format_seconds
 from tonnage.waste import allocation
-from tonnage.wording import counted
+from tonnage.wording import counted, part_of
 
 __all__ = ["made_by", "need_pages", "write_page"]
 
@@ -256,7 +256,7 @@ def _lead(report: Report) -> str:
     subject, material = report.subject, report.material
     parts = []
     if subject.tasks is not None and subject.done is not None:
-        parts.append(f"{subject.done:,} of {counted(subject.tasks, 'task')} done")
+        parts.append(f"{part_of(subject.done, subject.tasks, 'task')} done")
     if subject.state and subject.state != "finished":
         parts.append(f"the run is {subject.state}")
     parts.append(counted(len(material), "attempt"))

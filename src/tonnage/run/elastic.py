@@ -25,6 +25,8 @@ _MOST = 1 / 8  # of a machine's memory: the largest reserve, so that one burst d
 _LATENCY = 0.1  # seconds from a growth of memory until the attempt can be paused because of it
 _AHEAD = 1.3  # how much more than it uses an attempt claims when it grows, so that it does not grow all the time
 _MORE = 1.25  # how much more than it was seen to use the next attempt of a stopped task gets
+_STILL_GROWS = 0.5  # of what it uses: the further growth that is expected of an attempt that grows
+_RESTS = 0.2  # of its time so far: an attempt that has not grown for that long is not expected to grow
 _SHORTEST = 0.005  # seconds between two reports: the rate of growth within less is noise
 _REPORTS = 128  # of a machine's memory: a smaller growth is not reported at once
 _MIB = 2**20
@@ -78,6 +80,8 @@ class _Attempt:
     used: float = 0.0
     seconds: float = 0.0
     """When `used` was measured, since its start."""
+    grown_at: float = 0.0
+    """When it was last seen to use more than before, since its start."""
     paused: bool = False
     stopping: bool = False
     grew: bool = False
@@ -91,6 +95,12 @@ class _Attempt:
     def outgrown(self) -> bool:
         """Whether it uses more than it was allocated at its start."""
         return self.used > self.allocated
+
+    @property
+    def expected(self) -> float:
+        """How much more it will probably use: it grows unless it was seen not to for a while."""
+        grows = self.outgrown and self.seconds - self.grown_at <= _RESTS * self.seconds
+        return _STILL_GROWS * self.used if grows else 0.0
 
     def loss(self, now: float) -> float:
         """Return what is lost if it is stopped: its time so far, weighted by the memory that it holds."""
@@ -186,6 +196,8 @@ class ElasticMemory:
         where.used += growth
         if memory > one.claim and not one.stopping:
             where.growing[attempt] = one
+        if growth > 0:
+            one.grown_at = seconds
         if growth > 0 and not one.grew:
             one.grew = True
             where.grew.append(one)
@@ -277,15 +289,20 @@ def _stop_one(where: _Machine, now: float) -> Adjustment:
 
 
 def _resume(where: _Machine, now: float) -> Iterator[Adjustment]:
-    """Let paused attempts continue while there is room for their growth, those first that would lose most."""
+    """Let paused attempts continue while there is room for their growth, those first that would lose most.
+
+    Attempts that pause together are alike: if all continued at once, they would fill the room at once.
+    """
     paused = [one for one in where.attempts.values() if one.paused and not one.stopping]
     paused.sort(key=lambda one: -one.loss(now))
-    runs = any(one.runs for one in where.attempts.values())
-    room = where.room
+    running = [one for one in where.attempts.values() if one.runs]
+    room = where.room - sum(one.expected for one in running)
+    runs = bool(running)
     for one in paused:
-        if runs and room < where.reserve / 2:
+        expected = max(one.expected, where.reserve / 2)
+        if runs and room < expected:
             return
-        one.paused, runs, room = False, True, room - where.reserve / 2
+        one.paused, runs, room = False, True, room - expected
         where.waiting -= 1
         yield Adjustment(one.number, Action.RESUME, f"there is room again: {_state(where)}")
 

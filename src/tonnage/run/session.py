@@ -47,7 +47,7 @@ from tonnage.run.setup import (
 )
 from tonnage.run.state import Summary, declared_and_given, facts_of, state_of, summary_of
 from tonnage.units import format_bytes
-from tonnage.wording import counted
+from tonnage.wording import counted, part_of
 from tonnage.workflow import Workflow
 
 __all__ = ["Result", "RunSession"]
@@ -221,9 +221,7 @@ class RunSession:
         what = f"{path.name} ({source.format})" if source else path.name
         where = self.backend.name if self.options.cluster else _described(self.machine)
         begins = "resumes" if self.resumed else "starts"
-        done = (
-            f"{self.engine.counts[State.DONE]:,} of {counted(tasks, 'task')} {'done' if self.resumed else 'up to date'}"
-        )
+        done = f"{part_of(self.engine.counts[State.DONE], tasks, 'task')} {'done' if self.resumed else 'up to date'}"
         return f"{what} on {where}, sized by {self.options.strategy}; the run {self.folder.id} {begins}: {done}"
 
     def _behind(self, task: int) -> int:
