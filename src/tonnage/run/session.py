@@ -17,7 +17,7 @@ from typing import Any
 from tonnage.archive.session import archive_session
 from tonnage.errors import InputError, TonnageError
 from tonnage.files import on_network
-from tonnage.jobs import Outcome, Resource
+from tonnage.jobs import NOTHING_KNOWN, Outcome, Resource
 from tonnage.run.archiving import peaks_of_tasks, remember, wanted_for
 from tonnage.run.backends.backend import Driver, RunContext, Watcher
 from tonnage.run.bad_nodes import Avoiding, BadNode
@@ -198,7 +198,7 @@ class RunSession:
             summary=summary_of(self.journal, self.machine),
             bad_nodes=self.engine.bad_nodes.found,
             before=self._before(),
-            overridable=overridable(self.journal.rows(), self.engine.learner),
+            overridable=self._overridable(),
             declared=self._declared(),
             up_to_date=self._up_to_date,
         )
@@ -206,6 +206,11 @@ class RunSession:
     def set_up_again(self) -> Setup:
         """Decide the next run of the whole workflow, with what is known now."""
         return set_up(self.workflow, self.options, self.backend, self.archive_session, self.files)
+
+    def _overridable(self) -> Mapping[Resource, Overridable]:
+        if all(task.request is NOTHING_KNOWN for task in self.workflow.tasks):
+            return {}  # without reading all rows
+        return overridable(self.journal.rows(), self.engine.learner)
 
     def _declared(self) -> tuple[float, float] | None:
         declared = {task.name: task.request.memory for task in self.workflow.tasks if task.request.memory is not None}
