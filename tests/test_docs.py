@@ -103,6 +103,7 @@ def test_every_module_in_the_command_line_is_a_verb() -> None:
         "source_options",
         "strategies",
         "tables",
+        "run_summary",
         "run_view",
     }
     assert modules | packages == set(VERBS)

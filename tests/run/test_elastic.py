@@ -166,6 +166,26 @@ def test_when_other_programs_take_the_memory_nothing_starts_then_tasks_pause_and
     assert [engine.stopped_as(one.attempt) for one in stopped] == [Outcome.PREEMPTED], "it was within its allocation"
 
 
+def test_paused_tasks_resume_one_after_the_other_as_room_for_their_growth_comes() -> None:
+    tasks = [Task(f"{number}", category="some") for number in range(8)]
+    engine = engine_of(tasks, [Machine(8, MEMORY)], rules=Rules(elastic=True))
+    running = [start.attempt for start in engine.admit(0.0)]
+    paused: set[int] = set()
+    for step, used in enumerate((100, 129, 138, 142, 144, 146), 1):
+        for attempt in set(running) - paused:
+            engine.saw(attempt, used * MB, float(step))
+            paused |= {one.attempt for one in engine.adjust(float(step)) if one.action is Action.PAUSE}
+    assert len(paused) >= 5
+    assert len(paused) < len(running), "one always continues"
+    for attempt in set(running) - paused:
+        engine.ended(Ended(attempt=attempt, outcome=Outcome.DONE, used=Amounts.of(memory=130 * MB)))
+    resumed: list[int] = []
+    for step in range(7, 10):
+        resumed += [one.attempt for one in engine.adjust(float(step)) if one.action is Action.RESUME]
+        assert len(resumed) == 1, "they are alike: together they would fill the room at once"
+        engine.saw(resumed[0], (140 + step) * MB, float(step))
+
+
 def test_the_next_attempt_starts_above_what_was_seen_and_a_grown_one_with_what_it_held() -> None:
     engine = engine_of([Task("a")], [Machine(4, MEMORY)], rules=Rules(elastic=True))
     (start,) = engine.admit(0.0)
