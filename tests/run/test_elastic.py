@@ -50,17 +50,33 @@ class Growing:
         return self.need * min(1.0, self.done / (self.seconds / 2))
 
 
+@dataclass
+class Neighbour:
+    """Another program, whose memory rises evenly at some time, and falls as evenly later."""
+
+    most: float
+    begins: float
+    ends: float
+    rate: float = FLOOR / (4 * TICK)
+
+    def used(self, now: float) -> float:
+        rises, falls = (max(0.0, now - moment) * self.rate for moment in (self.begins, self.ends))
+        return max(0.0, min(self.most, rises) - falls)
+
+
 class Model:
     """Runs an engine's tasks in small steps of time, and checks its promises at every step."""
 
-    def __init__(self, engine: Engine, needs: list[tuple[float, float]]) -> None:
+    def __init__(self, engine: Engine, needs: list[tuple[float, float]], neighbour: Neighbour | None = None) -> None:
         self.engine = engine
         self.needs = needs
+        self.neighbour = neighbour
         self.running: dict[int, Growing] = {}
         self.now = 0.0
         self.stopped = 0
 
     def go(self) -> None:
+        self.look()
         self.admit()
         for _ in range(200_000):
             if not self.running:
@@ -76,11 +92,19 @@ class Model:
                 self.end(one, Outcome.DONE, one.need)
             else:
                 self.engine.saw(one.start.attempt, one.used, one.done)
-        used = sum(one.used for one in self.running.values())
+        used = self.look()
         assert used <= MEMORY - FLOOR or len(self.running) == 1, f"{used / MB:.0f} MB used"
         self.adjust()
         assert not self.running or not all(one.paused for one in self.running.values())
         self.admit()
+
+    def look(self) -> float:
+        """Return what is used of the machine, after telling the engine what is left."""
+        used = sum(one.used for one in self.running.values())
+        if self.neighbour is not None:
+            used += self.neighbour.used(self.now)
+            self.engine.available(0, MEMORY - used)
+        return used
 
     def adjust(self) -> None:
         while changes := self.engine.adjust(self.now):
@@ -109,7 +133,7 @@ class Model:
 @st.composite
 def bounded(draw: st.DrawFn) -> list[tuple[float, float]]:
     """Return tasks with a need and a time, so long that at most 8 of them grow by FLOOR in a step."""
-    needs = draw(st.lists(st.floats(5, 900), min_size=1, max_size=25))
+    needs = draw(st.lists(st.floats(5, 1023), min_size=1, max_size=25))
     slower = draw(st.floats(1, 3))
     return [(need * MB, slower * 2 * need * MB * 8 * TICK / FLOOR + TICK) for need in needs]
 
@@ -123,6 +147,29 @@ def test_claims_fit_use_stays_below_the_floor_and_all_is_done(needs: list[tuple[
     model.go()
     assert engine.counts[State.DONE] == len(needs)
     assert engine._room.find((8.0, MEMORY, 0.0)) == 0, "the machine is empty again"
+
+
+@given(bounded(), st.floats(0, 100), st.floats(0, 500), st.sampled_from(["auto", "whole-machine"]))
+@settings(max_examples=40, deadline=None)
+def test_the_same_beside_a_greedy_neighbour_that_leaves_room_for_the_largest_task(
+    needs: list[tuple[float, float]], begins: float, lasts: float, strategy: str
+) -> None:
+    tasks = [Task(f"{number}", category="ab"[number % 2]) for number in range(len(needs))]
+    engine = engine_of(tasks, [Machine(8, MEMORY)], strategy, rules=Rules(elastic=True))
+    most = max(0.0, MEMORY * 7 / 8 - max(need for need, _ in needs))  # the reserve is at most an eighth
+    Model(engine, needs, Neighbour(most, begins, begins + lasts)).go()
+    assert engine.counts[State.DONE] == len(needs)
+
+
+def test_the_last_task_continues_although_it_uses_what_should_stay_free() -> None:
+    tasks = [Task(f"{number}", category="some") for number in range(2)]
+    engine = engine_of(tasks, [Machine(8, MEMORY)], rules=Rules(elastic=True))
+    small, large = (start.attempt for start in engine.admit(0.0))
+    engine.saw(small, 10 * MB, 1.0)
+    engine.saw(large, MEMORY - 50 * MB, 1.0)
+    assert (large, Action.PAUSE) in [(one.attempt, one.action) for one in engine.adjust(1.0)]
+    engine.ended(Ended(attempt=small, outcome=Outcome.DONE, used=Amounts.of(memory=10 * MB)))
+    assert [(one.attempt, one.action) for one in engine.adjust(2.0)] == [(large, Action.RESUME)]
 
 
 def test_tasks_that_all_grow_late_to_more_than_the_machine_has_are_all_done() -> None:
@@ -163,6 +210,7 @@ def test_when_other_programs_take_the_memory_nothing_starts_then_tasks_pause_and
     assert Action.PAUSE in actions
     assert actions.count(Action.STOP) == 1
     stopped = [start for start in running[1:] if engine.stopped_as(start.attempt)]
+    assert stopped == running[-1:], "the youngest"
     assert [engine.stopped_as(one.attempt) for one in stopped] == [Outcome.PREEMPTED], "it was within its allocation"
 
 

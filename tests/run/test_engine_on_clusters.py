@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.strategies import graphs
 from tonnage.jobs import SHARED, Amounts, Outcome, Resource
 from tonnage.run.engine import Engine
-from tonnage.run.events import Ended, Start, State
+from tonnage.run.events import Ended, Rules, Start, State
 from tonnage.run.machines import Machine, QueueRoom, Room
 from tonnage.size import Plan
 from tonnage.size.learner import Learner
@@ -129,6 +129,20 @@ def test_what_an_earlier_engine_has_submitted_takes_room_and_is_not_started_agai
     (last,) = engine.admit()
     assert last.task == 2
     assert last.attempt > max(start.attempt for start in running)
+
+
+def test_what_a_task_outgrew_in_a_batch_job_is_known_to_the_engine_that_sent_it() -> None:
+    """It is lost with its batch job; otherwise, its next attempt would have to grow all the way again."""
+    engine = Engine([Task("a"), Task("b")], learner(), QueueRoom([NODE], 2), rules=Rules(elastic=True), sent=[0, 1])
+    (amount,) = [one.amount for one in engine.next_try(0).decisions or () if one.resource is Resource.MEMORY]
+    known = engine.next_try(0).decisions or ()
+    engine.adopt(Start(1, 0, 1, 7, known, 0.0))
+    engine.grew(1, amount + GB)
+    engine.adopt(Start(2, 1, 1, 7, known, 0.0), grew_to=amount + 2 * GB)  # it grew before this engine began
+    for attempt, held in ((1, amount + GB), (2, amount + 2 * GB)):
+        engine.ended(Ended(attempt=attempt, outcome=Outcome.LOST))
+        again = engine.next_try(attempt - 1).decisions or ()
+        assert [one.amount for one in again if one.resource is Resource.MEMORY] == [held]
 
 
 def test_a_task_waits_for_tasks_of_other_engines() -> None:

@@ -15,9 +15,10 @@ from tests.run.cli_runs import kill, marked, running_attempts
 from tests.waiting import until
 from tonnage.batch.slurm import Slurm
 from tonnage.jobs import Amounts, Outcome
-from tonnage.run.events import Carried, Rules, State
+from tonnage.run.events import Action, Carried, Rules, State
 from tonnage.run.pilot.job_spec import LEDGER
 from tonnage.run.pilot.ledger import (
+    AttemptAdjusted,
     AttemptStarted,
     Ledger,
     MachineLost,
@@ -72,6 +73,42 @@ def test_more_memory_is_given_where_it_is_short(job: BatchJob) -> None:
     assert last == Outcome.DONE
     assert job.outcomes("small") == [Outcome.DONE]
     job.check()
+
+
+def test_tasks_outgrow_their_allocations_on_a_node_and_make_room_for_each_other(job: BatchJob) -> None:
+    program = "import time\nheld = []\nfor _ in range(10):\n    held.append(b'1' * 30_000_000)\n    time.sleep(0.05)\n"
+    (job.folder / "grow.py").write_text(program)
+    for number in range(4):
+        job.add(f"{number}", f"{sys.executable} -IS grow.py", request=Amounts.of(cores=1, memory=60e6))
+    job.nodes = ["n1"]
+    entries = job.go(rules=Rules(elastic=True))
+    assert job.done() == {f"{number}": 1 for number in range(4)}
+    changes = [entry.change for entry in entries if isinstance(entry, AttemptAdjusted)]
+    grown = {one.attempt: one.memory for one in changes if one.action is Action.GROW}
+    done = {entry.end.attempt for entry in job.ends() if entry.settled.state is State.DONE}
+    assert all((grown.get(attempt) or 0) >= 270e6 for attempt in done), "or it started with that"
+    assert {one.action for one in changes} & {Action.PAUSE, Action.STOP}, "1.2 GB on a node with 1 GB"
+    paused = {one.attempt for one in changes if one.action is Action.PAUSE}
+    assert paused <= {one.attempt for one in changes if one.action in (Action.RESUME, Action.STOP)}
+    assert {*job.outcomes("0"), *job.outcomes("3")} <= {Outcome.DONE, Outcome.EXHAUSTED, Outcome.PREEMPTED}
+
+
+def test_a_pilot_that_is_started_again_knows_what_a_task_had_grown_to(job: BatchJob) -> None:
+    program = "import os, time\nx = b'1' * 300_000_000\nwhile not os.path.exists('go'): time.sleep(0.02)\n"
+    (job.folder / "take.py").write_text(program)
+    job.add("large", f"{sys.executable} -IS take.py", request=Amounts.of(cores=1, memory=60e6))
+    job.nodes = ["n1"]
+    job.write(rules=Rules(elastic=True))
+    with job.begin() as pilot:
+        until(lambda: any((one.change.memory or 0) > 200e6 for one in job.entries() if isinstance(one, AttemptAdjusted)))
+        kill(pilot.pid)
+        pilot.wait()
+    until(lambda: marked(job.token) == [])
+    (job.folder / "go").touch()
+    with job.begin() as pilot:
+        job.finish(pilot)
+    _, again = job.starts("large")
+    assert (again.allocated.memory or 0) > 200e6
 
 
 def test_what_is_known_is_carried(job: BatchJob) -> None:

@@ -271,17 +271,21 @@ def _relieve(where: _Machine, now: float) -> Iterator[Adjustment]:
         one.paused = True
         where.waiting += 1
         yield Adjustment(one.number, Action.PAUSE, f"no room to grow: {_state(where)}")
-    if where.stopping or len(where.attempts) < 2:
+    if where.stopping:
         return
-    if where.free < where.floor or (urgent and not running):
+    if len(where.attempts) > 1 and (where.free < where.floor or (urgent and not running)):
         yield _stop_one(where, now)
     elif not running:
-        yield from _resume(where, now)
+        yield from _resume(where, now)  # the last one may use all that there is
 
 
 def _stop_one(where: _Machine, now: float) -> Adjustment:
-    """Stop the attempt that loses least."""
-    one = min(where.attempts.values(), key=lambda one: one.loss(now))
+    """Stop the attempt that loses least; if none outgrew its allocation, the youngest."""
+    attempts = where.attempts.values()
+    if any(one.outgrown for one in attempts):
+        one = min(attempts, key=lambda one: one.loss(now))
+    else:
+        one = max(attempts, key=lambda one: (one.begun, one.number))
     where.waiting += one.runs
     one.stopping = True
     where.stopping += 1

@@ -239,8 +239,11 @@ class Engine:
             if not self._missing[task]:
                 self._make_ready(task)
 
-    def adopt(self, start: Start, *, in_our_room: bool = False) -> None:
-        """Register an attempt that started elsewhere, or that an earlier engine started in our room."""
+    def adopt(self, start: Start, *, in_our_room: bool = False, grew_to: float | None = None) -> None:
+        """Register an attempt that started elsewhere, or that an earlier engine started in our room.
+
+        `grew_to` is the memory that it holds, if it has outgrown its allocation.
+        """
         need = need_of(start.decisions) if in_our_room else None
         if in_our_room:
             self._sent.discard(start.task)
@@ -248,8 +251,12 @@ class Engine:
             self._occupy(start, need, 0.0)
         self._attempts[start.task] = start.number
         self._next_attempt = max(self._next_attempt, start.attempt + 1)
-        self.running[start.attempt] = _Running(start, need)
+        self.running[start.attempt] = _Running(start, need, grew_to)
         self._set(start.task, State.RUNNING)
+
+    def grew(self, attempt: int, memory: float) -> None:
+        """Note that an attempt that started elsewhere has outgrown its allocation, and how much it holds now."""
+        self.running[attempt].grew_to = memory
 
     def saw(self, attempt: int, memory: float | None, seconds: float) -> None:
         """Note what a running attempt uses, measured this long after its start."""

@@ -229,7 +229,7 @@ class BatchBackend:
                 context.journal.ended(end, Settled(-1, State.STOPPED, NO_SUCH_TASK))
             elif row.machine in packed:
                 start = found[row.attempt] = _start(row, task)
-                context.engine.adopt(start, in_our_room=not packed[row.machine])
+                context.engine.adopt(start, in_our_room=not packed[row.machine], grew_to=row.grew_to)
         return found
 
 

@@ -244,6 +244,8 @@ class Packs:
             case AttemptAdjusted(time=moment, change=change):
                 if pack.known.get(change.attempt) is False:
                     submitter.journal.adjusted([change], moment)
+                    if change.memory is not None:
+                        submitter.engine.grew(change.attempt, change.memory)
             case AttemptEnded(end=end):
                 if pack.known.get(end.attempt) is False:
                     pack.known[end.attempt] = True
