@@ -271,18 +271,27 @@ def answer_of(minders: Minders) -> Answer:
     return until(lambda: next((one for one in minders.wait(1) if isinstance(one, Answer)), None))
 
 
-def states(script_mark: str) -> set[bytes]:
-    """Return the states of all processes whose command line has a mark."""
-    found = set()
+def marked_folders(script_mark: str) -> Iterator[Path]:
+    """Yield the folders in /proc of all processes whose command line has a mark."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             marked = script_mark.encode() in (folder / "cmdline").read_bytes()
         except OSError:
             continue
-        process = Process.of(int(folder.name)) if marked else None
-        if process is not None and int(folder.name) != os.getpid():
-            found.add(process.state)
-    return found
+        if marked and int(folder.name) != os.getpid():
+            yield folder
+
+
+def states(script_mark: str) -> set[bytes]:
+    """Return the states of all processes whose command line has a mark."""
+    processes = (Process.of(int(folder.name)) for folder in marked_folders(script_mark))
+    return {process.state for process in processes if process is not None}
+
+
+def resident(script_mark: str) -> int:
+    """Return the memory of all processes whose command line has a mark."""
+    processes = (Process.of(int(folder.name)) for folder in marked_folders(script_mark))
+    return sum(process.resident for process in processes if process is not None)
 
 
 def test_a_paused_task_stands_still_and_the_pause_counts_for_no_limit(
@@ -324,6 +333,28 @@ def test_a_paused_task_can_be_stopped_and_dies_with_its_engine(
     until(lambda: states(mark) == {b"T"})
     minders.close()
     until(lambda: not states(mark))
+
+
+def test_what_a_task_uses_when_it_is_paused_is_known(
+    minders: Minders, order: Callable[..., Order], tmp_path: Path
+) -> None:
+    """It may grow until it stands still; that would be missing in the sum of what is really used."""
+    program = tmp_path / "grow.py"
+    program.write_text("held = []\nwhile len(held) < 3000: held.append(b'1' * 10**6)\nimport time; time.sleep(1000)")
+    mark = str(program)
+    minders.start([order(f"exec {sys.executable} -IS {program}", report_growth=report_step(MEMORY))])
+    until(lambda: any(isinstance(one, Seen) and (one.memory or 0) > 30 * MB for one in minders.wait(1)))
+    minders.pause(1)
+    seen = 0.0
+
+    def is_known() -> bool:
+        nonlocal seen
+        seen = max([seen, *(one.memory or 0 for one in minders.wait(0.1) if isinstance(one, Seen))])
+        return states(mark) == {b"T"} and abs(seen - resident(mark)) < report_step(MEMORY)
+
+    until(is_known)
+    minders.stop(1)
+    answer_of(minders)
 
 
 def test_growth_is_reported_at_once(minders: Minders, order: Callable[..., Order], tmp_path: Path) -> None:

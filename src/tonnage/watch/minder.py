@@ -241,6 +241,7 @@ class _Minding:
                 self._next_look = min(self._next_look, self._measurement.soon())
             if (reason := self._minder.why_stop()) is not None:
                 self._kill(reason)
+                return
             self._pause_or_continue()
             for number in self._heard.settle():
                 if self._command is not None and would_have_ended(self._command, number):
@@ -332,24 +333,28 @@ class _Minding:
         self._deadline = monotonic() + self._job.grace
 
     def _pause_or_continue(self) -> None:
-        if self._minder.pausing and not self._killing:
+        if self._minder.pausing:
             now = monotonic()
             if self._paused_since is None:
                 self._paused_since = self._next_look = now
-            if now >= self._next_look:  # samples would show nothing new, and a pause counts for no limit
+            if now >= self._next_look:
                 self._paused.update(stop_tree())
+                self._count_pause()
+                self._look()  # it may have grown until it stood still
                 self._next_look = now + _STOP_AGAIN
-        elif self._paused_since is not None and not self._killing:
+        elif self._paused_since is not None:
             continue_processes(self._paused)
             self._paused.clear()
             self._count_pause()
+            self._paused_since = None
             self._next_look = monotonic()
 
     def _count_pause(self) -> None:
+        """Leave out the time of a pause so far: it counts for no limit."""
         if self._paused_since is None:
             return
-        seconds = monotonic() - self._paused_since
-        self._paused_since = None
+        since, self._paused_since = self._paused_since, monotonic()
+        seconds = self._paused_since - since
         self.outcome.paused += seconds
         self._measurement.paused(seconds)
 
