@@ -363,10 +363,11 @@ class Minders:
         return bool(piece)
 
     def _judged(self, answer: Answer) -> Answer:
-        """Find out whether the kernel has killed an attempt because there was no more memory."""
-        if answer.status not in _KILLED or answer.stopped_because or not self._memory.any_new_kill():
+        """Find out whether an attempt failed because the kernel had no more memory and killed one of its processes."""
+        if not answer.status or answer.stopped_because:
             return answer
-        return replace(answer, out_of_memory=True)
+        killed = answer.status in _KILLED
+        return replace(answer, out_of_memory=self._memory.explains_end(answer.started or 0.0, killed=killed))
 
     def _forget(self, minder: _Minder) -> None:
         """Close the socket to a minder that has ended or is no longer used."""

@@ -63,7 +63,7 @@ def classify(answer: Answer, task: Task, files: Files) -> Ended:
         return replace(done, outcome=Outcome.CANCELLED)
     if answer.out_of_memory:
         seen = "" if used.memory is None else f" ({Resource.MEMORY.shown(used.memory)} seen)"
-        note = f"killed by the kernel, which had no memory left{seen}"
+        note = f"one of its processes was killed by the kernel, which had no memory left{seen}"
         return replace(done, outcome=Outcome.EXHAUSTED, exhausted=Resource.MEMORY, note=note)
     if answer.exceeded and (answer.stopped_because == "limit" or done.exit_status != 0):
         return _exhausted(done, answer)

@@ -15,10 +15,13 @@ _FOR_THE_SYSTEM = 0.05
 _LITTLE = 1e-9
 _RECLAIMABLE = ("inactive_file", "active_file", "slab_reclaimable")  # tmpfs and shared memory count as anonymous
 _KILLS = "oom_kill"
-_THRASHING = 0.3  # of the time
-_BRIEF = 0.1  # seconds: a shorter wait for memory means nothing
+_REMEMBERED = 1000  # kills
+_THRASHING = 0.3  # of the time,
+_SPAN = 1.0  # and of this many seconds: shorter waits are usual where much is read from disk
+_SOON = 10.0  # seconds in which a command fails one of whose processes was killed
 _MEMORY = {  # of a control group: its limit, and what it uses, in versions 2 and 1
     "memory.max": "memory.current",
+    "memory.high": "memory.current",  # above it, processes hardly get any further
     "memory.limit_in_bytes": "memory.usage_in_bytes",
 }
 
@@ -47,6 +50,8 @@ class SystemMemory:
         # The innermost group that counts kills; without one, the whole system.
         self._kills = next((path for path in groups if _KILLS in _values(path)), Path("/proc/vmstat"))
         self._known_kills = self._count_kills()
+        self._killed_at: list[float] = []
+        """When kills were noticed that nothing was blamed on yet."""
         pressures = [folder / "memory.pressure" for folder in _cgroups()]
         self._pressure = next((path for path in pressures if path.exists()), Path("/proc/pressure/memory"))
         self._stalled, self._looked = self._stall(), time.monotonic()
@@ -57,6 +62,7 @@ class SystemMemory:
         Page cache is available, because the kernel can reclaim it; files on a tmpfs and shared memory are not. If
         processes mostly wait for memory already, none is available.
         """
+        self._note_kills()
         if self._is_thrashing():
             return 0.0
         found = _values("/proc/meminfo").get("MemAvailable:", inf) * 1024
@@ -68,22 +74,35 @@ class SystemMemory:
             found = min(found, limit - max(0.0, used - cached))
         return max(0.0, found)
 
-    def any_new_kill(self) -> bool:
-        """Whether the kernel killed a process for lack of memory that was not asked about before."""
-        if self._known_kills >= self._count_kills():
-            return False
-        self._known_kills += 1
-        return True
+    def explains_end(self, began: float, *, killed: bool) -> bool:
+        """Whether the kernel killed a process for lack of memory that may be of a command that has just failed.
+
+        The command was `killed`, or it failed because one of its processes was. Each kill explains only one end.
+        """
+        self._note_kills()
+        since = began if killed else max(began, time.time() - _SOON)
+        found = next((moment for moment in self._killed_at if moment >= since), None)
+        if found is not None:
+            self._killed_at.remove(found)
+        return found is not None
+
+    def _note_kills(self) -> None:
+        count = self._count_kills()
+        self._killed_at += [time.time()] * int(count - self._known_kills)
+        del self._killed_at[:-_REMEMBERED]
+        self._known_kills = count
 
     def _count_kills(self) -> float:
         return _values(self._kills).get(_KILLS, 0.0)
 
     def _is_thrashing(self) -> bool:
-        """Whether all processes waited for memory for much of the time since the last call, if the kernel tells."""
+        """Whether all processes waited for memory for much of the last second, if the kernel tells."""
         stalled, now = self._stall(), time.monotonic()
-        before, self._stalled = self._stalled, stalled
-        since, self._looked = self._looked, now
-        return stalled - before > _THRASHING * max(now - since, _BRIEF)
+        passed = now - self._looked
+        thrashing = stalled - self._stalled > _THRASHING * max(passed, _SPAN)
+        if thrashing or passed >= _SPAN:
+            self._stalled, self._looked = stalled, now
+        return thrashing
 
     def _stall(self) -> float:
         """Return the seconds for which all processes have waited for memory so far."""
