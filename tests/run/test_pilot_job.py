@@ -100,7 +100,9 @@ def test_a_pilot_that_is_started_again_knows_what_a_task_had_grown_to(job: Batch
     job.nodes = ["n1"]
     job.write(rules=Rules(elastic=True))
     with job.begin() as pilot:
-        until(lambda: any((one.change.memory or 0) > 200e6 for one in job.entries() if isinstance(one, AttemptAdjusted)))
+        until(
+            lambda: any((one.change.memory or 0) > 200e6 for one in job.entries() if isinstance(one, AttemptAdjusted))
+        )
         kill(pilot.pid)
         pilot.wait()
     until(lambda: marked(job.token) == [])

@@ -253,7 +253,7 @@ def _grow(where: _Machine) -> Iterator[Adjustment]:
         where.untrusted += one.trusted
         one.trusted = False
         seen = f"outgrew {format_bytes(before)}: {format_bytes(one.used)} seen"
-        rest = f"{format_bytes(where.free)} of the machine is unused"
+        rest = f"{format_bytes(max(where.free, 0.0))} of the machine is unused"
         yield Adjustment(one.number, Action.GROW, f"{seen}, and {rest}", one.claim, one.claim - before)
     where.growing.clear()
 
@@ -262,20 +262,19 @@ def _relieve(where: _Machine, now: float) -> Iterator[Adjustment]:
     """Pause attempts that grow while there is no room; if that is not enough, stop one."""
     running = [one for one in where.attempts.values() if one.runs]
     urgent = where.free < where.reserve / 2
+    if not where.stopping and len(where.attempts) > 1 and (where.free < where.floor or (urgent and not running)):
+        yield _stop_one(where, now)
+        running = [one for one in running if one.runs]
     # Attempts within their allocation have a right to it, and those that do not grow will end and make room.
     growing = [one for one in running if one.grew and (one.outgrown or urgent)]
     if len(growing) == len(running) and not where.stopping:
         growing.sort(key=lambda one: (one.outgrown, -one.loss(now)))
-        del growing[:1]  # one always continues
+        del growing[:1]  # one always continues, unless room is just being made for it
     for one in growing:
         one.paused = True
         where.waiting += 1
         yield Adjustment(one.number, Action.PAUSE, f"no room to grow: {_state(where)}")
-    if where.stopping:
-        return
-    if len(where.attempts) > 1 and (where.free < where.floor or (urgent and not running)):
-        yield _stop_one(where, now)
-    elif not running:
+    if not running and not where.stopping:
         yield from _resume(where, now)  # the last one may use all that there is
 
 
