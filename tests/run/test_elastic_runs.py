@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from subprocess import DEVNULL
 
 import pytest
 
@@ -308,6 +309,25 @@ def test_a_run_can_be_stopped_while_a_task_is_paused(place: Place, how: str) -> 
     assert done == [how == "finish"] * 2
 
 
+@pytest.mark.parametrize("enforce", ["strict", "elastic"])
+def test_a_resumed_run_knows_for_its_other_tasks_that_one_needed_more(place: Place, enforce: str) -> None:
+    place.write("hold.py", HOLD)
+    gate = place.folder / "go"
+    place.write("w.txt", "".join(f"{sys.executable} -IS hold.py {gate} {number}\n" for number in range(3)))
+    words = "run", "w.txt", "--machine", "cores=4,memory=1600MB", "--enforce", enforce
+    with place.begin(*words, "-j", "1") as process:
+        until(lambda: place.runs() and any(row.outcome or (row.grew_to or 0) > 480 * MB for row in place.rows()))
+        kill(process.pid)
+        process.wait()
+    gate.touch()
+    assert place.call(*words).status == 0
+    rows = place.rows()
+    assert rows[0].line == 1
+    others = [row for row in rows if row.line != 1]
+    assert [row.outcome for row in others] == [Outcome.DONE] * 2
+    assert all((row.allocated.memory or 0) > 400 * MB for row in others), "a core's share of the machine"
+
+
 def test_batch_jobs_of_single_tasks_cannot_grow(place: Place) -> None:
     place.write("w.txt", "true\n")
     said = place.call("run", "w.txt", "--on", "slurm", "--enforce", "elastic")
@@ -368,6 +388,26 @@ def test_a_workload_that_grows_late_ends_complete_inside_a_limited_group(
     rows = place.rows()
     assert sum(row.outcome is Outcome.DONE for row in rows) == 6
     # On a busy machine the kernel may come first; then it takes a task, never the engine or the monitor.
+    assert kills_in(group) == sum("killed by the kernel" in row.note for row in rows)
+
+
+def test_the_same_beside_a_greedy_neighbour(place: Place, limited: Callable[[int], Path]) -> None:
+    """It takes what tasks have not used yet while they run, and leaves room for the largest one and the reserve."""
+    group = limited(700 * 2**20)
+    place.write("w.txt", growing(6, 220))
+    place.write("greedy.py", HOLD.replace("48", "25"))  # 250 MB
+    gate = place.folder / "go"
+    words = [sys.executable, "-IS", f"{place.folder}/greedy.py", str(gate)]
+    options = {"stdout": DEVNULL, "stderr": DEVNULL, "preexec_fn": inside(group)}
+    with place.begin("run", "w.txt", "--machine", "cores=6", **options) as process:
+        until(lambda: place.runs() and len(place.rows()) > 0)
+        with Begun(words, preexec_fn=inside(group)) as neighbour:
+            assert process.wait(HANGS) == 0
+            gate.touch()
+            assert neighbour.wait(HANGS) == 0, "it lives"
+    rows = place.rows()
+    assert sum(row.outcome is Outcome.DONE for row in rows) == 6
+    assert {row.outcome for row in rows} <= {Outcome.DONE, Outcome.EXHAUSTED, Outcome.PREEMPTED}
     assert kills_in(group) == sum("killed by the kernel" in row.note for row in rows)
 
 

@@ -16,6 +16,7 @@ from math import ceil, inf
 
 from tonnage.jobs import Decision, Resource
 from tonnage.run.events import Action, Adjustment
+from tonnage.size.learner import after_running_out
 from tonnage.units import format_bytes
 
 __all__ = ["ElasticMemory", "as_grown", "report_step", "resized"]
@@ -30,6 +31,7 @@ _RESTS = 0.2  # of its time so far: an attempt that has not grown for that long 
 _SHORTEST = 0.005  # seconds between two reports: the rate of growth within less is noise
 _REPORTS = 128  # of a machine's memory: a smaller growth is not reported at once
 _MIB = 2**20
+_GREW = "; it had grown to "
 
 
 def report_step(memory: float) -> float:
@@ -50,15 +52,21 @@ def resized(decisions: Sequence[Decision], seen: float) -> tuple[Decision, ...] 
 
 def as_grown(decisions: Sequence[Decision], memory: float) -> tuple[Decision, ...]:
     """Return the decisions for another attempt of a task whose last one held this much memory in the end."""
-    return tuple(_with(one, memory) if one.resource is Resource.MEMORY else one for one in decisions)
+    return tuple(_grown(one, memory) if one.resource is Resource.MEMORY else one for one in decisions)
+
+
+def _grown(decision: Decision, memory: float) -> Decision:
+    reason = f"{decision.reason.partition(_GREW)[0]}{_GREW}{format_bytes(memory)}"
+    return replace(_with(decision, memory), reason=reason)
 
 
 def _more(decision: Decision, seen: float) -> Decision | None:
     if max(seen, decision.amount) >= decision.ladder[-1]:
         return None
     if seen < decision.amount:
-        return replace(decision, rung=decision.rung + 1)
-    return _with(decision, float(ceil(seen * _MORE)))
+        return after_running_out(decision, decision.rung + 1, decision.amount)
+    more = _with(decision, float(ceil(seen * _MORE)))
+    return after_running_out(more, more.rung, seen)
 
 
 def _with(decision: Decision, amount: float) -> Decision:

@@ -486,6 +486,13 @@ class Journal(Reader):
         chosen = f"{ROWS} WHERE t.done IS NULL ORDER BY a.id"
         return {place_of[number]: row for number, row in self._select(chosen) if number in place_of}
 
+    def ran_out(self) -> list[tuple[int, Row]]:
+        """Return the attempts of unfinished tasks that ran out of a resource or outgrew their memory, oldest first."""
+        place_of = {number: place for place, number in enumerate(self._ids)}
+        more = "(a.exhausted IS NOT NULL OR a.id IN (SELECT attempt FROM adjustments WHERE memory IS NOT NULL))"
+        chosen = f"{ROWS} WHERE t.done IS NULL AND {more} ORDER BY a.id"
+        return [(place_of[number], row) for number, row in self._select(chosen) if number in place_of]
+
     def settled(self) -> int:
         """Return the number up to which all attempts are known to have ended."""
         # A packed batch job may have started attempts that are not known yet.

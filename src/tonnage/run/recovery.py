@@ -2,8 +2,9 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from math import nan
 
 from tonnage.jobs import Amounts, Decision, Outcome, Resource
 from tonnage.run.backends.backend import NOTHING_OUTSTANDING, Backend, Outstanding
@@ -40,9 +41,11 @@ class Recovered:
     """Tasks that have changed, or depend on one that has: their earlier attempts do not count."""
     reasons: dict[int, str]
     """The tasks that are not up to date, and why."""
+    needs: list[tuple[int, Resource, float, float]]
+    """What unfinished tasks need at least, as attempts ran out of it or outgrew it, and the size of their inputs."""
 
 
-NOTHING_BEFORE = Recovered(set(), {}, NOTHING_OUTSTANDING, frozenset(), {})
+NOTHING_BEFORE = Recovered(set(), {}, NOTHING_OUTSTANDING, frozenset(), {}, [])
 """For a new run."""
 
 
@@ -101,7 +104,8 @@ def recover(
         place: Carried(row.number, None) if place in undone else _carried(row)
         for place, row in journal.unfinished().items()
     }
-    return Recovered(done | skipped, carried, outstanding, stale, reasons)
+    needs = [need for place, row in journal.ran_out() if place not in outdated for need in _needs(place, row)]
+    return Recovered(done | skipped, carried, outstanding, stale, reasons, needs)
 
 
 def _reasons(
@@ -128,6 +132,16 @@ def _reasons(
         return place in done or record.ended >= begun or (place in new and not everything)
 
     return finished.stale(counts)
+
+
+def _needs(place: int, row: Row) -> Iterator[tuple[int, Resource, float, float]]:
+    """Yield what a task needs at least because of an attempt that ran out of it, or outgrew its allocation."""
+    size = nan if row.input_bytes is None else row.input_bytes
+    if row.exhausted is not None:
+        amounts = getattr(row.allocated, row.exhausted), getattr(row.used, row.exhausted)
+        yield place, row.exhausted, max(one or 0.0 for one in amounts), size
+    elif row.grew_to is not None:
+        yield place, Resource.MEMORY, row.used.memory or row.grew_to, size
 
 
 def _names(workflow: Workflow, places: Iterable[int]) -> frozenset[str]:

@@ -179,6 +179,9 @@ def set_up(
     sizes = _sizes(workflow, options, backend, session)
     sizes = replace(sizes, known=_both(sizes.known, left.carried))
     ready = sizes.workflow
+    for place, resource, least, size in left.needs:
+        if place < len(ready):
+            sizes.learner.observe_exhausted(ready.tasks[place].category, place, resource, least, size)
     tasks = (*ready.tasks, *finals(ready))  # final tasks are added when the others have finished
     places = places_of(ready, order_of(ready, options.rank))
     engine = Engine(

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tonnage.size.histograms import Histogram
     from tonnage.size.time_limits import Times
 
-__all__ = ["AS_BEFORE", "FirstGuess", "Learner", "as_before", "climbed", "fits"]
+__all__ = ["AS_BEFORE", "FirstGuess", "Learner", "after_running_out", "as_before", "climbed", "fits"]
 
 AS_BEFORE = "as-before"
 """The strategy of a task that gets what its own earlier runs have used."""
@@ -131,7 +131,7 @@ class Learner:
         rung = bisect_right(now.ladder, least)
         if rung == len(now.ladder) or now.ladder[rung] <= more[place].amount:
             return more
-        return (*more[:place], _after(now, rung, least), *more[place + 1 :])
+        return (*more[:place], after_running_out(now, rung, least), *more[place + 1 :])
 
     def edition(self, category: str) -> int:
         """Return a counter that changes whenever the decisions of a category do."""
@@ -454,11 +454,11 @@ def climbed(
     if rungs[place] == len(tried.ladder):
         return None
     more = [one if one.rung == rung else replace(one, rung=rung) for one, rung in zip(decisions, rungs, strict=True)]
-    more[place] = _after(tried, rungs[place], max(tried.amount, seen or 0.0))
+    more[place] = after_running_out(tried, rungs[place], max(tried.amount, seen or 0.0))
     return tuple(more)
 
 
-def _after(decision: Decision, rung: int, ran_out_at: float) -> Decision:
+def after_running_out(decision: Decision, rung: int, ran_out_at: float) -> Decision:
     """Return a decision for the next attempt of a task, whose reason says where the last one ended."""
     why = decision.reason.partition(_RAN_OUT)[0]
     return replace(decision, rung=rung, reason=f"{why}{_RAN_OUT}{decision.resource.shown(ran_out_at)}")
