@@ -6,20 +6,25 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from math import nan
 from pathlib import Path
 from subprocess import DEVNULL
 
+import numpy as np
 import pytest
 
 from tests.deadlines import HANGS
 from tests.run.cli_runs import Begun, Place, kill, marked
 from tests.run.test_elastic import MB, MEMORY
 from tests.waiting import until
-from tonnage.jobs import Outcome
+from tonnage.jobs import SHARED, Outcome, Resource
+from tonnage.lab.simulated_run import Growth, Load, play
 from tonnage.run.elastic import report_step
 from tonnage.run.journal import Reader
+from tonnage.run.machines import Machine
 from tonnage.run.minders import Answer, Minders, Order, Seen
 from tonnage.watch.proc import Process, children
+from tonnage.workflow import Task
 
 # Real processes
 
@@ -206,6 +211,22 @@ def test_tasks_that_together_need_more_than_the_machine_are_all_done(place: Plac
     rows = place.rows()
     assert {row.outcome for row in rows} <= {Outcome.DONE, Outcome.EXHAUSTED, Outcome.PREEMPTED}
     assert sum(row.outcome is Outcome.DONE for row in rows) == 6
+
+
+def test_the_simulation_tells_what_happens(place: Place) -> None:
+    """The same engine decides: as many tasks start at once, with as much; all outgrow that, and are done."""
+    place.write("w.txt", growing(5, 300))
+    assert place.call("run", "w.txt", "--machine", "cores=4,memory=1200MB").status == 0
+    rows = place.rows()
+    tasks = tuple(Task(f"{number}", category=rows[0].category) for number in range(5))
+    needs = {one: np.full(5, amount) for one, amount in zip(SHARED, (1.0, 310.0 * MB, 0.0), strict=True)}
+    load = Load(tasks, needs, np.full(5, 0.6), np.full(5, nan))
+    found = play(load, [Machine(4.0, 1200.0 * MB)], "auto", growth=Growth())
+    blind = [row for row in rows if not row.decisions[1].samples and row.number == 1]
+    assert len(blind) == (found.start == 0).sum() > 1
+    assert {row.allocated.memory for row in blind} == {300 * MB}
+    assert all(found.given[Resource.MEMORY][found.start == 0] > 300 * MB)
+    assert sum(row.outcome is Outcome.DONE for row in rows) == found.done.sum() == 5
 
 
 def test_a_task_that_needs_more_than_the_machine_fails(place: Place) -> None:

@@ -6,7 +6,7 @@ import pytest
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts, Attempt, Resource
 from tonnage.lab.run_replay import timeline
-from tonnage.lab.simulated_run import ORACLE, Load, play
+from tonnage.lab.simulated_run import ORACLE, Growth, Load, play
 from tonnage.run.machines import Machine
 from tonnage.size import collect
 from tonnage.workflow import Task, Workflow
@@ -63,3 +63,19 @@ def test_the_timeline_adds_up() -> None:
 def test_a_job_that_fits_nowhere_is_an_error() -> None:
     with pytest.raises(InputError, match="used 9 GB of memory, but the largest machine has 8 GB"):
         play(jobs(9 * GB), [Machine(1.0, 8 * GB)], "auto")
+
+
+def test_an_attempt_that_may_grow_goes_on_and_holds_more_from_then_on() -> None:
+    found = play(jobs(3 * GB, 3 * GB, asked=GB), [Machine(2.0, 8 * GB)], "declared", growth=Growth())
+    assert found.done.tolist() == [True, True]
+    assert (found.retries, found.failed) == (0, 0)
+    assert all(GB < given < 4 * GB for given in found.given[Resource.MEMORY].tolist())
+
+
+@pytest.mark.parametrize("peak_at", [0.1, 0.5, 1.0])
+@pytest.mark.parametrize("peak", [3 * GB, 7.9 * GB])
+def test_tasks_that_all_grow_to_more_than_there_is_are_all_done(peak: float, peak_at: float) -> None:
+    """Even one that uses what should stay free, after all others have ended."""
+    found = play(jobs(GB, *[peak] * 6, asked=GB), [Machine(4.0, 8 * GB)], "declared", growth=Growth(peak_at))
+    assert found.failed == 0
+    assert int(found.done.sum()) == 7
