@@ -94,6 +94,23 @@ def test_a_paused_task_stands_still_and_the_pause_counts_for_no_limit(
     assert answer.used["wall_time"] <= time.monotonic() - begin + 30
 
 
+def test_what_a_task_had_stopped_itself_stays_stopped(
+    minders: Minders, order: Callable[..., Order], tmp_path: Path
+) -> None:
+    mark, own = (f"mark-{tmp_path.name}-{os.getpid()}-{name}" for name in ("task", "own"))
+    child = f"sh -c ': {own}; kill -STOP $$; :' & until [ -e go ]; do sleep 0.01; done; : {mark}; kill -KILL $!"
+    (tmp_path / "task").write_text(child)
+    minders.start([order(f"exec sh {tmp_path}/task")])
+    until(lambda: states(own) == {b"T"})
+    minders.pause(1)
+    until(lambda: states(f"{tmp_path}/task") == {b"T"})
+    minders.resume(1)
+    until(lambda: b"T" not in states(f"{tmp_path}/task"))
+    assert states(own) == {b"T"}
+    (tmp_path / "go").touch()
+    assert answer_of(minders).status == 0
+
+
 def test_a_paused_task_can_be_stopped_and_dies_with_its_engine(
     minders: Minders, order: Callable[..., Order], tmp_path: Path
 ) -> None:
@@ -180,8 +197,10 @@ def growing(count: int, megabytes: int) -> str:
 
 def test_a_task_outgrows_its_allocation_and_the_journal_tells_why(place: Place) -> None:
     place.write("w.txt", growing(1, 300))
-    said = place.call("run", "w.txt", "--machine", "cores=4,memory=800MB")
+    said = place.call("run", "w.txt", "--machine", "cores=4,memory=800MB", "--explain")
     assert said.status == 0, said.stderr
+    assert "grow.py 300 0: grow: outgrew 200 MB: " in said.stderr
+    assert "unused" in place.runs()[0].log.read_text()
     (row,) = place.rows()
     assert row.allocated.memory == 200 * MB
     assert row.grew_to is not None

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tonnage.cli.options import say
-from tonnage.run.run_log import OFTEN
+from tonnage.run.run_log import GROWTH, OFTEN
 from tonnage.wording import printable
 
 __all__ = ["Console", "logged"]
@@ -26,12 +26,16 @@ class Console(logging.Handler):
 
 
 @contextmanager
-def logged(*, quiet: bool = False, verbose: bool = False) -> Iterator[Console]:
-    """Show log messages: informational ones and warnings, with `quiet` only warnings, with `verbose` everything."""
+def logged(*, quiet: bool = False, verbose: bool = False, growth: bool = False) -> Iterator[Console]:
+    """Show log messages: informational ones and warnings, with `quiet` only warnings, with `verbose` everything.
+
+    With `growth`, changes to running tasks are shown, too.
+    """
     logger = logging.getLogger("tonnage")
     before = logger.level
     # The level of the logger applies to run.log, too: a quiet run still has a complete log.
     logger.setLevel(logging.DEBUG if verbose else logging.INFO)
+    logging.getLogger(GROWTH).setLevel(logging.DEBUG if growth else logging.NOTSET)
     console = Console(logging.WARNING if quiet else logging.NOTSET, everything=verbose)
     logger.addHandler(console)
     try:

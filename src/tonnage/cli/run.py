@@ -124,7 +124,7 @@ class _Run(click.Command):
 )
 @click.option("--touch", is_flag=True, help="Take existing outputs as done, without running anything.")
 @click.option("--durable", is_flag=True, help="Survive a power failure without losing results; slower.")
-@click.option("--explain", is_flag=True, help="Print the first sizes of tasks, and why they were chosen.")
+@click.option("--explain", is_flag=True, help="Print the first sizes of tasks, what changes while they run, and why.")
 @click.option("--dry-run", is_flag=True, help="Print what would be done and why, without doing it.")
 @click.option("--field", "fields", multiple=True, metavar="KEY=VALUE", help="Store this with every attempt.")
 @archive_option
@@ -224,7 +224,7 @@ def run(
     workflow = read_workflow(path, source_format)
     _check_categories(options, workflow.categories)
     with (
-        logged(quiet=quiet, verbose=verbose) as console,
+        logged(quiet=quiet, verbose=verbose, growth=explain) as console,
         closing(RunSession(workflow, options, dry=dry_run or touch)) as session,
     ):
         if touch:

@@ -7,7 +7,10 @@ from typing import TextIO
 from tonnage.atomic import private_opener
 from tonnage.wording import printable
 
-__all__ = ["OFTEN", "RunLog"]
+__all__ = ["GROWTH", "OFTEN", "RunLog"]
+
+GROWTH = "tonnage.run.growth"
+"""The logger that says for which running tasks something changes, and why: they grow, pause, resume or are stopped."""
 
 OFTEN = "often"
 """The attribute of a log record about what has been said often enough for a terminal; the log of the run has it."""

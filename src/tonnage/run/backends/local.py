@@ -33,6 +33,7 @@ from tonnage.run.marked_processes import end_orphans
 from tonnage.run.minders import Answer, Minders, Order, Seen
 from tonnage.run.orders import Orders
 from tonnage.run.outcomes import judge, stopped_for_room
+from tonnage.run.run_log import GROWTH
 from tonnage.run.this_machine import this_machine
 from tonnage.watch.order import MACHINE_LOST
 from tonnage.workflow import Workflow
@@ -41,7 +42,7 @@ __all__ = ["Local", "LocalBackend"]
 
 _TICK = 0.5  # seconds between two calls of the watcher while nothing happens,
 _MEMORY_TICK = 0.1  # and between two looks at the memory that is left, if attempts may grow
-_log = logging.getLogger(__name__)
+_growth_log = logging.getLogger(GROWTH)
 
 _MOST_LOST = 50  # attempts in a row: something is broken, and retries would never end
 
@@ -161,12 +162,13 @@ class Local:
         acts = [one for one in changes if one.action is not Action.GROW]
         if acts:
             self._journal.commit()  # growth is written together with what starts or ends next
+        for one in changes:
+            title = self._engine.tasks[self._engine.start_of(one.attempt).task].title
+            _growth_log.debug("%s: %s: %s", title, one.action, one.reason)
         for one in acts:
             self._act(one)
 
     def _act(self, change: Adjustment) -> None:
-        name = self._engine.tasks[self._engine.start_of(change.attempt).task].name
-        _log.debug("%s: %s: %s", name, change.action, change.reason)
         if change.action is Action.PAUSE:
             self._minders.pause(change.attempt)
         elif change.action is Action.RESUME:

@@ -32,6 +32,7 @@ from tonnage.run.pilot.ledger import (
     PilotFinished,
     TaskRefused,
 )
+from tonnage.run.run_log import GROWTH
 from tonnage.units import format_seconds
 from tonnage.wording import counted
 
@@ -41,6 +42,7 @@ _NUMBERS = 20  # of attempts reserved for each task: more than it can need
 _MOST_FRUITLESS = 3
 
 _log = logging.getLogger(__name__)
+_growth_log = logging.getLogger(GROWTH)
 
 
 @dataclass(slots=True)
@@ -244,6 +246,8 @@ class Packs:
             case AttemptAdjusted(time=moment, change=change):
                 if pack.known.get(change.attempt) is False:
                     submitter.journal.adjusted([change], moment)
+                    title = submitter.engine.tasks[submitter.engine.start_of(change.attempt).task].title
+                    _growth_log.debug("%s: %s: %s", title, change.action, change.reason)
                     if change.memory is not None:
                         submitter.engine.grew(change.attempt, change.memory)
             case AttemptEnded(end=end):
