@@ -39,6 +39,10 @@ WHOLE = [
     "echo a \\\n  b",
     "dd if=x of=y",
     "./run &",
+    "exit 1",
+    "[ -f x ] || exit 1",
+    "conda run -n x ./run",
+    "conda activate x && ./run",
     "echo {1..3}",
 ]
 
@@ -86,6 +90,12 @@ ONLY_FOR_OTHERS = [
     "unset X; cd y && set -e",
     "umask 077 > /dev/null",
     "wait",
+    "cd scratch || exit 1",
+    'cd "$(dirname "$0")" || { false; exit 1; }',
+    "[ -n x ] && export A=1",
+    "ml gcc",
+    "conda activate x",
+    "conda activate x > /dev/null",
 ]
 
 

@@ -93,7 +93,10 @@ def collector_paused() -> Iterator[None]:
 
 
 def recognise(document: "Document") -> str:
-    """Return the name of a file's format: by its content first, then by its extension."""
+    """Return the name of a file's format: by its content first, then by its extension.
+
+    A script, or another file whose lines are not meant to run as tasks, is an error.
+    """
     from tonnage.workflow.formats.unrecognised import is_for_another_tool, refusal
 
     if not document.text.strip():
