@@ -291,6 +291,8 @@ class _Reader:
                 text = _unquoted(holder[name])
                 if _NUMBER.fullmatch(text):
                     values[name.lower()] = float(text)
+                elif name == "GPUS" and text:  # a task must not run without the GPUs that it needs
+                    raise self._document.error(f'GPUS is "{text}"; expected a number', draft.line)
                 else:
                     self._warn(f"{name}={text}", f'{name} is "{text}", which is not a number and is ignored')
         return values
