@@ -44,6 +44,8 @@ WHOLE = [
     "conda run -n x ./run",
     "conda activate x && ./run",
     "echo {1..3}",
+    ": > empty",
+    "rsync host:a b",
 ]
 
 UNCLOSED = [
@@ -104,7 +106,10 @@ def test_a_whole_command_runs_by_itself(line: str) -> None:
     assert why_not_alone(line) is None
 
 
-@pytest.mark.parametrize("line", [*UNCLOSED, *ONLY_FOR_OTHERS])
+LABELS = ["out.bam: in.bam", "clean:", "name: build"]
+
+
+@pytest.mark.parametrize("line", [*UNCLOSED, *ONLY_FOR_OTHERS, *LABELS])
 def test_a_line_that_needs_its_neighbours_does_not(line: str) -> None:
     assert why_not_alone(line)
 

@@ -106,7 +106,8 @@ def test_a_shell_script_without_a_shebang_can_be_a_list_if_the_user_says_so(tmp_
 
 
 @pytest.mark.parametrize(
-    "line", ["cd scratch", "export A=1", "for i in 1 2; do", "echo 'open", "cat <<EOF", "#SBATCH -n 1", "#PBS -V"]
+    "line",
+    ["cd scratch", "export A=1", "for i in 1 2; do", "echo 'open", "cat <<EOF", "#SBATCH -n 1", "#PBS -V", "clean:"],
 )
 def test_a_line_that_needs_its_neighbours_is_refused_with_its_number(tmp_path: Path, line: str) -> None:
     (tmp_path / "a.txt").write_text(f"echo a\n\n{line}\nrm -f *.dat\n")

@@ -105,6 +105,7 @@ _ONLY_FOR_OTHERS = frozenset(
 _WITHOUT_WORK = frozenset({":", "[", "[[", "exit", "false", "return", "test", "true"})
 """Commands that stand beside them without doing any work: ``cd scratch || exit 1``."""
 _ACTIVATION = re.compile(r"(?:conda|mamba|micromamba)[ \t]+(?:de)?activate\b[^;&|]*")
+_LABEL = re.compile(r"[^\s:]+:(?!\S)")
 _OPENS = {"if": "if", "for": "loop", "select": "loop", "while": "loop", "until": "loop", "case": "case", "{": "{"}
 _INSIDE = {"then": "if", "elif": "if", "else": "if", "do": "loop"}
 _CLOSES = {"fi": "if", "done": "loop", "esac": "case", "}": "{"}
@@ -137,6 +138,8 @@ def why_not_alone(command: str) -> str | None:
     """Return why a command cannot run by itself, as the predicate of a sentence; None if it can."""
     if _ACTIVATION.fullmatch(command):
         return _ONLY_AFFECTS
+    if _LABEL.match(command):
+        return "begins with a label, as of a rule or a paragraph"
     first = _FIRST_WORD.match(command)
     if first and first.group() not in _OF_THE_SHELL and not _SPECIAL.search(command):
         return None
