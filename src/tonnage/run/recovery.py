@@ -121,7 +121,7 @@ def _reasons(
     """
     facts, new = journal.facts(), set(before.new)
     begun, everything = float(facts["begun"]), "new" in facts
-    done_here = {place: ended for place, ended in journal.done_at().items() if place in done - outdated}
+    done_here = {place: times for place, times in journal.done_at().items() if place in done - outdated}
     finished.complete(done_here, folder.id, store=act)
 
     def counts(place: int, record: Record) -> bool:

@@ -217,8 +217,8 @@ class RunSession:
         return declared_and_given(self.journal.rows(), declared) if declared else None
 
     def _recorder(self, watcher: Watcher) -> Recorder:
-        store, run = self.finished.store, self.folder.id
-        return Recorder(watcher, self.workflow, self.home, store, run, network=self._on_network)
+        store, made, run = self.finished.store, self.finished.made, self.folder.id
+        return Recorder(watcher, self.workflow, self.home, store, run, made=made, network=self._on_network)
 
     def _first_line(self, tasks: int) -> str:
         """Say what is run, where and how, and how much of it is done already."""

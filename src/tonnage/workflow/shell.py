@@ -6,7 +6,7 @@ from posixpath import basename, isabs
 
 from tonnage.workflow.launchers import INTERPRETERS, LAUNCHERS, SHELLS, Launcher
 
-__all__ = ["executable", "one_line", "own_program", "plain_words", "several_lines", "without_number"]
+__all__ = ["executable", "one_line", "own_program", "plain_words", "programs", "several_lines", "without_number"]
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _FIRST_WORD = re.compile(r"\s*([\w./+-]+)(?=\s|$)", re.ASCII)
@@ -31,6 +31,7 @@ _OF_THE_SHELL = re.compile(
 
 _KEYWORDS = frozenset(("if", "for", "while", "until", "case", "select", "function", "coproc", "[[", "(("))
 """What follows them may run any number of programs, in any order."""
+_BEFORE_A_PROGRAM = frozenset(("{", "!", "if", "then", "elif", "else", "while", "until", "do"))
 _PREPARES = frozenset(
     (
         ".",
@@ -101,6 +102,18 @@ def _program_of(text: str, depth: int) -> str | None:
             return _seen_through(words, depth)
         aside = aside or words[0]
     return aside
+
+
+def programs(command: str | None) -> set[str]:
+    """Return the names of all programs and scripts that a command runs, as far as it can be told."""
+    found = set()
+    for words in _simple_commands(several_lines(command or "")):
+        while words and (words[0] in _BEFORE_A_PROGRAM or _ASSIGNMENT.match(words[0])):
+            del words[0]
+        if words:
+            name = basename(words[1]) if words[0] in (".", "source") and words[1:] else _seen_through(words, _DEEPEST)
+            found.add(name or "")
+    return found - {""}
 
 
 def _only_prepares(words: list[str]) -> bool:
