@@ -182,6 +182,15 @@ def test_a_link_to_nothing_that_a_task_made_is_missed_when_it_is_gone(place: Pla
     assert planned(place) == {"a": "the output a is missing"}
 
 
+def test_tasks_that_write_the_same_file_are_said(place: Place) -> None:
+    place.write("s.sub", "executable = /bin/touch\narguments = out\ntransfer_output_files = out\nqueue\n")
+    place.write("w.dag", "JOB A s.sub\nJOB B s.sub\nPARENT A CHILD B\n")
+    said = place.call("run", "w.dag", "--dry-run")
+    assert (
+        '1 file written by more than one task, which will run every time (first: "out", by "A" and "B")' in said.stderr
+    )
+
+
 def test_a_clock_that_was_set_back_makes_nothing_run_twice(chain: Place) -> None:
     with closing(sqlite3.connect(chain.folder / ".tonnage" / "done.db", isolation_level=None)) as done:
         done.execute("UPDATE done SET ended = ended + 1e6")

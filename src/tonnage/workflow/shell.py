@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from posixpath import basename, isabs
 
-from tonnage.workflow.launchers import INTERPRETERS, LAUNCHERS, SHELLS, Launcher
+from tonnage.workflow.launchers import INTERPRETERS, LAUNCHERS, OPAQUE, SHELLS, Launcher
 
 __all__ = ["executable", "one_line", "own_program", "plain_words", "programs", "several_lines", "without_number"]
 
@@ -54,13 +54,14 @@ _PREPARES = frozenset(
         "ulimit",
         "umask",
         "unset",
+        "wait",
     )
 )
 """What prepares the shell for the program, and is none itself."""
 _ASIDE = frozenset(("mkdir", "rm", "echo", "printf", "date", "hostname", "test", "[", "true"))
 """Programs that a command is about only if it runs no other."""
 _ACTIVATES = frozenset([("conda", "activate"), ("mamba", "activate"), ("micromamba", "activate"), ("spack", "load")])
-_KNOWN = frozenset({*SHELLS, *LAUNCHERS, *INTERPRETERS})
+_KNOWN = frozenset({*SHELLS, *LAUNCHERS, *INTERPRETERS, *OPAQUE})
 _DEEPEST = 8  # commands inside of commands
 
 _PACKED = re.compile(r"""eval "\$\(printf %b '([^']*)'\)"$""")
@@ -126,7 +127,7 @@ def _seen_through(words: list[str], depth: int) -> str | None:
     """Return the program that a simple command starts; None if it cannot be told."""
     name = basename(words[0])
     stem = _without_version(name)
-    if not depth or name in _KEYWORDS or name == "eval":
+    if not depth or name in _KEYWORDS or name in OPAQUE or name == "eval":
         return None
     if name in SHELLS:
         return _of_shell(words[1:], depth)
