@@ -51,7 +51,6 @@ def test_what_an_attempt_cannot_have_written_is_not_moved_away(tmp_path: Path) -
     files = Files(tmp_path, RunFolder(tmp_path / "run"))
     now = time.time()
     (tmp_path / "before").write_text("mine")
-    files.prepare(task, 1)
     (tmp_path / "later").write_text("mine")
     files.reject(task, 1, now - 100, now - 50)  # an engine was killed, and the user went on by hand
     files.prepare(task, 2)

@@ -214,6 +214,19 @@ def test_a_part_can_be_run_again_or_alone(chain: Place) -> None:
     assert (wrong.status, "no task of the workflow writes d" in wrong.stderr) == (2, True)
 
 
+def test_an_output_is_named_from_the_current_folder_or_as_in_the_workflow(place: Place, tmp_path: Path) -> None:
+    place.write("w.mf", rule("sub/made", "", "touch sub/made"))
+    (place.folder / "sub").mkdir()
+    (tmp_path / "link").symlink_to(place.folder)
+    from_below = ("../w.mf", ["made", "./made", "../sub/made", "sub/made", str(tmp_path / "link/sub/made")])
+    through_link = (str(tmp_path / "link" / "w.mf"), ["made", "../sub/made"])
+    assert run(place, "sub/made") == {"sub/made"}
+    for name, outputs in (from_below, through_link):
+        for output in outputs:
+            said = place.call("run", name, output, cwd=place.folder / "sub")
+            assert said.stdout.startswith("nothing to do"), (name, output, said)
+
+
 def test_existing_outputs_are_taken_as_done_without_running_anything(place: Place) -> None:
     place.write("w.mf", CHAIN)
     for name in ("raw", "script", "b"):

@@ -18,7 +18,7 @@ from tonnage.workflow.shell import own_program
 __all__ = ["Files", "is_file_name", "made_by", "place_of"]
 
 _SLACK = 0.05  # seconds by which the clock of a file system may lag behind
-_LATE = 1.0  # seconds: batch systems do not say more exactly when a job ended
+_LATE = 2.0  # seconds by which batch systems and other machines may be wrong about when an attempt ended
 
 
 class Files:
@@ -147,7 +147,11 @@ class Files:
 
         What was in a folder before stays there.
         """
-        before = self._before.pop(attempt, {})
+        before = self._before.pop(attempt, None)
+        if before is None:
+            before = {}  # an earlier session prepared it; since then, the user may have gone on by hand
+        else:
+            ended = inf
         if self._sandbox:
             place = self._run.sandboxes / str(attempt)
             if place.exists():

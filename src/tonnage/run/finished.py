@@ -147,9 +147,10 @@ def _forced(workflow: Workflow, names: tuple[str, ...]) -> dict[int, str]:
 def _writer_of(workflow: Workflow, home: Path, output: str) -> tuple[str, int]:
     """Return an output as the workflow names it, or as a path from the current folder, and the task that writes it."""
     writer = {place: number for number, task in enumerate(workflow.tasks) for place in outputs_of(task)}
-    here = Path(normpath(Path.cwd() / output))
-    inside = str(here.relative_to(home) if here.is_relative_to(home) else here)
-    for place in (normpath(output), inside):
+    named = Path(output)
+    here, folder = named.parent.resolve() / named.name, home.resolve()  # either may be reached by a link, or by ".."
+    inside = str(here.relative_to(folder) if here.is_relative_to(folder) else here)
+    for place in (normpath(output), inside, normpath(Path.cwd() / output)):
         if place in writer:
             return place, writer[place]
     raise InputError(f"no task of the workflow writes {output}", hint=meant(output, writer))
