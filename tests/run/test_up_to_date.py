@@ -225,6 +225,12 @@ def test_an_output_is_named_from_the_current_folder_or_as_in_the_workflow(place:
         for output in outputs:
             said = place.call("run", name, output, cwd=place.folder / "sub")
             assert said.stdout.startswith("nothing to do"), (name, output, said)
+    again = place.call("run", "../w.mf", "--new", cwd=place.folder / "sub")
+    assert (again.status, ".." in str(place.runs()[0].path)) == (0, False)
+    with closing(sqlite3.connect(place.archive)) as archive:
+        assert {path for (path,) in archive.execute("SELECT path FROM sources")} == {
+            str(one.path) for one in place.runs()
+        }
 
 
 def test_existing_outputs_are_taken_as_done_without_running_anything(place: Place) -> None:
