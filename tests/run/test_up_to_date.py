@@ -257,6 +257,34 @@ def test_a_run_that_is_to_do_everything_does_so_although_it_was_interrupted(chai
     assert chain.outcomes()["d"] == ["failed", "done"]
 
 
+def test_what_was_asked_for_and_is_not_done_yet_is_still_done(place: Place) -> None:
+    waits = "touch started; until [ -e go ]; do sleep 0.02; done; touch a"
+    text = rule("a", "", waits) + rule("b", "", "touch b") + rule("c", "", "test -e good && touch c")
+
+    def killed(*options: str) -> None:
+        (place.folder / "started").unlink(missing_ok=True)
+        (place.folder / "go").unlink(missing_ok=True)
+        with place.begin("run", "w.mf", "-j", "1", *options) as engine:
+            waiting.until((place.folder / "started").exists)
+            kill(engine.pid)
+
+    place.write("w.mf", text)
+    place.write("go", "")
+    assert place.call("run", "w.mf").status == 1
+    killed("--rerun", "a")
+    assert planned(place) == {"a": "named by --rerun", "c": "not done yet"}
+    place.write("good", "")
+    place.write("go", "")
+    assert place.call("run", "w.mf").status == 0
+    assert run(place) == set()
+    killed("--new")
+    assert place.call("run", "w.mf", "b").status == 0
+    assert planned(place).keys() == {"a", "c"}
+    place.write("go", "")
+    assert place.call("run", "w.mf").status == 0
+    assert run(place) == set()
+
+
 HALF = "printf half > out; until [ -e go ]; do sleep 0.02; done; printf whole > out"
 
 

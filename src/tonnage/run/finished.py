@@ -1,7 +1,7 @@
 """Finished work: which tasks of a workflow earlier runs have done, and which of them must run all the same."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from posixpath import basename, normpath
@@ -39,16 +39,17 @@ class FinishedWork:
         `name` is that of the workflow's file.
         """
         self.store = DoneStore(home, name, network=network)
-        self._forced = _forced(workflow, options.rerun)
+        self.forced = _forced(workflow, options.rerun)
+        """The tasks that the user names, and why they run."""
         self._folder = str(home)
         self.made = made_by(workflow)
         """All files that tasks of the workflow write."""
         wanted = [_writer_of(workflow, home, output) for output in options.outputs]
         self._wanted = {place for place, _ in wanted} if wanted else None
         if wanted:
-            names = {workflow.tasks[number].name for number in self._forced}
+            names = {workflow.tasks[number].name for number in self.forced}
             workflow = workflow.needed_for({number for _, number in wanted})
-            self._forced = {workflow.index[name]: _ASKED_FOR for name in names if name in workflow.index}
+            self.forced = {workflow.index[name]: _ASKED_FOR for name in names if name in workflow.index}
         self.workflow = workflow
         """The part of the workflow that makes the wanted outputs."""
         self._disk = FilesOnDisk(self._folder, made=self.made, network=network)
@@ -57,13 +58,19 @@ class FinishedWork:
         nothing: list[Record | None] = [None] * len(workflow)
         self._records = nothing if options.new else self.store.records(workflow.tasks)
 
-    def stale(self, counts: Callable[[int, Record], bool] = lambda _place, _record: True) -> dict[int, str]:
-        """Return the tasks that must run, and why; `counts` tells whether the record of a task may be used."""
+    def stale(
+        self, counts: Callable[[int, Record], bool] = lambda _place, _record: True, asked_for: Iterable[int] = ()
+    ) -> dict[int, str]:
+        """Return the tasks that must run, and why.
+
+        `counts` tells whether the record of a task may be used; `asked_for` are tasks that the user named before.
+        """
         records = [
             record if record is not None and counts(place, record) else None
             for place, record in enumerate(self._records)
         ]
-        return stale_tasks(self.workflow, records, self._frozen, forced=self._forced, wanted=self._wanted)
+        forced = {**dict.fromkeys(asked_for, _ASKED_FOR), **self.forced}
+        return stale_tasks(self.workflow, records, self._frozen, forced=forced, wanted=self._wanted)
 
     def everything(self) -> UpToDate | None:
         """Return that all tasks are up to date; None if one is not."""

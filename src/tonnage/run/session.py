@@ -184,7 +184,7 @@ class RunSession:
             for warning in (*self._remember(), *self.archive_session.tell(patient=signal is None)):
                 _log.warning(warning)
         done = self.engine.counts[State.DONE]
-        if done == tasks:
+        if done == tasks and not (self.resumed and self.options.outputs):  # it may be to do more than these
             self.journal.note({"finished": repr(time.time()), "up_to_date": str(self._up_to_date)})
         names = {self.engine.tasks[number].name: reason for number, reason in failures.reasons.items()}
         return Result(
