@@ -80,9 +80,9 @@ def execute() -> None:
     oracle = run("oracle.mf", "--enforce", "strict", size="declared", archive="others.db")
     print()
     compare({"whole machines": whole, "first run": first, "second run": second, "oracle": oracle})
-    print(f"\nThe first run, which knew nothing, took {first.seconds / oracle.seconds:.2f} times as long as the oracle.")
-    print(f"The second took {second.seconds / oracle.seconds:.2f} times as long as the oracle,")
-    print(f"and was {whole.seconds / second.seconds:.2f} times faster than whole machines.")
+    slowest, unknown, learned = (one.seconds / oracle.seconds for one in (whole, first, second))
+    print(f"\nThe first run, which knew nothing, took {unknown:.2f} times as long as the oracle,")
+    print(f"the second {learned:.2f} times, and whole machines {slowest:.2f} times.")
     draw(learnt)
 
 

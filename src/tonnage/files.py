@@ -18,6 +18,7 @@ __all__ = [
     "MAX_LINE",
     "Document",
     "Pieces",
+    "absolute",
     "is_file",
     "is_stream",
     "on_network",
@@ -137,6 +138,11 @@ class Document:
     def error(self, message: str, line: int | None = None, *, hint: str | None = None) -> InputError:
         """Return an error about this file, to be raised by the caller."""
         return InputError(message, path=self.path, line=line, hint=hint)
+
+
+def absolute(path: Path) -> Path:
+    """Return an absolute path without "..", so that a folder has one name however one gets there."""
+    return path.parent.resolve() / path.name if ".." in path.parts else path.absolute()
 
 
 def is_file(path: Path) -> bool:

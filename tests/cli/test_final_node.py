@@ -40,8 +40,9 @@ def test_show_tells_of_the_final_node(call: Call) -> None:
     assert call("show", "only.dag", "--json").facts["special"] == {"last": "final"}
 
 
-def test_pack_says_that_there_is_nothing_to_pack(call: Call) -> None:
-    said = call("pack", "only.dag", "--queue", "slurm")
+@pytest.mark.parametrize("words", [("pack", "only.dag", "--queue", "slurm"), ("replay", "rank", "only.dag")])
+def test_where_there_is_nothing_to_compare_that_is_said(words: tuple[str, ...], call: Call) -> None:
+    said = call(*words)
     assert (said.status, said.stderr) == (2, 'tonnage: workflow "only" has no tasks\n')
 
 

@@ -27,9 +27,14 @@ def test_help_alone_lists_the_verbs(command_line: CommandLine) -> None:
         (["archive", "imprt"], ['tonnage archive has no verb "imprt"', "did you mean import?"]),
         (["help", "replay", "pak"], ['tonnage replay has no verb "pak"', "did you mean pack?"]),
         (["xyzzy"], ['tonnage has no verb "xyzzy"', "see tonnage --help"]),
+        (["size", "x", "--mach", "8G"], ["tonnage size has no option --mach", "did you mean --machine?\n"]),
+        (["size", "x", "--stratgey", "auto"], ["tonnage size has no option --stratgey", "did you mean --strategy?\n"]),
+        (["size", "x", "--xyzzy"], ["tonnage size has no option --xyzzy", "see tonnage size --help"]),
     ],
 )
-def test_a_mistyped_verb_gets_a_suggestion(command_line: CommandLine, words: list[str], expected: list[str]) -> None:
+def test_a_mistyped_verb_or_option_gets_a_suggestion(
+    command_line: CommandLine, words: list[str], expected: list[str]
+) -> None:
     said = command_line(*words, status=2).stderr
     assert all(text in said for text in expected), said
 

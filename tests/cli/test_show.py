@@ -179,7 +179,7 @@ def test_an_error_is_one_line_with_file_line_and_hint_and_status_2(tonnage: Comm
         (["show"], "Missing argument"),
         (["show", "/nowhere/x.dag"], "no such file"),
         (["show", "/"], "is a folder"),
-        (["show", "x", "--colour"], "No such option"),
+        (["show", "x", "--colour"], "tonnage show has no option --colour"),
         (["sail"], 'tonnage has no verb "sail"'),
         (["show", str(EXAMPLES / "kmers" / "kmers.dag"), "--dot", "x.svg"], "expected a name ending in .dot or .gv"),
         (["show", str(EXAMPLES / "kmers" / "kmers.dag"), "--dot", "--json"], "expected a name ending in .dot or .gv"),

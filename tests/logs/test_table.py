@@ -157,6 +157,8 @@ def test_what_is_unknown_is_none_and_never_0(name: str, text: str) -> None:
         ("name", "task", "a"),
         ("exit_code", "exit_status", "2"),
         ("Exit Code", "exit_status", "2"),
+        ("exit", "exit_status", "2"),
+        ("returncode", "exit_status", "2"),
     ],
 )
 def test_columns_may_have_the_names_that_people_use(other: str, name: str, text: str) -> None:
@@ -275,6 +277,44 @@ def test_attempts_are_counted_from_1(text: str, number: int) -> None:
 def test_every_outcome_has_its_word(outcome: Outcome) -> None:
     assert cell("outcome", outcome.value).only.outcome is outcome
     assert cell("outcome", f" {outcome.value.upper()} ").only.outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [
+        ("COMPLETED", Outcome.DONE),
+        ("ok", Outcome.DONE),
+        ("0", Outcome.DONE),
+        ("Failed", Outcome.FAILED),
+        ("1.0", Outcome.FAILED),
+        ("CANCELLED by 1000", Outcome.CANCELLED),
+        ("TIMEOUT", Outcome.EXHAUSTED),
+        ("out of memory", Outcome.EXHAUSTED),
+        ("NODE_FAIL", Outcome.LOST),
+        ("blue", None),
+        ("", None),
+    ],
+)
+@pytest.mark.parametrize("name", ["status", "State"])
+def test_a_status_says_how_a_job_ended(name: str, status: str, outcome: Outcome | None) -> None:
+    assert cell(name, status).only.outcome is outcome
+
+
+def test_what_a_job_ran_out_of_follows_from_its_status() -> None:
+    assert cell("status", "TIMEOUT").only.exhausted is Resource.WALL_TIME
+    assert cell("status", "OUT_OF_MEMORY").only.exhausted is Resource.MEMORY
+
+
+def test_jobs_that_have_not_ended_are_left_out() -> None:
+    found = said(table, "memory,status\n1,RUNNING\n2,done\n3,Pending\n")
+    assert [one.used.memory for one in found.attempts] == [2 * MB]
+    assert all(one.healthy for one in found.skipped)
+
+
+def test_an_outcome_is_believed_before_a_status_and_a_status_before_an_exit_status() -> None:
+    assert said(table, "memory,status,outcome\n1,ok,failed\n").only.outcome is Outcome.FAILED
+    assert said(table, "memory,exit,status\n1,0,timeout\n").only.outcome is Outcome.EXHAUSTED
+    assert said(table, "memory,exit,status\n1,3,strange\n").only.outcome is Outcome.FAILED
 
 
 def test_a_date_without_a_zone_is_taken_in_the_users() -> None:

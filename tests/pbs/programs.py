@@ -9,6 +9,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from tests.deadlines import HANGS
+
 __all__ = ["install"]
 
 _DIRECTIVE = "#PBS "
@@ -77,7 +79,7 @@ def qdel(folder: str, words: list[str]) -> int:
             for sent in (signal.SIGTERM, signal.SIGKILL):
                 with suppress(ProcessLookupError):
                     os.killpg(pid, sent)
-                deadline = time.monotonic() + 5
+                deadline = time.monotonic() + HANGS
                 while _runs(pid) and time.monotonic() < deadline:
                     time.sleep(0.02)
     return 0

@@ -1,6 +1,7 @@
 """Agents: real processes on this machine that stand for nodes, some of which are killed, stopped or abandoned."""
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -48,6 +49,12 @@ def finish(agents: Agents) -> dict[int, Answer]:
                 assert answer.attempt not in answers
                 answers[answer.attempt] = answer
     return answers
+
+
+def speaking(agents: Agents) -> Agents:
+    """Wait until all agents have said something: on a busy machine, their start may take longer than the patience."""
+    until(lambda: all(select.select([node.stdout], [], [], 0)[0] for node in agents._nodes))
+    return agents
 
 
 def pid_of(agents: Agents, number: int) -> int:
@@ -117,7 +124,7 @@ def test_a_killed_agent_is_a_lost_machine(agents: Agents, order: Make, tmp_path:
 
 def test_a_silent_agent_is_a_lost_machine(order: Make, tmp_path: Path) -> None:
     with Agents(tmp_path, ["n1", "n2"], "token", job=Here(["n1", "n2"]), patience=5.0) as agents:
-        agents.start([order(1, "sleep 400"), order(2, "true", machine=1)])
+        speaking(agents).start([order(1, "sleep 400"), order(2, "true", machine=1)])
         answered = until(lambda: [one for one in agents.wait(1) if isinstance(one, Answer)])
         assert [(one.attempt, one.status) for one in answered] == [(2, 0)]
         until(lambda: running(f"{tmp_path}"))
@@ -130,8 +137,8 @@ def test_a_silent_agent_is_a_lost_machine(order: Make, tmp_path: Path) -> None:
 def test_agents_are_patient_with_a_slow_carrier(order: Make, tmp_path: Path) -> None:
     """Who waits for a disk does not listen for a while."""
     with Agents(tmp_path, ["n1"], "token", job=Here(["n1"]), patience=3.0) as agents:
-        agents.start([order(1, "true")])
-        time.sleep(3.5)
+        speaking(agents).start([order(1, "true")])
+        time.sleep(3.5)  # longer than its patience
         assert finish(agents)[1].status == 0
         assert agents.lost_machines() == []
 

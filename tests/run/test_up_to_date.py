@@ -3,7 +3,9 @@
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 from random import Random
 
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests import waiting
 from tests.run.cli_runs import Place, kill
+from tonnage.jobs import Outcome
 from tonnage.run.done_store import DoneStore
 from tonnage.run.file_states import FilesOnDisk, named_files
 from tonnage.run.up_to_date import FileState, Record, command_digest, inputs_of, outputs_of, stale_tasks
@@ -147,6 +150,55 @@ def test_a_folder_counts_by_its_entries(place: Place) -> None:
     assert run(place) == {"made"}
 
 
+def test_a_folder_counts_by_all_that_is_in_it_except_for_what_tasks_write_there(place: Place) -> None:
+    place.write("raw/deep/1", "1")
+    (place.folder / "raw/link").symlink_to("nowhere")
+    text = rule("out", "", "mkdir -p out out/deep") + rule("out/deep/a", "raw out", "ls -R raw > out/deep/a")
+    place.write("w.mf", text + rule("out/b", "out", "touch out/b"))
+    assert run(place) == {"out", "out/deep/a", "out/b"}
+    assert run(place) == set()
+    assert run(place, "--rerun", "out", "out/b") == {"out", "out/b"}
+    assert run(place) == set()
+    place.write("raw/deep/1", "2")
+    assert run(place) == {"out/deep/a"}
+    place.write("out/more", "by hand")
+    assert run(place) == {"out", "out/deep/a", "out/b"}
+
+
+def test_a_program_that_changes_while_it_runs_makes_the_task_stale_but_not_a_file_that_it_writes(place: Place) -> None:
+    place.write("edited", "echo true > edited")
+    place.write("log", "")
+    place.write("w.mf", rule("a", "", "touch a; sh edited log") + rule("b", "", "touch b; sh append log"))
+    place.write("append", "echo x >> $1")
+    assert place.call("run", "w.mf").status == 0
+    assert planned(place) == {"a": "the input edited changed while it ran"}
+    assert run(place) == {"a"}
+
+
+def test_a_link_to_nothing_that_a_task_made_is_missed_when_it_is_gone(place: Place) -> None:
+    place.write("w.mf", rule("a", "", "ln -s nowhere a"))
+    assert run(place) == {"a"}
+    (place.folder / "a").unlink()
+    assert planned(place) == {"a": "the output a is missing"}
+
+
+def test_tasks_that_write_the_same_file_are_said(place: Place) -> None:
+    place.write("s.sub", "executable = /bin/touch\narguments = out\ntransfer_output_files = out\nqueue\n")
+    place.write("w.dag", "JOB A s.sub\nJOB B s.sub\nPARENT A CHILD B\n")
+    said = place.call("run", "w.dag", "--dry-run")
+    assert (
+        '1 file written by more than one task, which will run every time (first: "out", by "A" and "B")' in said.stderr
+    )
+
+
+def test_a_clock_that_was_set_back_makes_nothing_run_twice(chain: Place) -> None:
+    with closing(sqlite3.connect(chain.folder / ".tonnage" / "done.db", isolation_level=None)) as done:
+        done.execute("UPDATE done SET ended = ended + 1e6")
+    chain.write("w.mf", CHAIN.replace("cp a b", "cp a b && true"))
+    assert run(chain) == {"b"}
+    assert run(chain) == set()
+
+
 def test_a_part_can_be_run_again_or_alone(chain: Place) -> None:
     assert run(chain, "--rerun", "a") == {"a", "b", "c"}
     assert run(chain, "--rerun", "b", "--rerun", "c") == {"b", "c"}
@@ -160,6 +212,25 @@ def test_a_part_can_be_run_again_or_alone(chain: Place) -> None:
     assert run(chain, str(chain.folder / "c")) == {"c"}
     wrong = chain.call("run", "w.mf", "d")
     assert (wrong.status, "no task of the workflow writes d" in wrong.stderr) == (2, True)
+
+
+def test_an_output_is_named_from_the_current_folder_or_as_in_the_workflow(place: Place, tmp_path: Path) -> None:
+    place.write("w.mf", rule("sub/made", "", "touch sub/made"))
+    (place.folder / "sub").mkdir()
+    (tmp_path / "link").symlink_to(place.folder)
+    from_below = ("../w.mf", ["made", "./made", "../sub/made", "sub/made", str(tmp_path / "link/sub/made")])
+    through_link = (str(tmp_path / "link" / "w.mf"), ["made", "../sub/made"])
+    assert run(place, "sub/made") == {"sub/made"}
+    for name, outputs in (from_below, through_link):
+        for output in outputs:
+            said = place.call("run", name, output, cwd=place.folder / "sub")
+            assert said.stdout.startswith("nothing to do"), (name, output, said)
+    again = place.call("run", "../w.mf", "--new", cwd=place.folder / "sub")
+    assert (again.status, ".." in str(place.runs()[0].path)) == (0, False)
+    with closing(sqlite3.connect(place.archive)) as archive:
+        assert {path for (path,) in archive.execute("SELECT path FROM sources")} == {
+            str(one.path) for one in place.runs()
+        }
 
 
 def test_existing_outputs_are_taken_as_done_without_running_anything(place: Place) -> None:
@@ -184,6 +255,34 @@ def test_a_run_that_is_to_do_everything_does_so_although_it_was_interrupted(chai
     assert chain.call("run", "w.mf").status == 0
     assert chain.runs()[0] == with_failure
     assert chain.outcomes()["d"] == ["failed", "done"]
+
+
+def test_what_was_asked_for_and_is_not_done_yet_is_still_done(place: Place) -> None:
+    waits = "touch started; until [ -e go ]; do sleep 0.02; done; touch a"
+    text = rule("a", "", waits) + rule("b", "", "touch b") + rule("c", "", "test -e good && touch c")
+
+    def killed(*options: str) -> None:
+        (place.folder / "started").unlink(missing_ok=True)
+        (place.folder / "go").unlink(missing_ok=True)
+        with place.begin("run", "w.mf", "-j", "1", *options) as engine:
+            waiting.until((place.folder / "started").exists)
+            kill(engine.pid)
+
+    place.write("w.mf", text)
+    place.write("go", "")
+    assert place.call("run", "w.mf").status == 1
+    killed("--rerun", "a")
+    assert planned(place) == {"a": "named by --rerun", "c": "not done yet"}
+    place.write("good", "")
+    place.write("go", "")
+    assert place.call("run", "w.mf").status == 0
+    assert run(place) == set()
+    killed("--new")
+    assert place.call("run", "w.mf", "b").status == 0
+    assert planned(place).keys() == {"a", "c"}
+    place.write("go", "")
+    assert place.call("run", "w.mf").status == 0
+    assert run(place) == set()
 
 
 HALF = "printf half > out; until [ -e go ]; do sleep 0.02; done; printf whole > out"
@@ -218,6 +317,37 @@ def test_what_was_done_before_the_engine_was_killed_stays_done(place: Place) -> 
     assert place.call("run", "l.txt").status == 0
     assert [ends.count("done") for ends in place.outcomes().values()] == [1] * 41
     assert "nothing to do: 41 of 41" in place.call("run", "l.txt").stdout
+
+
+FIRST = rule("a", "", "echo 1 > a") + rule("b", "raw", "sh script > b") + rule("c", "a", "cp a c")
+CHANGES = {
+    "a": ("the output a was changed after it was written", {"a", "c"}),
+    "b": ("the output b is missing", {"b"}),
+    "script": ("the input script changed while it ran", {"b"}),
+}
+
+
+@pytest.mark.parametrize("changed", CHANGES)
+def test_what_changes_after_the_engine_was_killed_is_not_taken_for_what_was_done(place: Place, changed: str) -> None:
+    place.write("raw", "1")
+    place.write("script", "cat raw")
+    place.write("w.mf", FIRST + rule("last", "", "until [ -e go ]; do sleep 0.02; done; touch last"))
+    with place.begin("run", "w.mf") as engine:
+        waiting.until(lambda: all((place.folder / name).exists() for name in ("a", "b", "c")))
+        waiting.until(lambda: [row.outcome for row in place.rows()].count(Outcome.DONE) == 3)
+        kill(engine.pid)
+    (place.folder / ".tonnage" / "done.db").unlink(missing_ok=True)  # as if it had been killed a moment earlier
+    path = place.folder / changed
+    path.unlink() if changed == "b" else path.write_text("echo other")
+    reason, again = CHANGES[changed]
+    wanted = {"last": "not done yet", next(iter(again)) if len(again) == 1 else "a": reason}
+    assert wanted.items() <= planned(place).items()
+    before = {task: ends.count("done") for task, ends in place.outcomes().items()}
+    place.write("go", "")
+    assert place.call("run", "w.mf").status == 0
+    ran = {task for task, ends in place.outcomes().items() if ends.count("done") > before[task]}
+    assert ran == again | {"last"}
+    assert (place.folder / "b").read_text() == ("other\n" if changed == "script" else "1")
 
 
 def test_a_damaged_record_is_said_and_a_new_run_needs_none(chain: Place) -> None:
@@ -388,7 +518,7 @@ def edit(data: st.DataObject, model: Model, place: str, step: int) -> None:
 # The store, and the files that commands name
 
 
-def test_records_come_back_as_they_were_and_newer_ones_stay(tmp_path: Path) -> None:
+def test_records_come_back_as_they_were(tmp_path: Path) -> None:
     odd = Task("odd \udcff name", "true", outputs=("sub/\udcff", "b"))
     none = Task("none", "true")
     store = DoneStore(tmp_path, "w.mf")
@@ -398,8 +528,8 @@ def test_records_come_back_as_they_were_and_newer_ones_stay(tmp_path: Path) -> N
         Record("c", states, {"s": FileState(1, 2)}, {}, changed, "r", ended)
         for changed, ended in (("x", 2.0), (None, 1.0))
     )
-    store.put([(odd, new), (none, old)])
-    store.put([(odd, old)])
+    store.put([(odd, old), (none, old)])
+    store.put([(odd, new)])
     store.close()
     assert DoneStore(tmp_path, "w.mf").records([odd, none]) == [new, old]
     assert DoneStore(tmp_path, "other.mf").records([odd, none]) == [new, None]
@@ -421,3 +551,33 @@ def test_the_files_that_a_command_names_are_found_below_the_folder_only(tmp_path
     assert named("sh -c 'sub/b.sh && ./a.py'") == ["sub/b.sh", "a.py"]
     assert named(f"{folder}/a.py {tmp_path}/d.py ../d.py .tonnage/e sub nothing") == ["a.py"]
     assert named("sh b.sh", directory="sub") == ["sub/b.sh"]
+
+
+def test_the_files_that_a_command_names_are_found_however_it_writes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "w"
+    names = ["my script.sh", "sub/b.sh", "sub/my dir/c.sh", "x=1,y=2.conf"]
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    (tmp_path / "link").symlink_to("w")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    disk = FilesOnDisk(str(folder))
+    commands = {
+        "sh 'my script.sh'": 0,
+        'sh "my script.sh" > log': 0,
+        r"sh my\ script.sh": 0,
+        "cd sub && sh b.sh": 1,
+        "sh -c 'cd sub; ./b.sh'": 1,
+        "(cd sub && cd 'my dir' && sh c.sh)": 2,
+        "sh $PWD/sub/b.sh": 1,
+        'sh "${PWD}/sub/b.sh"': 1,
+        "sh $(pwd)/sub/b.sh": 1,
+        "sh ~/w/sub/b.sh": 1,
+        f"sh {tmp_path}/link/sub/b.sh": 1,
+        "tool x=1,y=2.conf": 3,
+    }
+    for command, wanted in commands.items():
+        assert named_files(Task("t", command), disk, str(folder)) == [names[wanted]], command

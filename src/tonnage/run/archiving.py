@@ -14,6 +14,7 @@ from tonnage.archive.identity import identity_of
 from tonnage.archive.session import ArchiveSession
 from tonnage.archive.store import Archive
 from tonnage.errors import InputError
+from tonnage.files import absolute
 from tonnage.jobs import Attempt, Decision, Resource
 from tonnage.logs.sources import Source
 from tonnage.option_values import pairs, parts
@@ -92,7 +93,7 @@ def learnt_from(session: ArchiveSession, named: str, workflow: Workflow) -> "dic
     path = Path(named)
     if path.is_file():
         other = read(path)
-        wanted = replace(wanted_for(other, path.absolute().parent), categories=frozenset(workflow.categories))
+        wanted = replace(wanted_for(other, absolute(path).parent), categories=frozenset(workflow.categories))
         found = session.past(wanted).histories()
     else:
         search = _search(named) if "=" in named else Search(workflow=named)

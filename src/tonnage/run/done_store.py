@@ -30,10 +30,7 @@ CREATE TABLE done (
 ) WITHOUT ROWID
 """
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
-_NEWEST = (
-    "INSERT INTO done VALUES (?, ?, ?, ?) ON CONFLICT (key) DO UPDATE "
-    "SET ended = excluded.ended, run = excluded.run, record = excluded.record WHERE excluded.ended >= ended"
-)
+_PUT = "INSERT OR REPLACE INTO done VALUES (?, ?, ?, ?)"  # whatever the times say: clocks are set back, too
 
 
 class DoneStore:
@@ -70,12 +67,12 @@ class DoneStore:
             raise self._error("read", error) from None
 
     def put(self, records: Iterable[tuple[Task, Record]]) -> None:
-        """Store records in one transaction; newer ones stay."""
+        """Store records in one transaction; those that were there are replaced."""
         rows = [(self._key(task), record.ended, record.run, _text(record)) for task, record in records]
         try:
             self._writer = self._writer or self._open()
             self._writer.execute("BEGIN IMMEDIATE")
-            self._writer.executemany(_NEWEST, rows)
+            self._writer.executemany(_PUT, rows)
             self._writer.execute("COMMIT")
         except sqlite3.Error as error:
             raise self._error("written", error) from None

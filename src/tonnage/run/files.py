@@ -4,9 +4,10 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterable
-from math import nan
+from math import inf, nan
 from pathlib import Path
 from posixpath import basename, dirname, isabs, join, normpath
+from stat import S_ISDIR, S_ISFIFO, S_ISLNK, S_ISREG
 
 from tonnage.atomic import make_private_folder
 from tonnage.errors import TonnageError
@@ -17,6 +18,7 @@ from tonnage.workflow.shell import own_program
 __all__ = ["Files", "is_file_name", "made_by", "place_of"]
 
 _SLACK = 0.05  # seconds by which the clock of a file system may lag behind
+_LATE = 2.0  # seconds by which batch systems and other machines may be wrong about when an attempt ended
 
 
 class Files:
@@ -26,6 +28,8 @@ class Files:
         self.folder = folder
         self._run = run
         self._sandbox = sandbox
+        self._before: dict[int, dict[str, int]] = {}
+        """When outputs that existed before an attempt started had changed last, by their names."""
 
     # Before a run
 
@@ -86,6 +90,9 @@ class Files:
         for name in task.inputs:
             if is_file_name(name) and not Path(home, name).exists():
                 raise TonnageError(f'its input "{name}" does not exist')
+        if task.outputs:
+            found = ((name, _changed(join(home, name))) for name in task.outputs)
+            self._before[attempt] = {name: time for name, time in found if time is not None}
         if not self._sandbox:
             return home
         place = self._run.sandboxes / str(attempt)
@@ -124,6 +131,7 @@ class Files:
 
     def accept(self, task: Task, attempt: int) -> None:
         """Move the outputs of a successful attempt out of its sandbox."""
+        self._before.pop(attempt, None)
         if not self._sandbox:
             return
         folder, home = self._folder_of(task, attempt), self._home(task)
@@ -131,13 +139,19 @@ class Files:
             if not isabs(name) and os.path.lexists(join(folder, name)):
                 target = Path(home, name)
                 target.parent.mkdir(parents=True, exist_ok=True)
-                if target.is_dir() and not target.is_symlink():
-                    self._set_aside(target, attempt, name)
-                shutil.move(join(folder, name), target)
+                _move(Path(folder, name), target)
         shutil.rmtree(self._run.sandboxes / str(attempt), ignore_errors=True)
 
-    def reject(self, task: Task, attempt: int, started: float) -> None:
-        """Move away what an unsuccessful attempt wrote, so that nothing looks complete."""
+    def reject(self, task: Task, attempt: int, started: float, ended: float = inf) -> None:
+        """Move away what an unsuccessful attempt wrote between two moments, so that nothing looks complete.
+
+        What was in a folder before stays there.
+        """
+        before = self._before.pop(attempt, None)
+        if before is None:
+            before = {}  # an earlier session prepared it; since then, the user may have gone on by hand
+        else:
+            ended = inf
         if self._sandbox:
             place = self._run.sandboxes / str(attempt)
             if place.exists():
@@ -146,8 +160,11 @@ class Files:
                 place.rename(self._run.partial / str(attempt))
         for name in task.outputs:
             path = Path(self._home(task), name)
-            if _written(path, started):
-                self._set_aside(path, attempt, name)
+            untouched = name in before and before[name] == _changed(path)  # the clock may have been set back
+            if untouched or not _written(path, started, ended) or self._run.path.is_relative_to(normpath(path)):
+                continue
+            for one in _newly_written(path, started, ended, new=name not in before):
+                self._set_aside(one, attempt, join(name, one.relative_to(path)))
 
     def disk_of_outputs(self, task: Task, attempt: int) -> int | None:
         """Return the disk use of an attempt's outputs, which is a lower bound of its own."""
@@ -196,12 +213,43 @@ def place_of(task: Task, name: str) -> str:
     return normpath(join(task.directory, name)) if task.directory else normpath(name)
 
 
-def _written(path: Path, since: float) -> bool:
-    """Whether a file was written since then: a modification time can be copied from another file, st_ctime cannot."""
+def _written(path: str | Path, since: float, until: float = inf) -> bool:
+    """Whether a file was written then: a modification time can be copied from another file, st_ctime cannot."""
+    changed = _changed(path)
+    return changed is not None and since - _SLACK <= changed / 1e9 <= until + _LATE
+
+
+def _changed(path: str | Path) -> int | None:
+    """Return when a file changed last, in nanoseconds; None if it does not exist."""
     try:
-        return path.lstat().st_ctime >= since - _SLACK
+        return os.lstat(path).st_ctime_ns
     except OSError:
-        return False
+        return None
+
+
+def _newly_written(path: Path, since: float, until: float, *, new: bool) -> list[Path]:
+    """Return a file that was written or, of a folder, the files in it that were written then.
+
+    A `new` folder is returned itself if it contains nothing older. Devices are not returned: writing keeps them.
+    """
+    mode = path.lstat().st_mode
+    if not S_ISDIR(mode):
+        return [path] if S_ISREG(mode) or S_ISLNK(mode) or S_ISFIFO(mode) else []
+    found = [Path(folder, name) for folder, _, names in os.walk(path) for name in names]
+    written = [one for one in found if _written(one, since, until)]
+    return [path] if new and len(written) == len(found) else written
+
+
+def _move(source: Path, target: Path) -> None:
+    """Move a file to its place; the content of a folder is added to that of an existing one."""
+    into_folder = target.is_dir() and not target.is_symlink()
+    if into_folder and source.is_dir() and not source.is_symlink():
+        for one in list(source.iterdir()):
+            _move(one, target / one.name)
+    elif into_folder:
+        raise TonnageError(f"{target}: is a folder")
+    else:
+        shutil.move(source, target)
 
 
 def _listed(path: str) -> bool:

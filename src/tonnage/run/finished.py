@@ -1,19 +1,21 @@
 """Finished work: which tasks of a workflow earlier runs have done, and which of them must run all the same."""
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from posixpath import normpath
+from posixpath import basename, normpath
 
 from tonnage.errors import InputError
 from tonnage.run.done_store import DoneStore
 from tonnage.run.file_states import FilesOnDisk, FrozenDisk
+from tonnage.run.files import made_by
 from tonnage.run.options import Options
 from tonnage.run.recorder import record_of
-from tonnage.run.up_to_date import Record, outputs_of, stale_tasks, takeable
+from tonnage.run.up_to_date import FileState, Record, outputs_of, stale_tasks, takeable
 from tonnage.wording import meant
 from tonnage.workflow import Workflow
+from tonnage.workflow.shell import programs
 
 __all__ = ["FinishedWork", "UpToDate"]
 
@@ -37,28 +39,38 @@ class FinishedWork:
         `name` is that of the workflow's file.
         """
         self.store = DoneStore(home, name, network=network)
-        self._forced = _forced(workflow, options.rerun)
+        self.forced = _forced(workflow, options.rerun)
+        """The tasks that the user names, and why they run."""
         self._folder = str(home)
+        self.made = made_by(workflow)
+        """All files that tasks of the workflow write."""
         wanted = [_writer_of(workflow, home, output) for output in options.outputs]
         self._wanted = {place for place, _ in wanted} if wanted else None
         if wanted:
-            names = {workflow.tasks[number].name for number in self._forced}
+            names = {workflow.tasks[number].name for number in self.forced}
             workflow = workflow.needed_for({number for _, number in wanted})
-            self._forced = {workflow.index[name]: _ASKED_FOR for name in names if name in workflow.index}
+            self.forced = {workflow.index[name]: _ASKED_FOR for name in names if name in workflow.index}
         self.workflow = workflow
         """The part of the workflow that makes the wanted outputs."""
-        self._disk = FilesOnDisk(self._folder, network=network)
+        self._disk = FilesOnDisk(self._folder, made=self.made, network=network)
         self._frozen = FrozenDisk(self._disk)
+        self._late = _LATE if network or options.cluster is not None else 0.0
         nothing: list[Record | None] = [None] * len(workflow)
         self._records = nothing if options.new else self.store.records(workflow.tasks)
 
-    def stale(self, counts: Callable[[int, Record], bool] = lambda _place, _record: True) -> dict[int, str]:
-        """Return the tasks that must run, and why; `counts` tells whether the record of a task may be used."""
+    def stale(
+        self, counts: Callable[[int, Record], bool] = lambda _place, _record: True, asked_for: Iterable[int] = ()
+    ) -> dict[int, str]:
+        """Return the tasks that must run, and why.
+
+        `counts` tells whether the record of a task may be used; `asked_for` are tasks that the user named before.
+        """
         records = [
             record if record is not None and counts(place, record) else None
             for place, record in enumerate(self._records)
         ]
-        return stale_tasks(self.workflow, records, self._frozen, forced=self._forced, wanted=self._wanted)
+        forced = {**dict.fromkeys(asked_for, _ASKED_FOR), **self.forced}
+        return stale_tasks(self.workflow, records, self._frozen, forced=forced, wanted=self._wanted)
 
     def everything(self) -> UpToDate | None:
         """Return that all tasks are up to date; None if one is not."""
@@ -68,14 +80,14 @@ class FinishedWork:
         last = max(known, key=lambda record: record.ended)
         return UpToDate(len(known), last.run, last.ended)
 
-    def complete(self, done: Mapping[int, float], run: str, *, store: bool) -> None:
-        """Record tasks that were done at these times, shortly before their engine was killed, if that is missing."""
+    def complete(self, done: Mapping[int, tuple[float, float]], run: str, *, store: bool) -> None:
+        """Record tasks that were done between these moments, before their engine was killed, if that is missing."""
         missing = []
-        for place, ended in done.items():
+        for place, (started, ended) in done.items():
             record = self._records[place]
             if record is None or record.ended < ended:
                 missing.append(place)
-                self._records[place] = self._as_now(place, run, ended)
+                self._records[place] = self._as_then(place, run, started, ended)
         if missing and store:
             self._put(missing)
 
@@ -92,11 +104,35 @@ class FinishedWork:
     def _as_now(self, place: int, run: str, ended: float) -> Record:
         return record_of(self.workflow.tasks[place], self._disk, self._folder, run, ended)
 
+    def _as_then(self, place: int, run: str, started: float, ended: float) -> Record:
+        """Return the record of a task that was done earlier: what its files were like if they changed since is unknown.
+
+        Arguments that are not declared and have changed were most likely written by the task.
+        """
+        record, ran = self._as_now(place, run, ended), programs(self.workflow.tasks[place].command)
+        begun = started + self._late
+        others = {one for one in record.scripts if self._disk.changed_since(one, begun)}
+        there = (one for one, state in record.inputs.items() if state is not None)
+        read = (*there, *(one for one in others if basename(one) in ran))
+        return replace(
+            record,
+            changed=next((one for one in read if self._disk.changed_since(one, begun)), None),
+            scripts={one: state for one, state in record.scripts.items() if one not in others},
+            outputs={
+                one: _NOT_KNOWN if self._disk.changed_since(one, ended + self._late) else state
+                for one, state in record.outputs.items()
+            },
+        )
+
     def _put(self, places: list[int]) -> None:
         records = ((place, self._records[place]) for place in places)
         self.store.put((self.workflow.tasks[place], record) for place, record in records if record is not None)
 
 
+_LATE = 2.0
+"""Seconds by which batch systems and the clocks of other machines may be wrong."""
+_NOT_KNOWN = FileState(-1, -1)
+"""No file is like this."""
 _ASKED_FOR = "named by --rerun"
 
 
@@ -118,9 +154,10 @@ def _forced(workflow: Workflow, names: tuple[str, ...]) -> dict[int, str]:
 def _writer_of(workflow: Workflow, home: Path, output: str) -> tuple[str, int]:
     """Return an output as the workflow names it, or as a path from the current folder, and the task that writes it."""
     writer = {place: number for number, task in enumerate(workflow.tasks) for place in outputs_of(task)}
-    here = Path(normpath(Path.cwd() / output))
-    inside = str(here.relative_to(home) if here.is_relative_to(home) else here)
-    for place in (normpath(output), inside):
+    named = Path(output)
+    here, folder = named.parent.resolve() / named.name, home.resolve()  # either may be reached by a link, or by ".."
+    inside = str(here.relative_to(folder) if here.is_relative_to(folder) else here)
+    for place in (normpath(output), inside, normpath(Path.cwd() / output)):
         if place in writer:
             return place, writer[place]
     raise InputError(f"no task of the workflow writes {output}", hint=meant(output, writer))

@@ -346,12 +346,12 @@ class Journal(Reader):
         self._begin()
         self._execute_many("UPDATE tasks SET done = 0 WHERE id = ?", [(self._ids[place],) for place in places])
 
-    def done_at(self) -> dict[int, float]:
-        """Return when attempts of this run completed tasks, by their positions in the workflow."""
+    def done_at(self) -> dict[int, tuple[float, float]]:
+        """Return when the attempts that completed tasks started and ended, by the tasks' positions in the workflow."""
         self._begin()  # so that pending ends are written
         place_of = {number: place for place, number in enumerate(self._ids)}
-        found = self.read("SELECT t.id, a.ended FROM tasks t JOIN attempts a ON a.id = t.done")
-        return {place_of[number]: ended for number, ended in found if number in place_of}
+        found = self.read("SELECT t.id, a.started, a.ended FROM tasks t JOIN attempts a ON a.id = t.done")
+        return {place_of[number]: (started, ended) for number, started, ended in found if number in place_of}
 
     def started(self, starts: Sequence[Start], now: float, submitted: float | None = None) -> None:
         """Record attempts that are about to start or, on a cluster, to be submitted."""

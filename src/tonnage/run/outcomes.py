@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from dataclasses import replace
+from math import inf
 
 from tonnage.errors import TonnageError
 from tonnage.jobs import Amounts, Outcome, Resource
@@ -27,7 +28,9 @@ def judge(answer: Answer, task: Task, files: Files) -> Ended:
         if end.outcome is Outcome.DONE:
             files.accept(task, answer.attempt)
         else:
-            files.reject(task, answer.attempt, answer.started or 0.0)
+            # One that never started has written nothing.
+            started = inf if answer.started is None else answer.started
+            files.reject(task, answer.attempt, started, inf if answer.ended is None else answer.ended)
     except (OSError, TonnageError) as error:
         return replace(end, outcome=Outcome.FAILED, hopeless=True, note=f"its files could not be moved: {error}")
     return end

@@ -8,10 +8,11 @@ from posixpath import join, normpath
 
 from tonnage.errors import InputError
 from tonnage.jobs import NOTHING_KNOWN, Resource
-from tonnage.run.files import Files, made_by
+from tonnage.run.files import Files, made_by, place_of
 from tonnage.run.options import ClusterOptions, PoolOptions
 from tonnage.run.recovery import finals
 from tonnage.size.learner import fits
+from tonnage.wording import counted
 from tonnage.workflow import Task, Workflow
 from tonnage.workflow.shell import plain_words
 
@@ -75,6 +76,10 @@ def foreseen(workflow: Workflow, files: Files, left: Sequence[int]) -> Iterator[
         task, program = without[0]
         first = f'first: "{program}" of "{task.title}"'
         yield f"{_tasks(len(without), 'need', 'needs')} programs that are not installed here, and will fail ({first})"
+    twice = list(_written_twice(workflow, left))
+    if twice:
+        first = f'first: "{twice[0][0]}", by "{twice[0][1].title}" and "{twice[0][2].title}"'
+        yield f"{counted(len(twice), 'file')} written by more than one task, which will run every time ({first})"
     for special in workflow.special:
         if special.kind != "final":
             yield f'the {special.kind} node "{special.task.name}" is not run: tonnage run does not support it'
@@ -82,6 +87,17 @@ def foreseen(workflow: Workflow, files: Files, left: Sequence[int]) -> Iterator[
 
 def _tasks(count: int, several: str = "read", one: str = "reads") -> str:
     return f"1 task {one}" if count == 1 else f"{count:,} tasks {several}"
+
+
+def _written_twice(workflow: Workflow, left: Sequence[int]) -> Iterator[tuple[str, Task, Task]]:
+    """Yield files that tasks write although another task has written them, and both tasks."""
+    writer: dict[str, Task] = {}
+    for number in left:
+        task = workflow.tasks[number]
+        for place in dict.fromkeys(place_of(task, name) for name in task.outputs):
+            other = writer.setdefault(place, task)
+            if other is not task:
+                yield place, other, task
 
 
 def _without_program(workflow: Workflow, files: Files, left: Sequence[int]) -> Iterator[tuple[Task, str]]:

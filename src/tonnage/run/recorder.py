@@ -9,9 +9,10 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
+from posixpath import basename
 
 from tonnage.errors import TonnageError
 from tonnage.jobs import Outcome
@@ -19,9 +20,9 @@ from tonnage.run.backends.backend import Watcher
 from tonnage.run.done_store import DoneStore
 from tonnage.run.events import Ended, Settled, Start, State
 from tonnage.run.file_states import FilesOnDisk, named_files
-from tonnage.run.files import made_by
 from tonnage.run.up_to_date import Disk, FileState, Record, command_digest, inputs_of, outputs_of
 from tonnage.workflow import Task, Workflow
+from tonnage.workflow.shell import programs
 
 __all__ = ["Recorder", "record_of"]
 
@@ -48,15 +49,24 @@ class Recorder:
     """A watcher that records finished tasks, and passes all events on."""
 
     def __init__(
-        self, watcher: Watcher, workflow: Workflow, home: Path, store: DoneStore, run: str, *, network: bool
+        self,
+        watcher: Watcher,
+        workflow: Workflow,
+        home: Path,
+        store: DoneStore,
+        run: str,
+        *,
+        made: Set[str],
+        network: bool,
     ) -> None:
+        """Record the tasks of `workflow`; it may be a part of one whose tasks have `made` more files."""
         self._watcher = watcher
         self.seen, self.tick = watcher.seen, watcher.tick
         self._tasks = workflow.tasks
-        self._made = made_by(workflow)
+        self._made = made
         self._folder = str(home)
-        self._disk = FilesOnDisk(self._folder, network=network)
-        self._disk_of_thread = FilesOnDisk(self._folder, network=network)
+        self._disk = FilesOnDisk(self._folder, made=self._made, network=network)
+        self._disk_of_thread = FilesOnDisk(self._folder, made=self._made, network=network)
         self._store = store
         self._run = run
         self._looks: dict[int, _Look] = {}
@@ -105,8 +115,12 @@ class Recorder:
         if before is not _NOTHING_READ:
             look = self._disk.look
             changed = changed or next((place for place, state in before.inputs.items() if look(place) != state), None)
-            # A file that is not declared and changed meanwhile was most likely written by the task.
-            scripts = {place: state for place, state in scripts.items() if look(place) == state}
+            others = {place for place, state in scripts.items() if look(place) != state}
+            if others:
+                # An argument that is not declared and changed meanwhile was most likely written by the task.
+                ran = programs(task.command)
+                changed = changed or next((place for place in others if basename(place) in ran), None)
+                scripts = {place: state for place, state in scripts.items() if place not in others}
         outputs = self._states(outputs_of(task)) if task.outputs else {}
         return Record(command_digest(task), before.inputs, scripts, outputs, changed, self._run, ended)
 

@@ -1,5 +1,6 @@
 """Find out what remains to be done after an earlier session finished, was stopped or was killed."""
 
+import json
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -125,13 +126,26 @@ def _reasons(
     """
     facts, new = journal.facts(), set(before.new)
     begun, everything = float(facts["begun"]), "new" in facts
-    done_here = {place: ended for place, ended in journal.done_at().items() if place in done - outdated}
+    done_at = journal.done_at()
+    done_here = {place: times for place, times in done_at.items() if place in done - outdated}
     finished.complete(done_here, folder.id, store=act)
+    forced = _asked_for(journal, finished, {place: ended for place, (_, ended) in done_at.items()})
 
     def counts(place: int, record: Record) -> bool:
         return place in done or record.ended >= begun or (place in new and not everything)
 
-    return finished.stale(counts)
+    return finished.stale(counts, forced)
+
+
+def _asked_for(journal: Journal, finished: FinishedWork, done_at: dict[int, float]) -> set[int]:
+    """Return the tasks that --rerun has named in any session of this run, and that have not been done since."""
+    index = finished.workflow.index
+    asked = json.loads(journal.facts().get("rerun", "{}"))
+    asked |= {finished.workflow.tasks[place].name: time.time() for place in finished.forced}
+    left = {name: since for name, since in asked.items() if done_at.get(index.get(name, -1), 0.0) < since}
+    if asked:
+        journal.note({"rerun": json.dumps(left)})
+    return {index[name] for name in left if name in index}
 
 
 def _needs(place: int, row: Row) -> Iterator[tuple[int, Resource, float, float]]:

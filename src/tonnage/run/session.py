@@ -184,7 +184,7 @@ class RunSession:
             for warning in (*self._remember(), *self.archive_session.tell(patient=signal is None)):
                 _log.warning(warning)
         done = self.engine.counts[State.DONE]
-        if done == tasks:
+        if done == tasks and not (self.resumed and self.options.outputs):  # it may be to do more than these
             self.journal.note({"finished": repr(time.time()), "up_to_date": str(self._up_to_date)})
         names = {self.engine.tasks[number].name: reason for number, reason in failures.reasons.items()}
         return Result(
@@ -217,8 +217,8 @@ class RunSession:
         return declared_and_given(self.journal.rows(), declared) if declared else None
 
     def _recorder(self, watcher: Watcher) -> Recorder:
-        store, run = self.finished.store, self.folder.id
-        return Recorder(watcher, self.workflow, self.home, store, run, network=self._on_network)
+        store, made, run = self.finished.store, self.finished.made, self.folder.id
+        return Recorder(watcher, self.workflow, self.home, store, run, made=made, network=self._on_network)
 
     def _first_line(self, tasks: int) -> str:
         """Say what is run, where and how, and how much of it is done already."""

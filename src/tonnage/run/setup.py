@@ -13,7 +13,7 @@ from pathlib import Path
 from tonnage.archive.history import NOTHING_PAST
 from tonnage.archive.session import ArchiveSession
 from tonnage.errors import InputError
-from tonnage.files import is_stream
+from tonnage.files import absolute, is_stream
 from tonnage.jobs import GIVEN, NOTHING_KNOWN, SHARED, Amounts, Decision, History, Outcome, Resource
 from tonnage.rank.methods import order_of
 from tonnage.run.archiving import learnt_from, peaks_before, sized_by_density, wanted_for
@@ -249,8 +249,7 @@ def path_of(workflow: Workflow) -> Path:
     """Return the path of a workflow; one from a pipe counts as a file in the current folder."""
     if workflow.source is None:
         raise InputError("a workflow that was created in Python must be written to a file before it can run")
-    path = workflow.source.path.absolute()
-    return Path.cwd() / "stdin" if is_piped(workflow) else path
+    return Path.cwd() / "stdin" if is_piped(workflow) else absolute(workflow.source.path)
 
 
 def is_piped(workflow: Workflow) -> bool:

@@ -6,7 +6,7 @@ Only options listed here are looked through. After any other, it is unknown wher
 import re
 from dataclasses import dataclass, field
 
-__all__ = ["INTERPRETERS", "LAUNCHERS", "SHELLS", "Launcher"]
+__all__ = ["INTERPRETERS", "LAUNCHERS", "OPAQUE", "SHELLS", "Launcher"]
 
 _NUMBER = re.compile(r"-\d+")
 
@@ -102,6 +102,27 @@ LAUNCHERS = {
     "nice": _launcher("-n --adjustment", "-0"),
     "ionice": _launcher("-c --class -n --classdata", "-t"),
     "stdbuf": _launcher("-i --input -o --output -e --error"),
+    "taskset": _launcher("", "-a --all-tasks -c --cpu-list", operands=1),
+    "numactl": _launcher(
+        "-i -m -N -C --physcpubind --cpunodebind --membind --interleave --preferred --preferred-many -p",
+        "-l --localalloc -a --all -b --balancing",
+    ),
+    "xvfb-run": _launcher(
+        "-e --error-file -f --auth-file -n --server-num -p --xauth-protocol -s --server-args -w --wait",
+        "-a --auto-servernum -l --listen-tcp",
+    ),
+    "sudo": _launcher("-u --user -g --group -C -D --chdir -h --host -p -R -T", "-E -H -n -S -k -b -i -s", assigns=True),
+    "strace": _launcher(
+        "-e -o -p -s -u -a -b -E -I -O -S -P -X", "-c -C -f -ff -F -i -k -q -r -t -tt -ttt -T -v -x -xx -y"
+    ),
+    "catchsegv": _launcher(),
+    "ibrun": _launcher("-n -o", ""),
+    "aprun": _launcher("-n -N -d -S -sl -cc -j -r -L -m -e -p", "-q -B -b"),
+    "jsrun": _launcher(
+        "-n --nrs -a --tasks_per_rs -c --cpu_per_rs -g --gpu_per_rs -r --rs_per_host -p --np -b --bind -d "
+        "--launch_distribution -l --latency_priority -E --env -h --chdir -m --memory_per_rs -o --stdio_stdout -k "
+        "--stdio_stderr -M --smpiargs"
+    ),
     "srun": _launcher(
         "-n --ntasks -N --nodes -c --cpus-per-task -p --partition -A --account -t --time -w --nodelist -x --exclude -J "
         "--job-name -o --output -e --error -i --input -D --chdir -m --distribution -G --gpus -C --constraint -q --qos "
@@ -138,7 +159,19 @@ INTERPRETERS = {
         "-q --quiet --project -O -O0 -O1 -O2 -O3 -g -g0 -g1 -g2 -i --startup-file --history-file --inline",
     ),
     "perl": _launcher("-I", "-w -W -X -T -t -s -S -u -U"),
+    "ruby": _launcher("-I -r -C -E", "-w -W -W0 -v -d --jit --yjit"),
+    "java": _launcher(
+        "-cp -classpath --class-path -D -X --add-opens --add-modules",
+        "-server -client -ea -esa",
+        names="-jar -m --module",
+    ),
+    "node": _launcher("-r --require --max-old-space-size", "--expose-gc --enable-source-maps"),
 }
 """Programs that run the script that their arguments name, without their version."""
+
+OPAQUE = frozenset(
+    ("xargs", "parallel", "uv", "uvx", "poetry", "pixi", "pipenv", "flux", "shifter", "ipython", "torchrun")
+)
+"""Programs that start others as well, but whose command lines are not read here."""
 
 SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh"))

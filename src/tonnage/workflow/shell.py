@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from posixpath import basename, isabs
 
-from tonnage.workflow.launchers import INTERPRETERS, LAUNCHERS, SHELLS, Launcher
+from tonnage.workflow.launchers import INTERPRETERS, LAUNCHERS, OPAQUE, SHELLS, Launcher
 
-__all__ = ["executable", "one_line", "own_program", "plain_words", "several_lines", "without_number"]
+__all__ = ["executable", "one_line", "own_program", "plain_words", "programs", "several_lines", "without_number"]
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _FIRST_WORD = re.compile(r"\s*([\w./+-]+)(?=\s|$)", re.ASCII)
@@ -31,6 +31,7 @@ _OF_THE_SHELL = re.compile(
 
 _KEYWORDS = frozenset(("if", "for", "while", "until", "case", "select", "function", "coproc", "[[", "(("))
 """What follows them may run any number of programs, in any order."""
+_BEFORE_A_PROGRAM = frozenset(("{", "!", "if", "then", "elif", "else", "while", "until", "do"))
 _PREPARES = frozenset(
     (
         ".",
@@ -53,13 +54,14 @@ _PREPARES = frozenset(
         "ulimit",
         "umask",
         "unset",
+        "wait",
     )
 )
 """What prepares the shell for the program, and is none itself."""
 _ASIDE = frozenset(("mkdir", "rm", "echo", "printf", "date", "hostname", "test", "[", "true"))
 """Programs that a command is about only if it runs no other."""
 _ACTIVATES = frozenset([("conda", "activate"), ("mamba", "activate"), ("micromamba", "activate"), ("spack", "load")])
-_KNOWN = frozenset({*SHELLS, *LAUNCHERS, *INTERPRETERS})
+_KNOWN = frozenset({*SHELLS, *LAUNCHERS, *INTERPRETERS, *OPAQUE})
 _DEEPEST = 8  # commands inside of commands
 
 _PACKED = re.compile(r"""eval "\$\(printf %b '([^']*)'\)"$""")
@@ -103,6 +105,18 @@ def _program_of(text: str, depth: int) -> str | None:
     return aside
 
 
+def programs(command: str | None) -> set[str]:
+    """Return the names of all programs and scripts that a command runs, as far as it can be told."""
+    found = set()
+    for words in _simple_commands(several_lines(command or "")):
+        while words and (words[0] in _BEFORE_A_PROGRAM or _ASSIGNMENT.match(words[0])):
+            del words[0]
+        if words:
+            name = basename(words[1]) if words[0] in (".", "source") and words[1:] else _seen_through(words, _DEEPEST)
+            found.add(name or "")
+    return found - {""}
+
+
 def _only_prepares(words: list[str]) -> bool:
     if words[0] == "eval":
         return words[1:2] != [] and words[1].startswith("$(")  # eval "$(conda shell.bash hook)"
@@ -113,7 +127,7 @@ def _seen_through(words: list[str], depth: int) -> str | None:
     """Return the program that a simple command starts; None if it cannot be told."""
     name = basename(words[0])
     stem = _without_version(name)
-    if not depth or name in _KEYWORDS or name == "eval":
+    if not depth or name in _KEYWORDS or name in OPAQUE or name == "eval":
         return None
     if name in SHELLS:
         return _of_shell(words[1:], depth)

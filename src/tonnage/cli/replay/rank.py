@@ -92,6 +92,8 @@ def command(
     if set(names) <= {baseline}:
         raise InputError(f"nothing to compare with {baseline}", hint="name another method with --methods")
     workflow = read_workflow(path, source_format)
+    if not workflow.tasks:
+        raise InputError(f'workflow "{workflow.name}" has no tasks')
     orders = _orders(workflow, [*names, baseline])
     points: list[Comparison] = []
     with all_cores() as mapper, progress(len(grids)) as advance:

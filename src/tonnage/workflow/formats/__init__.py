@@ -22,6 +22,7 @@ class Reader(NamedTuple):
     """A readable format: recognised and read by the functions `recognises` and `read` of its module."""
 
     endings: tuple[str, ...]
+    """Extensions, or the names that such files have without any."""
     module: str
 
     @property
@@ -55,7 +56,7 @@ READERS = {
     "makeflow-json": Reader((".json", ".jx"), "tonnage.workflow.formats.makeflow_json"),
     "pegasus": Reader((".yml", ".yaml"), "tonnage.workflow.formats.pegasus"),
     "dagman": Reader((".dag",), "tonnage.workflow.dagman"),
-    "makeflow": Reader((".mf", ".makeflow"), "tonnage.workflow.formats.makeflow"),
+    "makeflow": Reader((".mf", ".makeflow", "Makeflow"), "tonnage.workflow.formats.makeflow"),
     "text": Reader((".txt", ".list", ".cmds", ".tasks"), "tonnage.workflow.formats.text"),
 }
 
@@ -93,7 +94,10 @@ def collector_paused() -> Iterator[None]:
 
 
 def recognise(document: "Document") -> str:
-    """Return the name of a file's format: by its content first, then by its extension."""
+    """Return the name of a file's format: by its content first, then by its extension.
+
+    A script, or another file whose lines are not meant to run as tasks, is an error.
+    """
     from tonnage.workflow.formats.unrecognised import is_for_another_tool, refusal
 
     if not document.text.strip():
@@ -104,7 +108,7 @@ def recognise(document: "Document") -> str:
         if reader.recognises(document.text):
             return name
     for name, reader in READERS.items():
-        if document.ending in reader.endings:
+        if document.ending in reader.endings or document.path.name in reader.endings:
             return name  # its reader gives the best error message
     if document.path == STANDARD_INPUT:
         return "text"

@@ -9,7 +9,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import dropwhile, islice
 
 from tonnage import __version__
 from tonnage.errors import InputError
@@ -56,15 +56,14 @@ _UNWRITABLE = re.compile(r"[\n\r\0]")
 
 
 def recognises(text: str) -> bool:
-    """Whether a text begins with optional settings or comments, and then a rule with an indented line below it."""
+    """Whether a text begins with optional settings or comments, and then a rule with a command after a tab."""
     lines = (line for line in islice(text[:200_000].split("\n"), 2_000) if line.strip() and line.lstrip()[0] != "#")
     for line in lines:
         kind = "command" if line[0] in " \t" else statement(line)
         if kind == "rule":
-            following = next(lines, "")
-            # YAML also has indented lines below a line that ends in a colon, but never indented by a tab.
-            indented = following[:1] == "\t" or (following[:1] == " " and not following.lstrip().startswith("- "))
-            return not line.startswith(('{"', '["')) and (indented or bool(_ASSIGNMENT.match(following)))
+            # Python, YAML and prose have indented lines below a colon as well, and must never be run as commands.
+            command = next(dropwhile(lambda line: line[0] != "\t" and _ASSIGNMENT.match(line), lines), "")
+            return command[:1] == "\t" and not line.startswith(('{"', '["'))
         if kind == "command" or (kind == "other" and not line.startswith((".MAKEFLOW ", ".SIZE ", "export "))):
             return False
     return False
@@ -292,6 +291,8 @@ class _Reader:
                 text = _unquoted(holder[name])
                 if _NUMBER.fullmatch(text):
                     values[name.lower()] = float(text)
+                elif name == "GPUS" and text:  # a task must not run without the GPUs that it needs
+                    raise self._document.error(f'GPUS is "{text}"; expected a number', draft.line)
                 else:
                     self._warn(f"{name}={text}", f'{name} is "{text}", which is not a number and is ignored')
         return values

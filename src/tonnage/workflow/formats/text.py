@@ -9,6 +9,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import takewhile
 
 from tonnage.files import Document
 from tonnage.wording import one_line
@@ -18,17 +19,20 @@ from tonnage.workflow.shell import executable
 __all__ = ["named_after", "read", "recognises", "why_not_alone"]
 
 _CATEGORY = re.compile(r"#\s*category\s*:(.*)", re.IGNORECASE)
+_SUBMITTED_WITH = {"#SBATCH": "sbatch", "#PBS": "qsub", "#BSUB": "bsub"}
+"""The programs that read these lines of batch scripts."""
 _SHOWN = 60  # characters of a command in a message
 
 
 def recognises(text: str) -> bool:
-    """Whether a line sets a category; otherwise only the user can say that a file is a list of commands."""
-    return any(_CATEGORY.match(line.strip()) for line in text[:100_000].split("\n"))
+    """Whether a category is set before the first command; otherwise only the user can say that a file is a list."""
+    lines = (line.strip() for line in text[:100_000].split("\n"))
+    header = takewhile(lambda line: not line or line.startswith("#"), lines)
+    return any(map(_CATEGORY.match, header))
 
 
 def read(document: Document) -> Workflow:
     """Read one task per line; a backslash at the end continues a line, as in a shell."""
-    _refuse_script(document)
     tasks: list[Task] = []
     same: Counter[str] = Counter()
     category: str | None = None
@@ -38,11 +42,9 @@ def read(document: Document) -> Workflow:
             category = directive.group(1).strip()
             if not category:
                 raise document.error('expected a name after "# category:"', number)
-        elif command.startswith("#SBATCH"):
-            raise document.error(
-                "is a Slurm batch script, not a list of commands", number, hint="submit it with sbatch"
-            )
-        elif command and not command.startswith("#"):
+        elif command.startswith("#"):
+            _refuse_script(document, command, number)
+        elif command:
             _check_alone(document, command, number)
             program = executable(command) or "task"
             name = named_after(program, command, same)
@@ -52,11 +54,13 @@ def read(document: Document) -> Workflow:
     return Workflow.build(document.stem, tasks, source=Source(document.path, "text"))
 
 
-def _refuse_script(document: Document) -> None:
-    if document.text.startswith("#!"):
-        interpreter = document.text.partition("\n")[0][2:].strip()
+def _refuse_script(document: Document, comment: str, number: int) -> None:
+    if comment.startswith("#!"):
         hint = "its lines belong together; to run it as one task, name it in a list of commands"
-        raise document.error(f"is a script for {interpreter}, not a list of commands", 1, hint=hint)
+        raise document.error(f"is a script for {comment[2:].strip()}, not a list of commands", number, hint=hint)
+    submitter = _SUBMITTED_WITH.get(comment.split(maxsplit=1)[0])
+    if submitter:
+        raise document.error("is a batch script, not a list of commands", number, hint=f"submit it with {submitter}")
 
 
 def _check_alone(document: Document, command: str, number: int) -> None:
@@ -95,9 +99,13 @@ def named_after(program: str, command: str, same: Counter[str]) -> str:
 
 _ONLY_FOR_OTHERS = frozenset(
     {".", "alias", "cd", "declare", "export", "local", "module", "popd", "pushd", "readonly", "set", "shopt", "source"}
-    | {"trap", "typeset", "ulimit", "umask", "unalias", "unset", "wait"}
+    | {"ml", "trap", "typeset", "ulimit", "umask", "unalias", "unset", "wait"}
 )
 """Commands that only affect the shell that runs them."""
+_WITHOUT_WORK = frozenset({":", "[", "[[", "exit", "false", "return", "test", "true"})
+"""Commands that stand beside them without doing any work: ``cd scratch || exit 1``."""
+_ACTIVATION = re.compile(r"(?:conda|mamba|micromamba)[ \t]+(?:de)?activate\b[^;&|]*")
+_LABEL = re.compile(r"[^\s:]+:(?!\S)")
 _OPENS = {"if": "if", "for": "loop", "select": "loop", "while": "loop", "until": "loop", "case": "case", "{": "{"}
 _INSIDE = {"then": "if", "elif": "if", "else": "if", "do": "loop"}
 _CLOSES = {"fi": "if", "done": "loop", "esac": "case", "}": "{"}
@@ -109,6 +117,7 @@ _UNCLOSED = {
     "(": "an unclosed parenthesis",
 }
 _QUOTE = "has an unclosed quote"
+_ONLY_AFFECTS = "only affects the shell that runs it"
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[[^]]*\])?\+?=", re.ASCII)
 _BLANK = re.compile(r"(?:[ \t\r]|\\\r?\n)*(?:#[^\n]*)?")
@@ -127,6 +136,10 @@ _OF_THE_SHELL = _ONLY_FOR_OTHERS | _OPENS.keys() | _INSIDE.keys() | _CLOSES.keys
 
 def why_not_alone(command: str) -> str | None:
     """Return why a command cannot run by itself, as the predicate of a sentence; None if it can."""
+    if _ACTIVATION.fullmatch(command):
+        return _ONLY_AFFECTS
+    if _LABEL.match(command):
+        return "begins with a label, as of a rule or a paragraph"
     first = _FIRST_WORD.match(command)
     if first and first.group() not in _OF_THE_SHELL and not _SPECIAL.search(command):
         return None
@@ -137,7 +150,8 @@ def why_not_alone(command: str) -> str | None:
         script.read_commands(nested=False)
     except _NotAloneError as error:
         return str(error)
-    return "only affects the shell that runs it" if script.programs <= _ONLY_FOR_OTHERS else None
+    programs = script.programs - _WITHOUT_WORK or script.programs
+    return _ONLY_AFFECTS if programs <= _ONLY_FOR_OTHERS else None
 
 
 class _NotAloneError(Exception):

@@ -38,6 +38,8 @@ def _line(pattern: str) -> re.Pattern[str]:
 # The order matters: a batch script is also a shell script, and WDL has lines that Nextflow could have.
 _LOOKS = (
     _Look("a Slurm batch script", "submit it with sbatch", content=_line(r"^#SBATCH\s")),
+    _Look("a PBS batch script", "submit it with qsub", content=_line(r"^#PBS\s")),
+    _Look("an LSF batch script", "submit it with bsub", content=_line(r"^#BSUB\s")),
     _Look(
         "a Snakemake workflow",
         f"run it with snakemake; Tonnage sizes its rules: {_PAGE}#snakemake",
@@ -62,18 +64,32 @@ _LOOKS = (
         (".cwl",),
         _line(r"^\s*\"?cwlVersion\"?\s*:"),
     ),
-    _Look("a shell script", _ONE_TASK, (".sh", ".bash", ".zsh", ".ksh", ".csh"), re.compile(r"\A#!.*sh\b")),
+    _Look("a shell script", _ONE_TASK, content=re.compile(r"\A#!.*sh\b")),
     _Look("a script", _ONE_TASK, (".py", ".pl", ".rb", ".r", ".jl", ".awk"), re.compile(r"\A#!")),
+    _Look(
+        "a shell script",
+        f"{_ONE_TASK}; if it is such a list, read it with --from text",
+        (".sh", ".bash", ".zsh", ".ksh", ".csh"),
+    ),
+    _Look(
+        "a Makefile",
+        "run it with make; if it is a Makeflow, read it with --from makeflow",
+        ("Makefile", "makefile", "GNUmakefile", ".mk", ".mak", ".am"),
+    ),
     _Look("a Graphviz file", "Tonnage writes these but does not read them", (".dot", ".gv")),
     _Look("a table of jobs", "read it with tonnage size, discover or archive import", (".csv", ".tsv")),
     _Look("a submit description", "it is one job; read the DAG file that names it", (".sub", ".submit")),
-    _Look("a text document", _AS_A_LIST, (".md", ".rst", ".html")),
+    _Look("a text document", _AS_A_LIST, (".md", ".rst", ".html", "README")),
 )
 
 
 def is_for_another_tool(document: Document) -> bool:
-    """Whether a file's content shows that it is a script, or a workflow for another tool."""
-    return any(look.is_in(document) for look in _LOOKS)
+    """Whether a file is a script, a text or a workflow for another tool, by its content or name.
+
+    Its name counts even if the content could be a workflow: indented code below ``class Tool:`` or ``Usage:`` looks
+    like the rule of a Makeflow, and ``clean:`` in a Makefile is one.
+    """
+    return any(look.is_in(document) or look.is_named_by(document) for look in _LOOKS)
 
 
 def refusal(document: Document) -> InputError:
