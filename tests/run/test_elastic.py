@@ -167,6 +167,13 @@ def test_tasks_that_all_grow_late_to_more_than_the_machine_has_are_all_done() ->
     assert model.stopped > 0
 
 
+@pytest.mark.parametrize("cores", [1, 2, 4, 12])
+def test_as_many_tasks_as_cores_start_although_nothing_is_known_about_them(cores: int) -> None:
+    tasks = [Task(f"{number}", category=f"kind {number}") for number in range(20)]
+    engine = engine_of(tasks, [Machine(cores, MEMORY)], rules=Rules(elastic=True))
+    assert len(engine.admit(0.0)) == cores
+
+
 def test_tasks_whose_authors_requested_all_of_the_machine_are_never_paused() -> None:
     tasks = [Task(f"{number}", request=Amounts.of(cores=1, memory=256 * 1024 * 1000)) for number in range(4)]
     needs = [(256.0 * 1024 * 1000 * 0.999, 100.0)] * 4

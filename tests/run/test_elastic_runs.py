@@ -199,17 +199,17 @@ def test_a_task_outgrows_its_allocation_and_the_journal_tells_why(place: Place) 
     place.write("w.txt", growing(1, 300))
     said = place.call("run", "w.txt", "--machine", "cores=4,memory=800MB", "--explain")
     assert said.status == 0, said.stderr
-    assert "grow.py 300 0: grow: outgrew 200 MB: " in said.stderr
+    assert "grow.py 300 0: grow: outgrew 150 MB: " in said.stderr
     assert "unused" in place.runs()[0].log.read_text()
     (row,) = place.rows()
-    assert row.allocated.memory == 200 * MB
+    assert row.allocated.memory == 150 * MB
     assert row.grew_to is not None
     assert row.grew_to >= 300 * MB
     assert row.held.memory is not None
-    assert 200 * MB < row.held.memory < row.grew_to
+    assert 150 * MB < row.held.memory < row.grew_to
     with closing(Reader(place.runs()[0].journal)) as journal:
         reasons = journal.read("SELECT reason FROM adjustments WHERE action = 'grow' ORDER BY at")
-    assert reasons[0][0].startswith("outgrew 200 MB: ")
+    assert reasons[0][0].startswith("outgrew 150 MB: ")
     told = "attempts: 1 outgrew the allocated memory"
     assert told in said.stdout.splitlines()
     assert told in place.call("status", place.runs()[0].id).stdout
@@ -243,8 +243,8 @@ def test_the_simulation_tells_what_happens(place: Place) -> None:
     found = play(load, [Machine(4.0, 1200.0 * MB)], "auto", growth=Growth())
     blind = [row for row in rows if not row.decisions[1].samples and row.number == 1]
     assert len(blind) == (found.start == 0).sum() > 1
-    assert {row.allocated.memory for row in blind} == {300 * MB}
-    assert all(found.given[Resource.MEMORY][found.start == 0] > 300 * MB)
+    assert {row.allocated.memory for row in blind} == {225 * MB}
+    assert all(found.given[Resource.MEMORY][found.start == 0] > 225 * MB)
     assert sum(row.outcome is Outcome.DONE for row in rows) == found.done.sum() == 5
 
 

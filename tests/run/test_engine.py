@@ -27,7 +27,9 @@ def engine_of(
     tasks: Sequence[Task], machines: Sequence[Machine] = (ONE,), strategy: str = "auto", **options: object
 ) -> Engine:
     largest = max(machines, key=lambda one: (one.memory, one.cores))
-    plan = Plan(strategy=strategy, machine=largest.amounts(), resources=SHARED)
+    rules = options.get("rules")
+    can_grow = isinstance(rules, Rules) and rules.elastic
+    plan = Plan(strategy=strategy, machine=largest.amounts(), resources=SHARED, can_grow=can_grow)
     return Engine(tasks, Learner(plan), Room(machines), **options)  # type: ignore[arg-type]
 
 

@@ -205,7 +205,7 @@ def test_a_function_grows_beyond_what_it_was_given(opened: Open, tmp_path: Path)
         future = pool.submit(taking, 300, "go")
         assert future.result() == 300 * MB
     (only,) = future.attempts
-    assert (only.outcome, only.allocated.memory) == (Outcome.DONE, 200 * MB)
+    assert (only.outcome, only.allocated.memory) == (Outcome.DONE, 150 * MB)
 
 
 def test_a_function_that_needs_more_memory_than_it_was_given_gets_it(opened: Open, tmp_path: Path) -> None:
@@ -489,7 +489,7 @@ def test_the_steering_example_finds_the_best_and_wastes_less_the_second_time(
         assert found is not None
         wasted.append((int(found[1]), int(found[2])))
     first, second = wasted
-    assert first[0] == 500  # a core's share of the machine
+    assert first[0] == 375  # a core's share of the machine, less some room to grow
     assert second[0] < 200
     assert second[1] <= first[1]
 

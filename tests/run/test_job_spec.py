@@ -36,6 +36,7 @@ def cargoes(draw: st.DrawFn) -> JobSpec:
         awaited=draw(st.dictionaries(some, st.lists(st.tuples(st.integers(1, 9), names), max_size=3).map(tuple))),
         carried=draw(st.dictionaries(some, st.builds(Carried, st.integers(0, 9), st.none() | decisions()))),
         strategy=draw(names),
+        overridden=draw(st.none() | st.frozensets(names, max_size=3)),
         rules=draw(st.builds(Rules, st.integers(0, 9), st.booleans(), st.booleans())),
         sandbox=draw(st.booleans()),
         patience=draw(st.floats(1, 1000)),

@@ -57,6 +57,16 @@ def test_tasks_of_many_sizes(job: BatchJob) -> None:
     assert list((job.path / "agents").rglob("words/*")) == []
 
 
+@pytest.mark.parametrize(("overridden", "respected"), [(frozenset(), True), (None, False)])
+def test_no_task_gets_less_than_it_requests(job: BatchJob, overridden: frozenset[str] | None, respected: bool) -> None:
+    """Also if the first tasks of its category were seen to need far less."""
+    tasks = [job.add(f"{number}", "true", category="kind") for number in range(2)]
+    job.add("last", "true", *tasks, category="kind", request=Amounts.of(cores=1, memory=900e6, disk=1e6))
+    job.go(overridden=overridden)
+    job.check()
+    assert all(((start.allocated.memory or 0) >= 900e6) == respected for start in job.starts("last"))
+
+
 def test_more_memory_is_given_where_it_is_short(job: BatchJob) -> None:
     program = "import os, time\nx = bytearray(150_000_000)\nwhile not os.path.exists('go'): time.sleep(0.02)\n"
     (job.folder / "take.py").write_text(program)

@@ -98,6 +98,12 @@ def test_a_task_that_requests_nothing_gets_a_cores_share() -> None:
     assert memory.strategy == "share"
 
 
+def test_a_task_that_can_grow_begins_with_less_than_a_cores_share_of_the_memory() -> None:
+    cores, memory, disk = Learner(Plan(machine=MACHINE, can_grow=True)).decide("align")
+    assert (cores.amount, memory.amount, disk.amount) == (1, 3e9, 62.5e9)
+    assert memory.reason.endswith("a core's share of the machine, less some room to grow")
+
+
 def test_each_resource_is_learnt_by_itself() -> None:
     learner = Learner(plan())
     learner.observe("align", Amounts.of(memory=1e9, wall_time=60))

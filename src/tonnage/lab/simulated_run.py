@@ -188,7 +188,7 @@ def simulate(
     workflow = load.workflow
     engine = Engine(
         load.tasks,
-        Learner(plan),
+        Learner(replace(plan, can_grow=growth is not None)),
         Room(machines),
         workflow=workflow,
         places=None if workflow is None else places_of(workflow, rank(workflow, order).tolist()),

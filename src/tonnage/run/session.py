@@ -244,6 +244,7 @@ class RunSession:
             token=self.token,
             places=self._setup.places,
             strategy=self._setup.sizes.strategy,
+            overridden=self.options.overridden,
             rules=self.options.rules,
             sandbox=self.options.sandbox,
             **(self._from_past_batch_jobs() if self.options.cluster else {}),

@@ -75,7 +75,13 @@ def _sizes(workflow: Workflow, options: Options, backend: Backend, session: Arch
     """Determine the sizes of tasks: from the history in the archive, and from what their authors wrote."""
     home, strategy = path_of(workflow).parent, options.strategy
     machine = backend.amounts()
-    plan = Plan(machine=machine, resources=SHARED, parts=backend.coarse, overridden=options.overridden)
+    plan = Plan(
+        machine=machine,
+        resources=SHARED,
+        parts=backend.coarse,
+        overridden=options.overridden,
+        can_grow=options.rules.elastic,
+    )
     if strategy == "density" and options.history:
         sized, strategy = sized_by_density(session.archive, workflow, home), "declared"
         workflow = _no_less(sized, workflow, plan)

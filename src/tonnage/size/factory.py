@@ -110,6 +110,8 @@ class Plan:
     """Whether a job gets more if the rest of the machine would be too small for another job of any category."""
     overridden: frozenset[str] | None = None
     """The categories in which a `Learner` may give tasks less than they request; None for all."""
+    can_grow: bool = False
+    """Whether tasks can outgrow what they are given, so that those of which nothing is known may start with less."""
 
     def respects(self, category: str) -> bool:
         """Whether the tasks of a category are never given less than they request."""

@@ -52,6 +52,8 @@ _A_LITTLE_MORE = 1.05
 _TOO_FEW = 1 / 16
 """If the tasks that ran out are a smaller fraction of those that finished, they hardly change the best ladder."""
 _MOST = 0.5
+_MODEST = 0.75
+"""Of a core's share: as many tasks as there are cores can start, beside the reserve for their growth."""
 _RAN_OUT = "; it ran out at "
 _Key = TypeVar("_Key")
 
@@ -254,7 +256,9 @@ class _Known:
         self._category = category
         self._plan = plan
         self._capacity = machine[resource]
-        self._share = self._capacity / machine.get(Resource.CORES, 1.0)
+        self._modest = plan.can_grow and resource is Resource.MEMORY
+        share = self._capacity / machine.get(Resource.CORES, 1.0)
+        self._share = _MODEST * share if self._modest else share
         self._strategy = strategy_for(resource, plan)
         self._settings = settings_for(resource, self._capacity, plan)
         self._sizer = self._new_sizer()
@@ -419,7 +423,7 @@ class _Known:
             return (
                 "share",
                 few(escalated((self._share,), capacity, _GROWTH)),
-                f"{unknown}: a core's share of the machine",
+                f"{unknown}: a core's share of the machine{', less some room to grow' if self._modest else ''}",
             )
         return "requested", few(escalated((request,), capacity, _GROWTH)), f"as requested: {unknown}"
 

@@ -89,6 +89,8 @@ class RunContext:
     places: Sequence[int]
     """The position of each task in the preferred order."""
     strategy: str
+    overridden: frozenset[str] | None
+    """The categories whose tasks may get less than they request; None for all."""
     rules: Rules
     sandbox: bool
     seconds: Mapping[int, float] = field(default_factory=dict)

@@ -72,7 +72,13 @@ class DynamicRun:
             opened.callback(shutil.rmtree, self.calls, ignore_errors=True)
             self._opened = opened.pop_all()
         self._minders.watch_also(self._bell)
-        plan = Plan(strategy=strategy, machine=self.machine.amounts(), resources=SHARED, overridden=frozenset())
+        plan = Plan(
+            strategy=strategy,
+            machine=self.machine.amounts(),
+            resources=SHARED,
+            overridden=frozenset(),
+            can_grow=rules.elastic,
+        )
         self._files = Files(home, self.folder)
         self._learner = Learner(plan)
         self._engine = Engine([], self._learner, Room([self.machine]), rules=rules, input_bytes=self._input_bytes)

@@ -45,6 +45,8 @@ class JobSpec:
     carried: Mapping[int, Carried] = field(default_factory=dict)
     """What is known about tasks from earlier attempts or runs."""
     strategy: str = "auto"
+    overridden: frozenset[str] | None = frozenset()
+    """The categories whose tasks may get less than they request; None for all."""
     rules: Rules = field(default_factory=Rules)
     sandbox: bool = False
     patience: float = 60.0
@@ -54,6 +56,7 @@ class JobSpec:
         """Write the job spec into the folder of the batch job."""
         plain = {name: getattr(self, name) for name in _PLAIN}
         plain |= {
+            "overridden": None if self.overridden is None else sorted(self.overridden),
             "rules": asdict(self.rules),
             "tasks": list(map(plain_task, self.tasks)),
             "places": self.places,
@@ -79,6 +82,7 @@ class JobSpec:
 def _job_spec(plain: dict[str, Any]) -> JobSpec:
     return JobSpec(
         **{name: plain[name] for name in _PLAIN},
+        overridden=None if plain["overridden"] is None else frozenset(plain["overridden"]),
         rules=Rules(**plain["rules"]),
         tasks=tuple(map(task_of, plain["tasks"])),
         places=tuple(plain["places"]),

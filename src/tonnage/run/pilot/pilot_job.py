@@ -284,9 +284,16 @@ class Pilot:
         machines = [job_spec.nodes[name] for name in self._nodes]
         carried = {**job_spec.carried, **{index[name]: one for name, one in past.carried.items()}}
         done = {index[name] for name in past.done}
+        plan = Plan(
+            strategy=job_spec.strategy,
+            machine=largest(machines),
+            resources=SHARED,
+            overridden=job_spec.overridden,
+            can_grow=job_spec.rules.elastic,
+        )
         engine = Engine(
             job_spec.tasks,
-            Learner(Plan(strategy=job_spec.strategy, machine=largest(machines), resources=SHARED)),
+            Learner(plan),
             Room(machines, self._nodes),
             workflow=self._workflow,
             places=job_spec.places,

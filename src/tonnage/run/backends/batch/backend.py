@@ -193,6 +193,7 @@ class BatchBackend:
             places=(),
             nodes=self.nodes,
             strategy=context.strategy,
+            overridden=context.overridden,
             rules=context.rules,
             sandbox=context.sandbox,
         )
