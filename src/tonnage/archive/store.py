@@ -1,4 +1,4 @@
-"""The archive's database: opening and creating it, bulk inserts, and its version.
+"""The archive's database: opening, creating, reading and writing it, and its version.
 
 A file is created, checked and written with Python's own sqlite3, so that a run need not load SQLAlchemy, which takes
 longer than many tasks. Everything else uses the SQLAlchemy engine, which is made when it is first needed.
@@ -6,18 +6,18 @@ longer than many tasks. Everything else uses the SQLAlchemy engine, which is mad
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tonnage.archive.attempt_rows import Batch
+from tonnage.archive.bulk import Bulk, bulk_for, insert, note_sources
 from tonnage.archive.sqlite_file import in_words, open_file, writing
-from tonnage.archive.tables import COLUMNS, KEYS, SQLITE_TABLES, VERSION
-from tonnage.archive.texts import clean
+from tonnage.archive.tables import SQLITE_TABLES, VERSION
 from tonnage.archive.url import archive_file, archive_url, shown
 from tonnage.atomic import make_private_file, make_private_folder
 from tonnage.errors import InputError, TonnageError
@@ -28,15 +28,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Archive", "stored_version", "version_in"]
 
-_AT_ONCE = 10_000
 _CHANGES = (
     "SELECT coalesce(sum(n_tup_del), 0), coalesce(sum(n_tup_upd), 0) FROM pg_stat_user_tables"
     " WHERE relid = 'attempts'::regclass"
 )
 _VERSIONS = "SELECT version_num FROM alembic_version"
 _VERSION_TABLE = "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"
-_Row = tuple[object, ...]
-_FEW = 500  # rows; for fewer, PostgreSQL takes longer to create a table than to insert them
 
 
 class Archive:
@@ -118,22 +115,22 @@ class Archive:
         `source` holds the values of its row in `sources`, without the id.
         """
         with self._writing() as target:
-            _note_sources(target, {batch.source: source})
-            return _insert(target, batch)
+            note_sources(target, {batch.source: source})
+            return insert(target, batch)
 
     def add_together(self, batches: Sequence[tuple[Batch, Sequence[str | None]]]) -> list[int]:
         """Store batches in one transaction, each with its source; return how many attempts of each were new."""
         if len(batches) == 1:
             return [self.add(*batches[0])]
         with self._writing() as target:
-            _note_sources(target, {batch.source: source for batch, source in batches})
+            note_sources(target, {batch.source: source for batch, source in batches})
             known = target.known([row[0] for batch, _ in batches for row in batch.attempts])
             counts = []
             for batch, _ in batches:
                 new = {row[0] for row in batch.attempts} - known
                 known |= new
                 counts.append(len(new))
-            _insert(target, Batch.joined([batch for batch, _ in batches]))
+            insert(target, Batch.joined([batch for batch, _ in batches]))
             return counts
 
     def count(self) -> int:
@@ -200,17 +197,16 @@ class Archive:
                 driver.execute("INSERT INTO alembic_version VALUES (?)", (VERSION,))
 
     @contextmanager
-    def _writing(self) -> "Iterator[_Bulk]":
+    def _writing(self) -> Iterator[Bulk]:
         """Write in one transaction; writers take turns."""
         if not self._uses_engine:
             with self._using_driver() as driver, writing(driver):
-                yield _SQLite(driver)
+                yield bulk_for(driver, sqlite=True)
             return
         from tonnage.archive.engine import write
 
         with write(self.engine) as connection:
-            inside: Any = connection.connection.driver_connection
-            yield _SQLite(inside) if self.on_sqlite else _Postgres(inside)
+            yield bulk_for(connection.connection.driver_connection, sqlite=self.on_sqlite)
 
     @contextmanager
     def _using_driver(self) -> Iterator[sqlite3.Connection]:
@@ -288,164 +284,3 @@ def _make_file(file: Path) -> None:
         raise InputError(f"cannot create the folder: {error.strerror}", path=file.parent) from None
     with suppress(OSError):  # SQLite's error message is better
         make_private_file(file)
-
-
-def _insert(target: "_Bulk", batch: Batch) -> int:
-    """Insert the rows of a batch; return how many attempts were new."""
-    if batch.runs:
-        target.insert("runs", COLUMNS["runs"], list(batch.runs.values()))
-    if batch.tasks:
-        target.insert("tasks", COLUMNS["tasks"], list(batch.tasks.values()))
-    stored = target.insert("attempts", COLUMNS["attempts"][1:], batch.attempts)
-    if batch.fields:
-        target.insert_for_attempts("fields", batch.fields)
-    if batch.files:
-        target.insert_for_attempts("files", batch.files)
-    return stored
-
-
-def _note_sources(target: "_Bulk", wanted: Mapping[int, Sequence[str | None]]) -> None:
-    """Record where attempts come from; another file with the same label replaces the previous one.
-
-    Looked up before writing, since most sources are already recorded.
-    """
-    rows = [(number, *map(clean, cells)) for number, cells in wanted.items()]
-    known = set(target.sources(list(wanted)))
-    target.replace_sources([row for row in rows if row not in known])
-
-
-class _Bulk(Protocol):
-    """Inserts into an open transaction."""
-
-    def sources(self, numbers: Sequence[int]) -> list[_Row]:
-        """Return the rows of sources, given by their numbers."""
-
-    def replace_sources(self, rows: Sequence[_Row]) -> None:
-        """Insert sources; a new row replaces an old one."""
-
-    def known(self, identities: Sequence[object]) -> set[object]:
-        """Return which of these identities are in the archive."""
-
-    def insert(self, table: str, columns: Sequence[str], rows: Sequence[_Row]) -> int:
-        """Insert rows, skipping those whose key or identity already exists; return how many were new."""
-
-    def insert_for_attempts(self, table: str, rows: Sequence[tuple[bytes, str, str]]) -> None:
-        """Insert fields or files of attempts, given by their identities; a new value replaces an old one."""
-
-
-def _names(columns: Sequence[str]) -> str:
-    """Quote names of columns; they come from tables.py, never from a user."""
-    return ", ".join(f'"{name}"' for name in columns)
-
-
-def _on_conflict(table: str) -> str:
-    """Return the clause for rows that already exist: columns that are not part of the key are replaced."""
-    changing = [f'"{name}" = excluded."{name}"' for name in COLUMNS[table] if name not in KEYS[table]]
-    return f"ON CONFLICT ({_names(KEYS[table])}) DO " + (f"UPDATE SET {', '.join(changing)}" if changing else "NOTHING")
-
-
-def _some(values: Sequence[object]) -> Iterator[Sequence[object]]:
-    """Yield as many values at a time as one query takes."""
-    for start in range(0, len(values), _AT_ONCE):
-        yield values[start : start + _AT_ONCE]
-
-
-class _SQLite:
-    def __init__(self, driver: sqlite3.Connection) -> None:
-        self._driver = driver
-
-    def sources(self, numbers: Sequence[int]) -> list[_Row]:
-        names, marks = _names(COLUMNS["sources"]), ", ".join("?" * len(numbers))
-        return self._driver.execute(f"SELECT {names} FROM sources WHERE id IN ({marks})", numbers).fetchall()  # noqa: S608
-
-    def replace_sources(self, rows: Sequence[_Row]) -> None:
-        names, marks = _names(COLUMNS["sources"]), ", ".join("?" * len(COLUMNS["sources"]))
-        statement = f"INSERT INTO sources ({names}) VALUES ({marks}) {_on_conflict('sources')}"  # noqa: S608
-        self._driver.executemany(statement, rows)
-
-    def known(self, identities: Sequence[object]) -> set[object]:
-        found: set[object] = set()
-        for some in _some(identities):
-            marks = ", ".join("?" * len(some))
-            found |= {
-                identity
-                for (identity,) in self._driver.execute(
-                    f"SELECT identity FROM attempts WHERE identity IN ({marks})",  # noqa: S608
-                    some,
-                )
-            }
-        return found
-
-    def insert(self, table: str, columns: Sequence[str], rows: Sequence[_Row]) -> int:
-        marks = ", ".join("?" * len(columns))
-        statement = f"INSERT INTO {table} ({_names(columns)}) VALUES ({marks}) ON CONFLICT DO NOTHING"  # noqa: S608
-        return int(self._driver.executemany(statement, rows).rowcount)
-
-    def insert_for_attempts(self, table: str, rows: Sequence[tuple[bytes, str, str]]) -> None:
-        self._driver.executemany(
-            f"INSERT INTO {table} SELECT id, ?2, ?3 FROM attempts WHERE identity = ?1 {_on_conflict(table)}",  # noqa: S608
-            rows,
-        )
-
-
-class _Postgres:
-    """COPY cannot handle conflicts, so rows go into a temporary table first, unless they are few."""
-
-    def __init__(self, driver: Any) -> None:  # noqa: ANN401 (a psycopg.Connection)
-        self._cursor = driver.cursor()
-
-    def sources(self, numbers: Sequence[int]) -> list[_Row]:
-        names = _names(COLUMNS["sources"])
-        self._cursor.execute(f"SELECT {names} FROM sources WHERE id = ANY(%s)", (list(numbers),))  # noqa: S608
-        return list(self._cursor.fetchall())
-
-    def replace_sources(self, rows: Sequence[_Row]) -> None:
-        names, marks = _names(COLUMNS["sources"]), ", ".join(["%s"] * len(COLUMNS["sources"]))
-        statement = f"INSERT INTO sources ({names}) VALUES ({marks}) {_on_conflict('sources')}"  # noqa: S608
-        self._cursor.executemany(statement, rows)
-
-    def known(self, identities: Sequence[object]) -> set[object]:
-        found: set[object] = set()
-        for some in _some(identities):
-            self._cursor.execute("SELECT identity FROM attempts WHERE identity = ANY(%s)", (list(some),))
-            found |= {bytes(identity) for (identity,) in self._cursor.fetchall()}
-        return found
-
-    def insert(self, table: str, columns: Sequence[str], rows: Sequence[_Row]) -> int:
-        names, staging = _names(columns), f"new_{table}"
-        if len(rows) <= _FEW:
-            marks = ", ".join(["%s"] * len(columns))
-            self._cursor.executemany(
-                f"INSERT INTO {table} ({names}) VALUES ({marks}) ON CONFLICT DO NOTHING",  # noqa: S608
-                rows,
-            )
-            return int(self._cursor.rowcount)
-        self._cursor.execute(
-            f"CREATE TEMP TABLE {staging} ON COMMIT DROP AS SELECT {names} FROM {table} WITH NO DATA"  # noqa: S608
-        )
-        self._copy(f"COPY {staging} ({names}) FROM STDIN", rows)
-        self._cursor.execute(
-            f"INSERT INTO {table} ({names}) SELECT {names} FROM {staging} ON CONFLICT DO NOTHING"  # noqa: S608
-        )
-        return int(self._cursor.rowcount)
-
-    def insert_for_attempts(self, table: str, rows: Sequence[tuple[bytes, str, str]]) -> None:
-        if len(rows) <= _FEW:
-            self._cursor.executemany(
-                f"INSERT INTO {table} SELECT id, %s, %s FROM attempts WHERE identity = %s {_on_conflict(table)}",  # noqa: S608
-                [(role, name, identity) for identity, role, name in rows],
-            )
-            return
-        staging = f"new_{table}"
-        last = {row[: len(KEYS[table])]: row for row in rows}  # one statement can change a row only once
-        self._cursor.execute(f"CREATE TEMP TABLE {staging} (identity bytea, a text, b text) ON COMMIT DROP")
-        self._copy(f"COPY {staging} FROM STDIN", last.values())
-        self._cursor.execute(
-            f"INSERT INTO {table} SELECT id, a, b FROM {staging} JOIN attempts USING (identity)"  # noqa: S608
-            f" {_on_conflict(table)}"
-        )
-
-    def _copy(self, statement: str, rows: Iterable[_Row]) -> None:
-        with self._cursor.copy(statement) as copy:
-            for row in rows:
-                copy.write_row(row)
