@@ -16,7 +16,7 @@ from math import ceil, inf
 
 from tonnage.jobs import Decision, Resource
 from tonnage.run.events import Action, Adjustment
-from tonnage.size.learner import after_running_out
+from tonnage.size.reruns import after_running_out
 from tonnage.units import format_bytes
 
 __all__ = ["ElasticMemory", "as_grown", "report_step", "resized"]

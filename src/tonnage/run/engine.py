@@ -28,7 +28,8 @@ from tonnage.run.events import (
 )
 from tonnage.run.machines import Machine, Need, Space, largest, need_of
 from tonnage.run.queue import Decided, Kind, Queue, key_of, task_of
-from tonnage.size.learner import AS_BEFORE, Learner, climbed, fits
+from tonnage.size.learner import Learner, fits
+from tonnage.size.reruns import AS_BEFORE, climbed
 from tonnage.workflow import Task, Workflow
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from tonnage.run.marked_processes import end_orphans
 from tonnage.run.minders import Answer, forget_results, left_results
 from tonnage.run.outcomes import classify, judge
 from tonnage.run.up_to_date import Record
-from tonnage.size.learner import climbed
+from tonnage.size.reruns import climbed
 from tonnage.wording import counted
 from tonnage.workflow import Task, Workflow
 

@@ -27,7 +27,8 @@ from tonnage.run.options import Options, PoolOptions
 from tonnage.run.queue import places_of
 from tonnage.run.recovery import NOTHING_BEFORE, Recovered, finals
 from tonnage.size import Plan
-from tonnage.size.learner import FirstGuess, Learner, as_before
+from tonnage.size.learner import FirstGuess, Learner
+from tonnage.size.reruns import as_before
 from tonnage.waste import held_seconds
 from tonnage.workflow import Workflow
 

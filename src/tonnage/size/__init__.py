@@ -9,9 +9,10 @@ if TYPE_CHECKING:
     from tonnage.size.factory import Plan, Settings
     from tonnage.size.histograms import Histogram
     from tonnage.size.ladders import Ladder
-    from tonnage.size.learner import Learner, as_before, climbed, fits
+    from tonnage.size.learner import Learner, fits
     from tonnage.size.queue_choice import QueueChoice, compare_queues
     from tonnage.size.records import Records, collect
+    from tonnage.size.reruns import as_before, climbed
     from tonnage.size.sizers import Sizer, WholeMachineFirst
     from tonnage.size.sizing import Sized, size
     from tonnage.size.strategies import STRATEGIES, WITH_OBJECTIVE, Objective, sizer

@@ -17,7 +17,7 @@ from tonnage.logs.htcondor_event_format import Event, JobName, events
 from tonnage.logs.htcondor_events import Queue
 from tonnage.logs.log import Log
 from tonnage.run.backends.htcondor.dag_plan import Sent
-from tonnage.size.learner import climbed
+from tonnage.size.reruns import climbed
 
 __all__ = ["Attempts", "Began", "EventFile", "HeldUp", "News", "Over", "Removed"]
 
