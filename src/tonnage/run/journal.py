@@ -20,78 +20,13 @@ from tonnage.atomic import make_private_file
 from tonnage.errors import InputError, JournalError
 from tonnage.jobs import GIVEN, Decision, Outcome, Resource
 from tonnage.run.bad_nodes import BadNodes, kind_of
-from tonnage.run.events import NOT_RETRIED, RETRIED_ELSEWHERE, Action, Adjustment, Ended, Settled, Start, State
+from tonnage.run.events import RETRIED_ELSEWHERE, Action, Adjustment, Ended, Settled, Start, State
 from tonnage.run.journal_rows import MEASURES, ROWS, Decisions, Row, row_of
+from tonnage.run.journal_schema import INSERT_START, SCHEMA, UPDATE_END, UPDATE_REVIVED, VERSION
 from tonnage.workflow.names import line_named, title_of
 
 __all__ = ["Before", "Journal", "Reader", "begun_by_another_version", "read_only"]
 
-_VERSION = "5"  # changes with the tables below, and with the names of the files next to the journal
-_SCHEMA = f"""
-CREATE TABLE run (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
-INSERT INTO run VALUES ('version', '{_VERSION}');
-CREATE TABLE tasks (
-    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, category TEXT NOT NULL,
-    command TEXT, line INTEGER, -- for people; a line only if the workflow is a list of commands
-    fingerprint BLOB NOT NULL, -- of its command and of the files that it reads from outside of the workflow
-    done INTEGER,              -- the attempt that made it done; 0 if it was up to date before the run
-    dropped INTEGER NOT NULL DEFAULT 0, -- whether the workflow does not have it any more
-    refused TEXT               -- why it was given up without an attempt
-);
-CREATE TABLE decisions (
-    id INTEGER PRIMARY KEY, resource TEXT NOT NULL, strategy TEXT NOT NULL, samples INTEGER NOT NULL,
-    ladder TEXT NOT NULL, rung INTEGER NOT NULL, reason TEXT NOT NULL, expected_waste REAL, expected_retries REAL
-);
-CREATE TABLE attempts (
-    id INTEGER PRIMARY KEY, task INTEGER NOT NULL REFERENCES tasks, number INTEGER NOT NULL,
-    machine INTEGER NOT NULL,  -- on a cluster, its batch job
-    host TEXT,                 -- where it ran, if not here
-    submitted REAL,            -- on a cluster, when it was: until it is known when it started, that stands below, too
-    started REAL NOT NULL, input_bytes REAL,
-    {", ".join(f"{one} REAL, {one}_decision INTEGER REFERENCES decisions" for one in GIVEN)},
-    ended REAL, outcome TEXT, exhausted TEXT, exit_status INTEGER, signal INTEGER,
-    {", ".join(f"used_{one} REAL" for one in Resource)},
-    memory_method TEXT, lower_bounds TEXT, stdout TEXT, stderr TEXT,
-    note TEXT,                 -- what went wrong, and what becomes of the task
-    given_up INTEGER,          -- whether the task was given up after it
-    facts TEXT                 -- what a batch system measured beside our monitor, as JSON
-);
-CREATE TABLE adjustments (
-    attempt INTEGER NOT NULL REFERENCES attempts, at REAL NOT NULL,
-    action TEXT NOT NULL,      -- grow, pause, resume or stop
-    memory REAL,               -- what it holds from now on, if it grows
-    more REAL NOT NULL,        -- how much more that is than before
-    reason TEXT NOT NULL,
-    PRIMARY KEY (attempt, at, action)
-) WITHOUT ROWID;
-CREATE TABLE batch_jobs (
-    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,
-    native TEXT,               -- the cluster's number; NULL until it has answered
-    packed INTEGER NOT NULL,   -- whether it carries many tasks, and starts them by itself
-    first_attempt INTEGER NOT NULL, attempts INTEGER NOT NULL, -- the numbers that its attempts have
-    tasks INTEGER NOT NULL, nodes INTEGER NOT NULL, cores INTEGER, memory REAL, disk REAL, seconds REAL,
-    reason TEXT NOT NULL, estimated_wait REAL,
-    submitted REAL NOT NULL, started REAL, ended REAL,
-    note TEXT                  -- what became of it
-);
-"""  # noqa: S608 (our own names)
-_START_COLUMNS = ["id", "task", "number", "machine", "submitted", "started", "input_bytes"] + [
-    name for one in GIVEN for name in (str(one), f"{one}_decision")
-]
-_END_COLUMNS = [
-    *("started", "host", "ended", "outcome", "exhausted", "exit_status", "signal"),
-    *(f"used_{one}" for one in Resource),
-    *("memory_method", "lower_bounds", "stdout", "stderr", "note", "given_up", "facts"),
-]
-_INSERT_START = f"INSERT INTO attempts ({', '.join(_START_COLUMNS)}) VALUES ({', '.join('?' * len(_START_COLUMNS))})"  # noqa: S608 (our own names)
-_UPDATE_END = (
-    "UPDATE attempts SET started = coalesce(?, started), "  # noqa: S608 (our own names)
-    f"{', '.join(f'{name} = ?' for name in _END_COLUMNS[1:])} WHERE id = ?"
-)
-_UPDATE_REVIVED = (
-    f"UPDATE attempts SET given_up = 0, note = replace(note, '{NOT_RETRIED}', ?) "  # noqa: S608 (our own words)
-    "WHERE task = ? AND given_up"
-)
 _FAILED = "t.done IS NULL AND NOT t.dropped AND a.given_up AND a.id IN (SELECT max(id) FROM attempts GROUP BY task)"
 _USED = attrgetter(*Resource)
 _REMEMBERED = 10_000
@@ -117,7 +52,7 @@ class Reader:
             version = self.facts().get("version")
         except sqlite3.Error as error:
             raise JournalError(f"{path}: the journal cannot be read: {error}") from None
-        if version != _VERSION:
+        if version != VERSION:
             raise _other_version(path, version)
 
     def close(self) -> None:
@@ -241,11 +176,11 @@ def begun_by_another_version(path: Path) -> dict[str, str]:
             facts = dict(connection.execute("SELECT key, value FROM run"))
     except sqlite3.Error:
         return {}
-    return facts if facts.get("version") != _VERSION else {}
+    return facts if facts.get("version") != VERSION else {}
 
 
 def _other_version(path: Path, version: str | None) -> InputError:
-    problem = f"is the journal of another version of Tonnage (its format is {version}, not {_VERSION})"
+    problem = f"is the journal of another version of Tonnage (its format is {version}, not {VERSION})"
     return InputError(problem, path=path, hint="the version of Tonnage that started the run can resume it")
 
 
@@ -264,8 +199,8 @@ class Journal(Reader):
             run("PRAGMA synchronous = " + ("FULL" if durable or shared_disk else "NORMAL"))
             run(f"PRAGMA wal_autocheckpoint = {_PAGES}")
             if not run("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                self._connection.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
-            elif self.facts().get("version") != _VERSION:
+                self._connection.executescript(f"BEGIN; {SCHEMA} COMMIT;")
+            elif self.facts().get("version") != VERSION:
                 raise _other_version(path, self.facts().get("version"))
         except sqlite3.Error as error:
             raise JournalError(f"{path}: the journal cannot be opened: {error}") from None
@@ -356,7 +291,7 @@ class Journal(Reader):
     def started(self, starts: Sequence[Start], now: float, submitted: float | None = None) -> None:
         """Record attempts that are about to start or, on a cluster, to be submitted."""
         self._begin()
-        self._execute_many(_INSERT_START, [self._start_row(start, now, submitted) for start in starts])
+        self._execute_many(INSERT_START, [self._start_row(start, now, submitted) for start in starts])
 
     def adjusted(self, changes: Sequence[Adjustment], now: float) -> None:
         """Record changes to running attempts that are about to take effect; those that are known already stay."""
@@ -420,9 +355,9 @@ class Journal(Reader):
                 raise self._cannot_write(error) from None
             self._writing = True
         if self._ends:
-            self._execute_many(_UPDATE_END, self._ends)
+            self._execute_many(UPDATE_END, self._ends)
             self._execute_many("UPDATE tasks SET done = ? WHERE id = ?", self._done)
-            self._execute_many(_UPDATE_REVIVED, self._revived)
+            self._execute_many(UPDATE_REVIVED, self._revived)
             self._ends, self._done, self._revived = [], [], []
 
     def _execute_many(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
