@@ -6,7 +6,6 @@ A dry run is the same session on a copy of the journal, which stops before it ac
 import logging
 import secrets
 import time
-from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
@@ -17,23 +16,23 @@ from typing import Any
 from tonnage.archive.session import archive_session
 from tonnage.errors import InputError, TonnageError
 from tonnage.files import on_network
-from tonnage.jobs import NOTHING_KNOWN, Outcome, Resource
+from tonnage.jobs import NOTHING_KNOWN, Resource
 from tonnage.run.archiving import peaks_of_tasks, remember, wanted_for
 from tonnage.run.backends.backend import Driver, RunContext, Watcher
-from tonnage.run.bad_nodes import Avoiding, BadNode
-from tonnage.run.engine import Engine
-from tonnage.run.events import Ended, Settled, Start, State
-from tonnage.run.failures import Failures, reason_for
+from tonnage.run.bad_nodes import BadNode
+from tonnage.run.events import State
+from tonnage.run.failures import Failures
 from tonnage.run.files import Files
 from tonnage.run.finished import FinishedWork, UpToDate
 from tonnage.run.folders import RUNS, Lock, RunFolder, choosing, new_run, runs_of
 from tonnage.run.journal import Journal, Reader, begun_by_another_version
+from tonnage.run.logging_watcher import LoggingWatcher
 from tonnage.run.machines import Machine
 from tonnage.run.options import Options
 from tonnage.run.preflight import check_commands, check_gpus, check_requests, foreseen
 from tonnage.run.recorder import Recorder
 from tonnage.run.recovery import finals, following, recover
-from tonnage.run.run_log import OFTEN, RunLog
+from tonnage.run.run_log import RunLog
 from tonnage.run.setup import (
     Explained,
     Overridable,
@@ -54,8 +53,6 @@ __all__ = ["Result", "RunSession"]
 
 _log = logging.getLogger(__name__)
 
-_SHOWN_ALIKE = 3
-"""Attempts of a category with the same outcome that are shown while a run goes on; the others are only in its log."""
 _NEW = "RUN"
 """Placeholder for the name of a run that a dry run does not create."""
 
@@ -174,7 +171,7 @@ class RunSession:
         signal: int | None = None
         try:
             with (
-                closing(self._recorder(_Logged(watcher, self.engine, failures))) as watch,
+                closing(self._recorder(LoggingWatcher(watcher, self.engine, failures))) as watch,
                 self.backend.driving(self._parts(), watch) as driver,
             ):
                 signal = driver.go()
@@ -411,43 +408,3 @@ class RunSession:
 def _described(machine: Machine) -> str:
     cores = counted(int(machine.cores), "core")
     return f"this machine ({cores}, {format_bytes(machine.memory)} of memory)"
-
-
-class _Logged:
-    """Logs what happens to attempts, remembers why tasks failed, and passes all events on."""
-
-    def __init__(self, watcher: Watcher, engine: Engine, failures: Failures) -> None:
-        self._engine = engine
-        self._failures = failures
-        self._watcher = watcher
-        self._unfinished: Counter[tuple[str, Outcome]] = Counter()
-        self._avoiding = Avoiding(engine.bad_nodes)
-        self.seen, self.tick = watcher.seen, watcher.tick
-
-    def started(self, start: Start, now: float) -> None:
-        """Log an attempt that started."""
-        if _log.isEnabledFor(logging.DEBUG):
-            given = ", ".join(f"{one.resource} {one.resource.shown(one.amount)}" for one in start.decisions)
-            name = self._engine.tasks[start.task].title
-            _log.debug("%s: attempt %d started (number %d): %s", name, start.number, start.attempt, given)
-        self._watcher.started(start, now)
-
-    def ended(self, end: Ended, settled: Settled) -> None:
-        """Log how an attempt ended, and describe a task that failed."""
-        if settled.state is State.FAILED:
-            for line in self._failures.describe(end, settled):
-                _log.warning(line)
-        elif end.outcome is not Outcome.DONE:
-            task = self._engine.tasks[settled.task]
-            self._unfinished[task.category, end.outcome] += 1
-            often = self._unfinished[task.category, end.outcome] > _SHOWN_ALIKE
-            _log.info("%s: %s", task.title, reason_for(end, settled), extra={OFTEN: often})
-        elif _log.isEnabledFor(logging.DEBUG):
-            _log.debug("%s: done (attempt number %d)", self._engine.tasks[settled.task].title, end.attempt)
-        # A batch job may go on with a task that this engine has given up.
-        done = (settled.task,) if settled.state is State.DONE else ()
-        self._failures.forget((*done, *settled.revived))
-        for line in self._avoiding.news():
-            retried = f"; {counted(len(settled.revived), 'task')} that failed there will be retried elsewhere"
-            _log.warning("%s%s", line, retried if settled.revived else "")
-        self._watcher.ended(end, settled)
