@@ -465,7 +465,9 @@ def test_the_newest_unfinished_run_goes_on_even_if_a_newer_one_is_finished(place
     (name,) = place.outcomes()
     said = place.call("run", "w.txt")
     assert "resumes" in said.stderr
-    assert "1 of 1 tasks done (1 of them before)" in said.stdout, "the newer run has done it, and nothing is done twice"
+    assert "1 of 1 tasks done (1 already up to date)" in said.stdout, (
+        "the newer run has done it, and nothing is done twice"
+    )
     assert [place.outcomes(run) for run in place.runs()] == [{name: ["done"]}, {name: ["failed"]}]
     assert "nothing to do" in place.call("run", "w.txt").stdout
 

@@ -77,7 +77,7 @@ def test_a_deleted_output_is_made_again_and_one_that_nothing_needs_is_not(chain:
     assert planned(chain) == {"b": "the output b is missing"}
     said = chain.call("run", "w.mf")
     assert "2 of 3 tasks up to date" in said.stderr
-    assert "3 of 3 tasks done (2 of them before)" in said.stdout
+    assert "3 of 3 tasks done (2 already up to date)" in said.stdout
     assert chain.outcomes() == {"b": ["done"]}
     (chain.folder / "a").unlink()
     assert run(chain) == set()

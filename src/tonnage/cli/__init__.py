@@ -120,7 +120,7 @@ def _configured() -> dict[str, dict[str, object]]:
 
 
 def _prepare_streams() -> None:
-    """Let output go to a terminal that knows few letters, and to one that was closed."""
+    """Make output work on a terminal with few characters, and after it was closed."""
     if sys.stdout is None:
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 (open until the process ends)
     elif isinstance(sys.stdout, io.TextIOWrapper):

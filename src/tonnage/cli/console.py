@@ -20,7 +20,7 @@ class Console(logging.Handler):
         self.show: Callable[[str, int], None] = lambda line, _level: say(line)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Show a message as one line, unless ones like it were shown often."""
+        """Show a message as one line, unless similar ones were shown often already."""
         if self._everything or not getattr(record, OFTEN, False):
             self.show(printable(record.getMessage()), record.levelno)
 

@@ -30,9 +30,8 @@ _PIECE = 1 << 16
 def logs(names: tuple[str, ...], attempt: int | None, follow: bool) -> None:
     """Print what TASK of RUN (by default the last) wrote to standard output and standard error.
 
-    A task of a list of commands is known by its line.
-
-    Both go where the task wrote them: redirect them as those of any command.
+    In a list of commands, a task is named by its line. What the task wrote to standard error goes to standard error,
+    so that the two can be redirected separately.
 
     \b
     Example: tonnage logs align-7
@@ -106,7 +105,7 @@ def _heading(row: "Row", streams: tuple[str | None, str | None], *, on_this_mach
     if row.ended is None and not executed:
         state = "how it ended is unknown, because its run was interrupted; resume the run to find out"
     elif row.ended is None and not on_this_machine:
-        state = f"running on {row.host or 'another machine'}; its output can be read when it has ended"
+        state = f"running on {row.host or 'another machine'}; its output can be read once it has ended"
     elif not any(streams):
         state = f"{state}; it printed nothing"
     say(f"attempt {row.number} of {row.title}: {state}")

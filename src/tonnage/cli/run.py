@@ -85,7 +85,7 @@ class _Run(click.Command):
 @click.option(
     "--override-requests",
     metavar="[=CATEGORY,...]",
-    help="Give tasks less than they request where that was learnt to be enough; only of these categories, if named.",
+    help="Give tasks less than they request if past tasks needed less; with names, only in these categories.",
 )
 @click.option(
     "--learn-from",
@@ -163,13 +163,13 @@ def run(
 ) -> int:
     """Run WORKFLOW on this machine or a cluster, each task with the memory, cores and disk that it needs.
 
-    Sizes are learnt from earlier tasks of the same category, and adapt as tasks finish, but no task gets less than its
-    author wrote. A task that needs more memory than it was allocated gets it while the machine has room; otherwise it
+    Sizes are learnt from earlier tasks of the same category, and adapt as tasks finish, but no task gets less than it
+    requests. A task that needs more memory than it was allocated gets it while the machine has room; otherwise it
     is paused until there is. Press Ctrl-C to let running tasks finish, and again to kill them.
 
-    Run the same command again to resume a run that was interrupted or in which tasks failed, or to do what has changed
-    since: tasks whose command, inputs or outputs are not what they were, and those that depend on them. All others are
-    up to date. With OUTPUT, only these files are made, and what they need.
+    Run the same command again to resume a run that was interrupted or in which tasks failed, or to bring it up to
+    date: tasks whose command, inputs or outputs have changed run again, and so do those that depend on them. Name
+    OUTPUT files to make only these and what they depend on.
 
     With --on slurm, tasks are submitted to a Slurm cluster under your account: one batch job per task, similar ones as
     arrays, or many tasks in one batch job with --pack. They continue if this command is killed; run it again to follow
@@ -218,9 +218,9 @@ def run(
         cluster=cluster.at_most(jobs).options(),
     )
     if no_history and learn_from:
-        raise InputError("--no-history and --learn-from contradict each other")
+        raise InputError("--no-history and --learn-from cannot be combined")
     if touch and (new or rerun or dry_run):
-        raise InputError("--touch runs nothing, and does not go together with --new, --rerun or --dry-run")
+        raise InputError("--touch runs nothing, and cannot be combined with --new, --rerun or --dry-run")
     workflow = read_workflow(path, source_format)
     _check_categories(options, workflow.categories)
     with (
@@ -256,7 +256,7 @@ def _elastic(enforce: str | None, cluster: "ClusterChoice") -> bool:
 
 
 def _overridden(text: str | None) -> frozenset[str] | None:
-    """Return the categories whose requests may be undercut; None for all."""
+    """Return the categories whose tasks may get less than they request; None for all."""
     names = frozenset(name.strip() for name in parts([text or ""]) if name.strip())
     return None if _EVERY in names else names
 
@@ -315,7 +315,7 @@ _NO_ATTEMPTS: "dict[str, object]" = {"failed": 0, "attempts": 0, "makespan_secon
 
 
 def _when(moment: float) -> str:
-    """Say when something was, as people say it: ``today 13:05``, ``yesterday 13:05``, ``2026-11-03 13:05``."""
+    """Format a time as people would say it: ``today 13:05``, ``yesterday 13:05``, ``2026-11-03 13:05``."""
     from datetime import datetime
 
     then, now = datetime.fromtimestamp(moment).astimezone(), datetime.now().astimezone()
@@ -362,7 +362,7 @@ def _go(session: "RunSession", console: "Console", *, quiet: bool) -> "Result":
 
 
 def _next_run(session: "RunSession", result: "Result") -> "NextRun | None":
-    """Estimate the next run of a complete one here that took a while; a queue cannot be foreseen."""
+    """Estimate the next run after a complete one here that took a while; a queue cannot be predicted."""
     worthwhile = result.summary.seconds >= _A_WHILE and result.tasks <= _FEW_TASKS
     if session.options.cluster is not None or result.done < result.tasks or not worthwhile:
         return None

@@ -24,7 +24,7 @@ _WORTH_A_LINE = 0.01
 
 def summary_lines(result: "Result", coming: "NextRun | None") -> "Iterator[str]":
     """Yield what a person wants to know at the end of a run, a line for each question."""
-    from tonnage.run.state import growth_told
+    from tonnage.run.state import describe_growth
 
     summary, name = result.summary, _name_here(result.run)
     yield from result.failures[:_FAILURES]
@@ -35,12 +35,12 @@ def summary_lines(result: "Result", coming: "NextRun | None") -> "Iterator[str]"
     for one in result.bad_nodes:
         yield f"{one}: it was avoided"
     failed = f", {len(result.failed):,} failed" if result.failed else ""
-    before = f" ({result.up_to_date:,} of them before)" if result.up_to_date else ""
+    before = f" ({result.up_to_date:,} already up to date)" if result.up_to_date else ""
     done = f"{part_of(result.done, result.tasks, 'task')} done{before}"
     yield f"{done} in {format_seconds(summary.seconds)}{failed}{_retried(summary)}"
     if average := summary.average(Resource.MEMORY):
         yield f"memory: {_average(*average)}"
-    if growth := growth_told(summary.adjusted):
+    if growth := describe_growth(summary.adjusted):
         yield growth
     if result.declared is not None:
         yield from _saved(*result.declared)

@@ -45,7 +45,7 @@ def status(text: str, as_json: bool) -> None:
 
 def _print(found: "RunState") -> None:
     from tonnage.run.failures import kinds_of
-    from tonnage.run.state import growth_told
+    from tonnage.run.state import describe_growth
 
     click.echo(f"{found.folder.id}: {_how(found)}")
     running = found.in_flight.running if found.process is not None else []
@@ -58,7 +58,7 @@ def _print(found: "RunState") -> None:
         f"{format_seconds(found.summary.seconds)} of work" if found.summary.seconds else "",
     ]
     click.echo("  " + ", ".join(note for note in notes if note))
-    if growth := growth_told(found.summary.adjusted):
+    if growth := describe_growth(found.summary.adjusted):
         click.echo(f"  {growth}")
     if running:
         rows = [_cells(row, found.now) for row in running[:_SHOWN]]

@@ -14,7 +14,7 @@ from tonnage.run.bad_nodes import BadNode
 from tonnage.run.failures import FailedTask, failed_tasks
 from tonnage.run.folders import RunFolder
 from tonnage.run.journal import Reader
-from tonnage.run.state import growth_told, machine_of
+from tonnage.run.state import describe_growth, machine_of
 from tonnage.workflow import Workflow, read
 
 __all__ = ["ReportSource", "gather_run"]
@@ -51,7 +51,7 @@ def gather_run(folder: RunFolder, by: str = "category") -> tuple[ReportSource, A
     with closing(Reader(folder.journal)) as reader:
         facts = reader.facts()
         workflow, notes = _workflow(folder, facts)
-        growth = growth_told(reader.adjusted_attempts())
+        growth = describe_growth(reader.adjusted_attempts())
         tasks, done = reader.counts()
         finished = "finished" in facts
         subject = ReportSource(

@@ -45,7 +45,7 @@ __all__ = [
 _MOST_TASKS = 100_000  # in a workflow whose tasks are looked up one by one
 _MARGIN = 0.05
 _FILTERS = ("workflow", "run", "user", "category", "label", "task", "command", "executable", "source", "since", "until")
-"""The filters of an archive query by which jobs to learn from can be named."""
+"""The filters of an archive query that can select the jobs to learn from."""
 
 
 def wanted_for(workflow: Workflow, home: Path, *, guesses: bool = False) -> Wanted:

@@ -1,8 +1,8 @@
-"""Nodes that break tasks: several tasks failed there in one way in which tasks do not fail on other nodes.
+"""Bad nodes: several tasks failed there in a way in which tasks do not fail on other nodes.
 
-A full disk, a missing mount or a defective GPU fails every task that comes, and such a node is always free for the next
-one. `BadNodes` only hears of attempts that ended, and has no clock: hearing of the same ends again, as a resumed run
-does, leads to the same nodes.
+A full disk, a missing mount or a defective GPU makes every task fail, so that the node is always free for the next one.
+`BadNodes` sees only the ends of attempts, and has no clock: a resumed run, which replays the same ends, finds the same
+nodes.
 """
 
 import signal as signals
@@ -17,17 +17,17 @@ from tonnage.wording import counted
 __all__ = ["AVOIDED_FOR", "Avoiding", "BadNode", "BadNodes", "kind_of"]
 
 AVOIDED_FOR = 3600.0
-"""Seconds for which a failure counts: so long is a node avoided, and then tried again."""
+"""Seconds for which a failure counts, and for which a node is avoided before it is tried again."""
 _TASKS = 3
 _ELSEWHERE = 0.1
-"""Failures of a kind on other nodes, as a fraction of those on the bad one, that may have other reasons."""
+"""A node is bad even if other nodes have this fraction of its failures, which may have other causes."""
 _REMEMBERED = 200
-"""The number of tasks that is remembered for a kind of failure: the newest tell enough."""
+"""How many tasks are remembered for each kind of failure: the newest are enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class BadNode:
-    """A node on which tasks failed that do not fail elsewhere."""
+    """A node on which tasks failed in a way in which they do not fail elsewhere."""
 
     node: str
     kind: str
@@ -44,7 +44,7 @@ class BadNode:
 
 
 def kind_of(outcome: Outcome, exit_status: int | None, signal: int | None) -> str | None:
-    """Return in which way an attempt failed; None if that says nothing about its node."""
+    """Return how an attempt failed; None if that says nothing about its node."""
     if outcome is Outcome.LOST and exit_status is None and signal is None:
         return None  # lost with its node or batch job, which the batch system takes care of
     if outcome not in (Outcome.FAILED, Outcome.LOST):
@@ -58,11 +58,11 @@ def kind_of(outcome: Outcome, exit_status: int | None, signal: int | None) -> st
 
 
 class BadNodes:
-    """Finds the nodes that break tasks, from where attempts succeeded and failed.
+    """Finds the bad nodes, from where attempts succeeded and failed.
 
     A node is bad if at least three different tasks failed there in one way within an hour, and tasks of their
-    categories succeeded on another node. It is not if tasks also fail like that on nodes that work. A task that failed
-    like that on several nodes is to blame itself.
+    categories succeeded on another node. It is not if tasks also fail like that on nodes that work. A task that fails
+    on several nodes is itself to blame.
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class BadNodes:
         """The nodes on which tasks of a category succeeded."""
 
     def succeeded(self, category: str, node: str, now: float) -> bool:
-        """Take in an attempt that succeeded; return whether other nodes are bad because of it."""
+        """Learn from an attempt that succeeded; return whether other nodes are bad because of it."""
         nodes = self._works.setdefault(category, set())
         if node in nodes:
             return False
@@ -85,7 +85,7 @@ class BadNodes:
         return any(changes)
 
     def failed(self, task: str, category: str, node: str, kind: str, now: float) -> bool:
-        """Take in an attempt that failed; return whether that changes which nodes are bad."""
+        """Learn from an attempt that failed; return whether that changes which nodes are bad."""
         tasks = self._failures.setdefault(kind, {})
         tasks[task] = {**tasks.pop(task, {}), node: now}  # the newest last
         self._categories[task] = category
@@ -94,17 +94,17 @@ class BadNodes:
         return self._judge(kind, now)
 
     def ended(self, task: str, category: str, node: str, outcome: Outcome, kind: str | None, now: float) -> bool:
-        """Take in an attempt that ended in some way; return whether that changes which nodes are bad."""
+        """Learn from an attempt that ended; return whether that changes which nodes are bad."""
         if outcome is Outcome.DONE:
             return self.succeeded(category, node, now)
         return kind is not None and self.failed(task, category, node, kind, now)
 
     def avoided(self, now: float) -> list[BadNode]:
-        """Return the nodes that are bad now, the worst first; one that fails tasks in two ways is there twice."""
+        """Return the nodes that are bad now, the worst first; one with two kinds of failures appears twice."""
         return sorted((one for one in self.found if now < one.until), key=lambda one: -one.tasks)
 
     def _judge(self, kind: str, now: float) -> bool:
-        """Look anew which nodes fail tasks in this way; return whether that changed."""
+        """Find out anew on which nodes tasks fail in this way; return whether that changed."""
         bad = {one.node: one for one in self._bad(kind, now)}
         before = {one.node: one for one in self.found if one.kind == kind and now < one.until}
         known = [one for one in self.found if one is not before.get(one.node)]

@@ -1,6 +1,6 @@
 """The store of finished work: for each task of the workflows in a folder, the last attempt that finished it.
 
-It is one SQLite file, ``.tonnage/done.db``. Runs come and go; what they have finished stays known.
+It is one SQLite file, ``.tonnage/done.db``. It outlives the folders of runs.
 """
 
 import json

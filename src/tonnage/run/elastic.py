@@ -1,4 +1,4 @@
-"""Elastic memory: attempts may outgrow their allocation in place while the machine has room, and pause when it has not.
+"""Elastic memory: attempts outgrow their allocation in place while the machine has room, and pause when it has none.
 
 What an attempt *claims* is its allocation, or what it was seen to use if that is more. New attempts start only while
 all claims and a reserve fit on the machine. A running attempt may use more than it claims as long as what all attempts

@@ -1,4 +1,4 @@
-"""Failed tasks as a person needs them: what ran, what it printed last, where its logs are, and what will not run."""
+"""Failed tasks, described for people: what ran, what it printed last, where its logs are, and what will not run."""
 
 import re
 from collections import Counter
@@ -120,7 +120,7 @@ def kinds_of(failed: Iterable[FailedTask]) -> list[Kind]:
 
 
 def failed_tasks(reader: Reader, most: int = -1) -> list[FailedTask]:
-    """Return the failed tasks of a run, at most so many of those that had an attempt."""
+    """Return the failed tasks of a run, up to `most` of those that had an attempt."""
     refused = (FailedTask(*one) for one in reader.refusals())
     return [*map(_failed, reader.failed(most)), *refused]
 
@@ -151,7 +151,7 @@ class Failures:
         self._kinds: dict[int, tuple[str, str]] = {}
 
     def describe(self, end: Ended, settled: Settled) -> list[str]:
-        """Take in a failed task; return the lines to print: many for the first of a kind, none once there are many."""
+        """Add a failed task; return the lines to print: many for the first of a kind, none once there are many."""
         task, reason = self._tasks[settled.task], reason_for(end, settled)
         self.reasons[settled.task] = end.note or settled.reason
         kind = task.category, _alike(reason)

@@ -22,7 +22,7 @@ __all__ = ["FinishedWork", "UpToDate"]
 
 @dataclass(frozen=True, slots=True)
 class UpToDate:
-    """That there is nothing to do."""
+    """The answer of `everything` if there is nothing to do."""
 
     tasks: int
     run: str
@@ -73,7 +73,7 @@ class FinishedWork:
         return stale_tasks(self.workflow, records, self._frozen, forced=forced, wanted=self._wanted)
 
     def everything(self) -> UpToDate | None:
-        """Return that all tasks are up to date; None if one is not."""
+        """Return what shows that all tasks are up to date; None if one is not."""
         known = [record for record in self._records if record is not None]
         if not known or len(known) < len(self.workflow) or self.stale():
             return None

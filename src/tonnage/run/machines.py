@@ -118,7 +118,7 @@ class QueueRoom:
     """Room in a batch queue: a number of attempts of any size that fits a machine, which the batch system chooses."""
 
     def __init__(self, machines: Sequence[Machine], most: int, nodes: Sequence[str] = ()) -> None:
-        """Accept so many attempts at a time; `nodes` are the names of the machines, if they are known."""
+        """Accept up to `most` attempts at a time; `nodes` are the names of the machines, if they are known."""
         self.machines = tuple(dict.fromkeys(machines))
         self._nodes = tuple(nodes)
         self._left = most

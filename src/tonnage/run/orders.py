@@ -63,7 +63,7 @@ class _MachineLimits:
     def instead_of(self, limits: Mapping[str, float]) -> dict[str, float]:
         """Return other limits with those of the machine instead of allocations; what it does not have is not limited.
 
-        A time limit stays: its author wrote it.
+        A time limit stays, because the task requests it.
         """
         found = {name: self.amounts.get(name) for name in limits if name != Resource.WALL_TIME}
         kept = {name: limit for name, limit in limits.items() if name == Resource.WALL_TIME}

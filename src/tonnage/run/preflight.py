@@ -41,7 +41,7 @@ def check_gpus(workflow: Workflow, cluster: ClusterOptions | PoolOptions | None)
 
 
 def check_requests(workflow: Workflow, machine: Mapping[Resource, float], overridden: frozenset[str] | None) -> None:
-    """Raise InputError if a task requests more than any machine has, unless its requests may be undercut."""
+    """Raise InputError if a task requests more than any machine has, unless it may get less than it requests."""
     for task in (*workflow.tasks, *finals(workflow)):
         if task.request is NOTHING_KNOWN or overridden is None or task.category in overridden:
             continue

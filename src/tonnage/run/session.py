@@ -218,7 +218,7 @@ class RunSession:
         return Recorder(watcher, self.workflow, self.home, store, run, made=made, network=self._on_network)
 
     def _first_line(self, tasks: int) -> str:
-        """Say what is run, where and how, and how much of it is done already."""
+        """Return what is run, where and how, and how much of it is done already."""
         path, source = path_of(self.workflow), self.workflow.source
         what = f"{path.name} ({source.format})" if source else path.name
         where = self.backend.name if self.options.cluster else _described(self.machine)

@@ -47,7 +47,7 @@ __all__ = [
 
 
 _WORTH = 0.05
-"""A smaller fraction saved is not worth telling."""
+"""A smaller fraction saved is not worth mentioning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def _sizes(workflow: Workflow, options: Options, backend: Backend, session: Arch
 
 
 def _no_less(sized: Workflow, written: Workflow, plan: Plan) -> Workflow:
-    """Return a workflow that requests no less than its author wrote."""
+    """Return a workflow that requests no less than the one that was written."""
     requests = {}
     for task in written.tasks:
         if task.request is not NOTHING_KNOWN and plan.respects(task.category):

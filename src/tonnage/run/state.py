@@ -24,8 +24,8 @@ __all__ = [
     "RunState",
     "Summary",
     "declared_and_given",
+    "describe_growth",
     "facts_of",
-    "growth_told",
     "in_flight",
     "machine_of",
     "state_of",
@@ -129,15 +129,15 @@ def summary_of(reader: Reader, machine: Machine) -> Summary:
     return replace(summarise(reader.rows(), machine), adjusted=reader.adjusted_attempts())
 
 
-def growth_told(adjusted: Mapping[Action, int]) -> str:
+def describe_growth(adjusted: Mapping[Action, int]) -> str:
     """Describe how many attempts outgrew their memory, or were paused or stopped for lack of it; empty if none."""
     words = {
         Action.GROW: "outgrew the allocated memory",
         Action.PAUSE: "paused until there was room",
         Action.STOP: "stopped to make room",
     }
-    told = [f"{adjusted[action]:,} {told}" for action, told in words.items() if adjusted.get(action)]
-    return f"attempts: {', '.join(told)}" if told else ""
+    counts = [f"{adjusted[action]:,} {what}" for action, what in words.items() if adjusted.get(action)]
+    return f"attempts: {', '.join(counts)}" if counts else ""
 
 
 def _why(row: Row) -> str:

@@ -181,7 +181,7 @@ class _Judge:
         for place, before in (*record.inputs.items(), *record.scripts.items()):
             now = self.disk.look(place) or self._as_written(place)
             if now is None and (before is None or place in self.writer):
-                continue  # the writer of a missing file runs only if somebody needs it
+                continue  # the writer of a missing file runs only if something needs it
             if now is None:
                 return f"the input {place} is missing"
             if before is None or not self._is_same(place, before, now):

@@ -354,7 +354,7 @@ class _Known:
     def _above(self, decision: Decision, ran_out: Sequence[float], expected: "Histogram") -> Decision:
         """Return a decision without the first rungs if tasks that ran out show that they are not worth a try.
 
-        A rung is not if it would cost more than it saves, or if most tasks would need more.
+        A rung is not worth it if it would cost more than it saves, or if most tasks would need more.
         """
         if not ran_out:
             return decision
