@@ -67,12 +67,12 @@ def test_a_native_id_is_one_job_in_every_source(archive: Archive, store: Store) 
 @given(rows=st.lists(st.sampled_from("abcd"), max_size=60), sizes=st.lists(st.integers(1, 7), min_size=1, max_size=60))
 def test_identities_do_not_depend_on_how_a_log_is_cut_into_batches(rows: list[str], sizes: list[int]) -> None:
     made = [Attempt(row=row) for row in rows]
-    whole = Identities("x").of(made)
+    whole = Identities("x").assign(made)
     pieces, parts, at = Identities("x"), [], 0
     for size in sizes:
-        parts += pieces.of(made[at : at + size])
+        parts += pieces.assign(made[at : at + size])
         at += size
-    parts += pieces.of(made[at:])
+    parts += pieces.assign(made[at:])
     assert parts == whole
     assert len(set(whole)) == len(rows)
     counts = Counter(rows)

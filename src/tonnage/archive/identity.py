@@ -27,7 +27,7 @@ class Identities:
         self._label = _hash(label)
         self._seen = _Seen()
 
-    def of(self, attempts: Sequence[Attempt]) -> list[bytes]:
+    def assign(self, attempts: Sequence[Attempt]) -> list[bytes]:
         """Return the identities of the next attempts."""
         found = [self._first(attempt) for attempt in attempts]
         rows = [place for place, one in enumerate(attempts) if one.native_id is None and one.identity is None]

@@ -161,7 +161,7 @@ class _Import:
             if self._strict and isinstance(entry, Skipped) and not entry.healthy:
                 raise InputError(_message(entry), path=self._source.name, line=entry.line)
         attempts = [entry for entry in entries if isinstance(entry, Attempt)]
-        for attempt, identity in zip(attempts, self._identities.of(attempts), strict=True):
+        for attempt, identity in zip(attempts, self._identities.assign(attempts), strict=True):
             batch.add(attempt if self._category is None else replace(attempt, category=self._category), identity)
         for resource in Resource:
             self._report.known[resource] += sum(getattr(attempt.used, resource) is not None for attempt in attempts)

@@ -201,7 +201,7 @@ def _attempt(
         lower_bounds=row.lower_bounds,
         input_bytes=None if row.input_bytes is None else Bytes(round(row.input_bytes)),
         raw={
-            "decisions": described.of(row.decisions),
+            "decisions": described.convert(row.decisions),
             **({"note": row.note} if row.note else {}),
             **_growth(row),
             **row.facts,
@@ -223,7 +223,7 @@ class _Described:
     def __init__(self) -> None:
         self._known: dict[int, tuple[Decision, dict[str, object]]] = {}
 
-    def of(self, decisions: Sequence[Decision]) -> list[dict[str, object]]:
+    def convert(self, decisions: Sequence[Decision]) -> list[dict[str, object]]:
         """Convert each decision into a dictionary."""
         found = []
         for one in decisions:

@@ -69,7 +69,7 @@ class RemoteSession(ArchiveSession):
         origin = {"label": source.label, "format": source.format, "path": source.name}
         while some := list(islice(source.entries, MOST)):
             attempts = [one for one in some if isinstance(one, Attempt)]
-            known = zip(attempts, identities.of(attempts), strict=True)
+            known = zip(attempts, identities.assign(attempts), strict=True)
             self._outbox.put(origin, fields, [record(replace(one, identity=name)) for one, name in known])
             yield from some
 

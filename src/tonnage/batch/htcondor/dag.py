@@ -179,7 +179,7 @@ def _write_program(path: Path, text: str) -> None:
 
 def _node_lines(dag: Dag, node: Node, descriptions: "_Descriptions") -> Iterator[str]:
     variables = _variables(dag, node)
-    description = descriptions.of(node.order.task.category, tuple(variables))
+    description = descriptions.path_for(node.order.task.category, tuple(variables))
     yield f"JOB {node.name} {description}"
     yield variables_line(node.name, variables)
     yield priority_line(node.name, node.order.priority)
@@ -290,7 +290,7 @@ class _Descriptions:
         self._texts: dict[Path, str] = {}
         self._known: dict[tuple[str, tuple[str, ...]], Path] = {}
 
-    def of(self, category: str, variables: tuple[str, ...]) -> Path:
+    def path_for(self, category: str, variables: tuple[str, ...]) -> Path:
         """Return the description for tasks of a category with these variables."""
         known = self._known.get((category, variables))
         if known is None:

@@ -36,7 +36,7 @@ class Choice(BaseModel):
     offset: int = Field(default=0, ge=0, le=10_000_000, description="How many to skip at the beginning.")
     limit: int = Field(default=1000, ge=1, le=10_000, description="How many to return at most.")
 
-    def of(self, counted: Counted) -> list[Mapping[str, Any]]:
+    def select(self, counted: Counted) -> list[Mapping[str, Any]]:
         """Return the chosen categories, in order."""
         words = self.name.lower()
         found = [one for one in counted.categories if words in one["category"].lower()]
@@ -116,7 +116,7 @@ class Categories(Answer):
 def categories(choice: Annotated[Choice, Query()], site: _Site) -> Json:
     """List the categories with their number of jobs and the median, 95th percentile and largest use of resources."""
     counted = site.overview.now(site.settings.limits.seconds)
-    found = choice.of(counted)
+    found = choice.select(counted)
     some = found[choice.offset : choice.offset + choice.limit]
     return Json({"counted": counted.at, "jobs": counted.jobs, "total": len(found), "categories": some})
 
@@ -127,7 +127,7 @@ def page(site: _Site, choice: Annotated[Choice, Query()]) -> HTMLResponse:
     counted = site.overview.begun()
     if counted is None:
         return HTMLResponse(render("categories.html", here="/", counted=None))
-    found = choice.of(counted)
+    found = choice.select(counted)
     here = {key: value for key, value in choice.model_dump(exclude_defaults=True).items() if key != "limit"}
     end = choice.offset + _ON_A_PAGE
     return HTMLResponse(

@@ -226,7 +226,7 @@ def _posted(body: bytes) -> _Posted:
     fields = attempt_of({"fields": facts.get("fields", {})}).fields
     attempts = _taken(facts.get("attempts"))
     batch = Batch(number_of(label, format), time(), fields)
-    for attempt, identity in zip(attempts, Identities(label).of(attempts), strict=True):
+    for attempt, identity in zip(attempts, Identities(label).assign(attempts), strict=True):
         batch.add(attempt, identity)
     return _Posted(batch, (label, format, path, None))
 

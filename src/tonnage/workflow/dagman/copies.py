@@ -45,7 +45,7 @@ class Copies:
         self._name_submit_files(scope, patches, submit_path)
         self._name_splices(scope, patches)
         self._name_included(scope, patches)
-        own = patches.of(scope.document)
+        own = patches.patch_for(scope.document)
         if not scope.prefix:
             self._data[self._output] = own.data  # the top DAG: the last of all
         elif own.changed:
@@ -60,7 +60,7 @@ class Copies:
             path = submit_path(scope, node) if isinstance(node, Node) else None
             if path in self._submits:
                 directory = folder_within(scope.directory, node.directory)
-                patches.of(document).replace_word(statement, 1, self._reference(self._submits[path], directory))
+                patches.patch_for(document).replace_word(statement, 1, self._reference(self._submits[path], directory))
 
     def _name_splices(self, scope: Scope, patches: Patches) -> None:
         for statement, document in scope.parts.kept:
@@ -69,7 +69,7 @@ class Copies:
                 inner = scope.inner[name]
                 new = self._new_name(file, self._spliced.get(inner), inner.directory)
                 if new is not None:
-                    patches.of(document).replace_word(statement, 1, new)
+                    patches.patch_for(document).replace_word(statement, 1, new)
 
     def _name_included(self, scope: Scope, patches: Patches) -> None:
         places: dict[Patch, Path] = {}
@@ -84,7 +84,7 @@ class Copies:
                 places[included] = self._place(f"{scope.prefix}{stem(path)}", path)
             new = self._new_name(file, places.get(included), scope.directory)
             if new is not None:
-                patches.of(document).replace_word(statement, 0, new)
+                patches.patch_for(document).replace_word(statement, 0, new)
         for included, place in places.items():
             self._data[place] = included.data
 

@@ -103,7 +103,7 @@ class Patches:
         """The changes by the files' real paths."""
         return self._real
 
-    def of(self, document: Document) -> Patch:
+    def patch_for(self, document: Document) -> Patch:
         """Return the changes to one of the files."""
         return self._by_path[document.path]
 

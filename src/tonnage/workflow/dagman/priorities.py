@@ -225,8 +225,8 @@ def _state_priorities(parts: Parts, wanted: Mapping[str, int], patches: Patches)
         elif node in wanted:
             places[node] = place
             if int(number) != wanted[node]:
-                patches.of(document).replace_word(statement, 1, str(wanted[node]))
-    own = patches.of(parts.documents[0])
+                patches.patch_for(document).replace_word(statement, 1, str(wanted[node]))
+    own = patches.patch_for(parts.documents[0])
     for node, priority in wanted.items():
         if places.get(node, -1) <= all_nodes:
             own.add(priority_line(quoted(node), priority))
@@ -256,10 +256,10 @@ def _state_variables(parts: Parts, wanted: Mapping[str, int], patches: Patches) 
             name = ALL_NODES if all_nodes else node
             stated[name] = max(stated.get(name, _Stated(False, -1)), _Stated(appended, place))
             if not all_nodes and pair.value != str(wanted[node]):
-                patches.of(document).replace(statement, pair.begin, pair.end, f'"{wanted[node]}"')
+                patches.patch_for(document).replace(statement, pair.begin, pair.end, f'"{wanted[node]}"')
     never = _Stated(False, -1)
     last = stated.get(ALL_NODES, never)
-    own = patches.of(parts.documents[0])
+    own = patches.patch_for(parts.documents[0])
     for node, number in wanted.items():
         if stated.get(node, never) <= last:
             own.add(variables_line(quoted(node), {"JOBPRIORITY": number}, append=last.appended))
@@ -288,7 +288,7 @@ def _state_macros(
             if place.warning:
                 others.append((name, place.warning))
             if place.line is not None:
-                patches.of(document).insert(_line_of(statement, place.line), submit.PRIORITY_LINE)
+                patches.patch_for(document).insert(_line_of(statement, place.line), submit.PRIORITY_LINE)
     return others
 
 
