@@ -10,18 +10,18 @@ from tonnage.run.machines import Machine
 from tonnage.workflow import Task
 
 __all__ = [
-    "carried_of",
-    "decision_of",
-    "ended_of",
-    "machine_of",
     "plain_carried",
     "plain_decision",
     "plain_ended",
     "plain_machine",
     "plain_start",
     "plain_task",
-    "start_of",
-    "task_of",
+    "restore_carried",
+    "restore_decision",
+    "restore_ended",
+    "restore_machine",
+    "restore_start",
+    "restore_task",
 ]
 
 Plain = dict[str, Any]
@@ -41,7 +41,7 @@ def plain_decision(one: Decision) -> Plain:
     }
 
 
-def decision_of(plain: Plain) -> Decision:
+def restore_decision(plain: Plain) -> Decision:
     """Restore a decision from plain values."""
     return Decision(**{**plain, "resource": Resource(plain["resource"]), "ladder": tuple(plain["ladder"])})
 
@@ -57,10 +57,10 @@ def plain_start(start: Start) -> Plain:
     }
 
 
-def start_of(plain: Plain, decisions: list[Plain]) -> Start:
+def restore_start(plain: Plain, decisions: list[Plain]) -> Start:
     """Restore a start from plain values."""
     size = plain["input_bytes"]
-    made = tuple(map(decision_of, decisions))
+    made = tuple(map(restore_decision, decisions))
     return Start(**{**plain, "input_bytes": nan if size is None else float(size), "decisions": made})
 
 
@@ -84,7 +84,7 @@ _DIFFERENT = {"attempt", "outcome", "used", "exhausted", "lower_bounds", "facts"
 _SIMPLE = {one.name: one.default for one in fields(Ended) if one.name not in _DIFFERENT}
 
 
-def ended_of(plain: Plain) -> Ended:
+def restore_ended(plain: Plain) -> Ended:
     """Restore an end from plain values."""
     exhausted = plain.get("exhausted")
     return Ended(
@@ -108,7 +108,7 @@ def plain_task(task: Task) -> Plain:
     return found
 
 
-def task_of(plain: Plain) -> Task:
+def restore_task(plain: Plain) -> Task:
     """Restore a task from plain values."""
     found = dict(plain)
     found |= {name: Amounts.of(**plain[name]) for name in ("request", "expected") if name in plain}
@@ -122,10 +122,10 @@ def plain_carried(carried: Carried) -> Plain:
     return {"attempts": carried.attempts, "decisions": made}
 
 
-def carried_of(plain: Plain) -> Carried:
+def restore_carried(plain: Plain) -> Carried:
     """Restore what is known about a task from plain values."""
     made = plain["decisions"]
-    return Carried(plain["attempts"], None if made is None else tuple(map(decision_of, made)))
+    return Carried(plain["attempts"], None if made is None else tuple(map(restore_decision, made)))
 
 
 def plain_machine(machine: Machine) -> list[float | None]:
@@ -133,7 +133,7 @@ def plain_machine(machine: Machine) -> list[float | None]:
     return [None if amount == inf else amount for amount in (machine.cores, machine.memory, machine.disk)]
 
 
-def machine_of(plain: list[float | None]) -> Machine:
+def restore_machine(plain: list[float | None]) -> Machine:
     """Restore a machine from its cores, memory and disk."""
     return Machine(*(inf if amount is None else float(amount) for amount in plain))
 

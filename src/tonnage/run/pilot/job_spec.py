@@ -10,7 +10,14 @@ from tonnage.errors import InputError
 from tonnage.files import write_atomically
 from tonnage.run.events import Carried, Rules
 from tonnage.run.machines import Machine
-from tonnage.run.serialisation import carried_of, machine_of, plain_carried, plain_machine, plain_task, task_of
+from tonnage.run.serialisation import (
+    plain_carried,
+    plain_machine,
+    plain_task,
+    restore_carried,
+    restore_machine,
+    restore_task,
+)
 from tonnage.workflow import Task
 
 __all__ = ["JOB_SPEC", "LEDGER", "JobSpec"]
@@ -84,10 +91,10 @@ def _job_spec(plain: dict[str, Any]) -> JobSpec:
         **{name: plain[name] for name in _PLAIN},
         overridden=None if plain["overridden"] is None else frozenset(plain["overridden"]),
         rules=Rules(**plain["rules"]),
-        tasks=tuple(map(task_of, plain["tasks"])),
+        tasks=tuple(map(restore_task, plain["tasks"])),
         places=tuple(plain["places"]),
         dependencies=tuple((parent, child) for parent, child in plain["dependencies"]),
         awaited={task: tuple((batch, name) for batch, name in others) for task, others in plain["awaited"]},
-        carried={task: carried_of(one) for task, one in plain["carried"]},
-        nodes={name: machine_of(one) for name, one in plain["nodes"].items()},
+        carried={task: restore_carried(one) for task, one in plain["carried"]},
+        nodes={name: restore_machine(one) for name, one in plain["nodes"].items()},
     )

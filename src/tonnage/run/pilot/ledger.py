@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from tonnage.errors import TonnageError
 from tonnage.jobs import Decision
 from tonnage.run.events import Action, Adjustment, Ended, Settled, Start, State
-from tonnage.run.serialisation import ended_of, plain_decision, plain_ended, plain_start, start_of
+from tonnage.run.serialisation import plain_decision, plain_ended, plain_start, restore_ended, restore_start
 
 __all__ = [
     "AttemptAdjusted",
@@ -216,12 +216,12 @@ def _settled(plain: list[Any]) -> Settled:
 
 _READERS: dict[str, Callable[[dict[str, Any]], Entry]] = {
     "started": lambda one: AttemptStarted(
-        one["task"], one["node"], one["time"], start_of(one["start"], one["decisions"])
+        one["task"], one["node"], one["time"], restore_start(one["start"], one["decisions"])
     ),
     "adjusted": lambda one: AttemptAdjusted(
         one["time"], Adjustment(**{**one["change"], "action": Action(one["change"]["action"])})
     ),
-    "ended": lambda one: AttemptEnded(one["task"], ended_of(one["end"]), _settled(one["settled"])),
+    "ended": lambda one: AttemptEnded(one["task"], restore_ended(one["end"]), _settled(one["settled"])),
     "refused": lambda one: TaskRefused(one["task"], _settled(one["settled"])),
     "machine lost": lambda one: MachineLost(one["node"], one["time"]),
     "bye": lambda one: PilotFinished(one["reason"], one["time"]),

@@ -16,7 +16,7 @@ from tonnage.jobs import Decision
 from tonnage.run.engine import Engine
 from tonnage.run.events import Rules, State
 from tonnage.run.options import PoolOptions
-from tonnage.run.serialisation import decision_of, plain_decision
+from tonnage.run.serialisation import plain_decision, restore_decision
 from tonnage.workflow import Workflow
 
 __all__ = ["Plan", "Sent", "read_nodes", "to_submit", "write_nodes"]
@@ -122,7 +122,7 @@ def read_nodes(folder: Path) -> tuple[dict[str, Sent], _Terms]:
                     node, task, number, tried, given = value
                     found[node] = Sent(node, task, number, tried, tuple(decisions[one] for one in given))
                 elif "decision" in value:
-                    decisions.append(decision_of(value["decision"]))
+                    decisions.append(restore_decision(value["decision"]))
                 else:
                     terms = value["terms"]
     except FileNotFoundError:
