@@ -14,7 +14,7 @@ from tests.deadlines import HANGS
 from tonnage.archive import record
 from tonnage.archive.history import Wanted
 from tonnage.archive.remote import Server, upload
-from tonnage.archive.remote.download import past_of
+from tonnage.archive.remote.download import download_past
 from tonnage.archive.remote.outbox import Outbox, Sent
 from tonnage.archive.remote.upload import MOST
 from tonnage.archive.session import archive_session
@@ -192,7 +192,7 @@ def test_a_past_that_breaks_off_is_an_error_not_a_shorter_past(other: Other) -> 
     line = json.dumps({"native_id": "test:1", "category": "align"}).encode() + b"\n"
     other.answer = lambda body: (200, {"Content-Length": str(len(line) + 10)}, line)
     with pytest.raises(TonnageError, match="the connection was lost"):
-        list(past_of(Server.of(other.url), Wanted(workflow="w"), seconds=HANGS))
+        list(download_past(Server.of(other.url), Wanted(workflow="w"), seconds=HANGS))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tonnage.batch.slurm.messages import wait_of
+from tonnage.batch.slurm.messages import parse_wait
 
 
 @pytest.mark.parametrize(
@@ -17,4 +17,4 @@ from tonnage.batch.slurm.messages import wait_of
     ],
 )
 def test_when_a_job_would_start(said: str, wait: float | None) -> None:
-    assert wait_of(said, 1000.0) == wait
+    assert parse_wait(said, 1000.0) == wait

@@ -7,7 +7,7 @@ import pytest
 from tonnage.batch.scheduler import Node
 from tonnage.batch.slurm.access import check_rights
 from tonnage.batch.slurm.accounts import Allowed, allowed, associations, is_enforced, qualities
-from tonnage.batch.slurm.scontrol import machines, partitions, seconds_of, settings
+from tonnage.batch.slurm.scontrol import machines, parse_slurm_time, partitions, settings
 from tonnage.batch.slurm.scripts import SlurmOptions
 from tonnage.errors import InputError
 
@@ -95,7 +95,7 @@ def test_settings_are_what_stands_behind_the_first_equals_sign() -> None:
     ],
 )
 def test_limits_of_time(text: str, seconds: float) -> None:
-    assert seconds_of(text) == seconds
+    assert parse_slurm_time(text) == seconds
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from tonnage.batch.scheduler import Verdict
-from tonnage.batch.slurm.output_markers import told
+from tonnage.batch.slurm.output_markers import verdict_from_output
 from tonnage.jobs import Outcome, Resource
 from tonnage.run.backends.batch.verdicts import explained, needs_verdict
 from tonnage.run.events import Ended
@@ -79,7 +79,7 @@ def test_what_the_cluster_says_decides_what_becomes_of_the_task(
 def test_slurm_writes_into_the_output_why_it_ends_a_job(
     printed: str, outcome: Outcome, exhausted: Resource | None
 ) -> None:
-    verdict = told(f"something else\n{printed}\n")
+    verdict = verdict_from_output(f"something else\n{printed}\n")
     assert verdict is not None
     assert (verdict.outcome, verdict.exhausted) == (outcome, exhausted)
 
@@ -94,4 +94,4 @@ def test_slurm_writes_into_the_output_why_it_ends_a_job(
     ],
 )
 def test_what_others_print_says_nothing(printed: str) -> None:
-    assert told(printed) is None
+    assert verdict_from_output(printed) is None

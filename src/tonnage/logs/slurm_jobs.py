@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from tonnage.jobs import NOTHING_KNOWN, Amounts, Attempt, Outcome, Resource
 from tonnage.logs.log import UnusableError
 
-__all__ = ["WINDOW", "Copies", "Record", "Steps", "attempt", "ending", "exit_of"]
+__all__ = ["WINDOW", "Copies", "Record", "Steps", "attempt", "ending", "parse_exit"]
 
 WINDOW = 1000
 """How many jobs are kept in memory: the rows of one job are close to each other."""
@@ -215,7 +215,7 @@ def attempt(job: Record | None, steps: Steps, copies: Copies, label: str | None)
     outcome, exhausted = ending(job, steps)
     if job.never_started and not steps:
         raise UnusableError("it never started", job.state, healthy=True)
-    exit_status, signal = exit_of(job)
+    exit_status, signal = parse_exit(job)
     memory = _of(max, steps.memory, job.used.memory)
     wall_time = _duration(job.started, job.ended) if job.used.wall_time is None else job.used.wall_time
     return Attempt(
@@ -268,7 +268,7 @@ def ending(job: Record, steps: Steps) -> tuple[Outcome, Resource | None]:
     return outcome, Resource.WALL_TIME if job.state == "TIMEOUT" else None
 
 
-def exit_of(job: Record) -> tuple[int | None, int | None]:
+def parse_exit(job: Record) -> tuple[int | None, int | None]:
     """Return the exit status and the signal; Slurm writes 0 for jobs that it ended itself, which is no exit status."""
     status = job.exit_status if job.exit_status or job.state == "COMPLETED" else None
     if not job.signal:

@@ -14,7 +14,7 @@ from tonnage.run.minders import Answer
 from tonnage.watch.order import MACHINE_LOST, TERMINATED
 from tonnage.workflow import Task
 
-__all__ = ["classify", "died_of", "judge", "stopped_for_room"]
+__all__ = ["classify", "classify_killed", "judge", "stopped_for_room"]
 
 _RESOURCES = frozenset(map(str, Resource))
 _WHY_LOST = {MACHINE_LOST: "lost with its node", TERMINATED: "ended with its batch job"}
@@ -76,7 +76,7 @@ def classify(answer: Answer, task: Task, files: Files) -> Ended:
 def _as_it_ended(done: Ended, task: Task, files: Files) -> Ended:
     """Classify an attempt that was not stopped by Tonnage or a batch system."""
     if done.signal is not None:
-        return died_of(done, done.signal)
+        return classify_killed(done, done.signal)
     if done.exit_status:
         hopeless = done.exit_status in _NOT_FOUND
         return replace(done, outcome=Outcome.FAILED, hopeless=hopeless, note=status_note(done.exit_status))
@@ -103,7 +103,7 @@ def _exhausted(done: Ended, answer: Answer) -> Ended:
     return replace(done, outcome=Outcome.EXHAUSTED, exhausted=resource, note=note)
 
 
-def died_of(done: Ended, number: int) -> Ended:
+def classify_killed(done: Ended, number: int) -> Ended:
     """Classify an attempt that was killed by a signal, on any backend.
 
     Programs do not send themselves SIGKILL: it came from the system or from a user. The task is therefore retried with

@@ -2,6 +2,6 @@
 
 from tonnage.archive.remote.download import find_at, find_there
 from tonnage.archive.remote.server import Server
-from tonnage.archive.remote.session import said_of
+from tonnage.archive.remote.session import messages_about
 
-__all__ = ["Server", "find_at", "find_there", "said_of"]
+__all__ = ["Server", "find_at", "find_there", "messages_about"]

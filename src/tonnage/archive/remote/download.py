@@ -12,12 +12,12 @@ from tonnage.archive.url import is_remote
 from tonnage.errors import InputError, ServerRejectedError, TonnageError
 from tonnage.jobs import Attempt
 
-__all__ = ["find_at", "find_there", "past_of"]
+__all__ = ["download_past", "find_at", "find_there"]
 
 _LONGEST_LINE = 64 * 2**20
 
 
-def past_of(server: Server, wanted: Wanted, *, seconds: float) -> Iterator[Attempt]:
+def download_past(server: Server, wanted: Wanted, *, seconds: float) -> Iterator[Attempt]:
     """Yield the attempts that a run can learn from."""
     with call(server, "POST", "/api/past", text_of(wanted.body()).encode(), seconds=seconds) as response:
         yield from _attempts(server, read(server, response))

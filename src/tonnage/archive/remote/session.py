@@ -13,7 +13,7 @@ from tonnage.archive.exporting import record
 from tonnage.archive.history import Wanted
 from tonnage.archive.identity import Identities
 from tonnage.archive.importing import import_source
-from tonnage.archive.remote.download import past_of
+from tonnage.archive.remote.download import download_past
 from tonnage.archive.remote.outbox import Outbox, Sent
 from tonnage.archive.remote.server import Server
 from tonnage.archive.remote.upload import MOST
@@ -23,7 +23,7 @@ from tonnage.jobs import Attempt
 from tonnage.logs.log import Entry
 from tonnage.logs.sources import Source
 
-__all__ = ["RemoteSession", "said_of"]
+__all__ = ["RemoteSession", "messages_about"]
 
 _AT_ONCE = 10.0  # seconds that a run spends at its start on sending the outbox
 _PATIENT = 10.0  # seconds of retries at a run's end if the server does not answer: it may be restarting
@@ -45,7 +45,7 @@ class RemoteSession(ArchiveSession):
             return []
         messages = self._about_token()
         try:
-            found = past_of(self._server, wanted, seconds=_ANSWER)
+            found = download_past(self._server, wanted, seconds=_ANSWER)
             import_source(self.archive, Source(self._server.url, self._server.host, "tonnage", found))
         except TonnageError as problem:
             self._away = True
@@ -82,10 +82,10 @@ class RemoteSession(ArchiveSession):
         self._away = isinstance(sent.problem, ServerUnreachableError)
         if not patient and isinstance(sent.problem, OutboxBusyError):
             return []
-        return said_of(self._server, self._outbox, sent)
+        return messages_about(self._server, self._outbox, sent)
 
 
-def said_of(server: Server, outbox: Outbox, sent: Sent) -> list[str]:
+def messages_about(server: Server, outbox: Outbox, sent: Sent) -> list[str]:
     """Return messages for the user about attempts that could not be sent."""
     found = []
     if sent.waiting and sent.problem is not None:

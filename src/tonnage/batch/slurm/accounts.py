@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from tonnage.batch.slurm.scontrol import seconds_of
+from tonnage.batch.slurm.scontrol import parse_slurm_time
 from tonnage.errors import InputError
 
 __all__ = ["ASSOCIATION", "QOS", "Allowed", "Association", "Qos", "allowed", "associations", "is_enforced", "qualities"]
@@ -123,4 +123,4 @@ def _count(text: str) -> int | None:
 
 
 def _seconds(text: str) -> float | None:
-    return seconds_of(text) if text else None
+    return parse_slurm_time(text) if text else None

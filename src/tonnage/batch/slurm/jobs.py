@@ -14,7 +14,7 @@ from tonnage.jobs import Outcome, Resource
 from tonnage.logs.amounts import whole
 from tonnage.logs.log import Hints, Log, UnusableError
 from tonnage.logs.sacct import records
-from tonnage.logs.slurm_jobs import Record, Steps, ending, exit_of
+from tonnage.logs.slurm_jobs import Record, Steps, ending, parse_exit
 
 __all__ = ["ACCOUNTED", "FIELDS", "RUNS", "accounted", "asked", "joined", "looks", "remembered", "rows"]
 
@@ -133,7 +133,7 @@ def _verdict(record: Record, steps: Steps, reason: str) -> Verdict | None:
         if record.state != "REVOKED":
             return None
         outcome, exhausted = Outcome.LOST, None
-    status, signal = exit_of(record)
+    status, signal = parse_exit(record)
     # A job killed by a signal that it caused itself also has the reason JobLaunchFailure.
     if outcome is Outcome.FAILED and reason in _NOT_THE_JOBS_FAULT and not (status or signal):
         outcome = Outcome.LOST

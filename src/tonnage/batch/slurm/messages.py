@@ -4,7 +4,7 @@ import re
 
 from tonnage.errors import SchedulerUnreachableError, SubmissionRejectedError
 
-__all__ = ["has_ended", "is_busy", "is_full", "refused", "wait_of"]
+__all__ = ["has_ended", "is_busy", "is_full", "parse_wait", "refused"]
 
 _YEAR = 365 * 86400.0
 _STARTS = re.compile(r"Job \d+ to start at (\d+)(?!\S)")
@@ -28,7 +28,7 @@ _HINTS = {
 }
 
 
-def wait_of(said: str, now: float) -> float | None:
+def parse_wait(said: str, now: float) -> float | None:
     """Return the seconds until the start predicted by ``sbatch --test-only``; None if that is not credible.
 
     If a waiting job has no time limit, the prediction is hundreds of years away.

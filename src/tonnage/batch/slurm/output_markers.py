@@ -5,7 +5,7 @@ import re
 from tonnage.batch.scheduler import Verdict
 from tonnage.jobs import Outcome, Resource
 
-__all__ = ["told"]
+__all__ = ["verdict_from_output"]
 
 _OURS = re.compile(r"^(slurmstepd|slurmd|srun)[^:]*: ", re.MULTILINE)
 _MARKERS = (
@@ -18,7 +18,7 @@ _MARKERS = (
 )
 
 
-def told(printed: str) -> Verdict | None:
+def verdict_from_output(printed: str) -> Verdict | None:
     """Return why Slurm killed a job, if its output tells."""
     lines = [line for line in printed.splitlines() if _OURS.match(line)]
     for marker, verdict in _MARKERS:

@@ -26,7 +26,7 @@ from tonnage.batch.simulator.cluster import Cluster
 from tonnage.batch.simulator.workload import Workload
 from tonnage.batch.slurm.host_lists import expanded
 from tonnage.batch.slurm.jobs import RUNS, rows
-from tonnage.batch.slurm.scontrol import Machine, Partition, blocks, seconds_of
+from tonnage.batch.slurm.scontrol import Machine, Partition, blocks, parse_slurm_time
 from tonnage.batch.snapshot import Snapshot
 from tonnage.logs.amounts import binary_bytes
 
@@ -248,7 +248,7 @@ def _total(text: str) -> tuple[float, float]:
     return float(cores) if cores.isdigit() else 0.0, float(binary_bytes(memory, "mem", "M") or 0) if memory else 0.0
 
 
-_limit = lru_cache(maxsize=4096)(seconds_of)
+_limit = lru_cache(maxsize=4096)(parse_slurm_time)
 _hosts = lru_cache(maxsize=4096)(expanded)
 
 

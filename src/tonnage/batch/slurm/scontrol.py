@@ -10,7 +10,7 @@ from tonnage.batch.slurm.host_lists import expanded
 from tonnage.logs.amounts import clock_seconds
 from tonnage.logs.log import UnusableError
 
-__all__ = ["Machine", "Partition", "blocks", "machines", "partitions", "seconds_of", "settings"]
+__all__ = ["Machine", "Partition", "blocks", "machines", "parse_slurm_time", "partitions", "settings"]
 
 _MIB = 1 << 20
 _FIELD = re.compile(r"(?:^|\s)([A-Za-z][\w/:]*)=(\S*)")
@@ -115,7 +115,7 @@ def _partition(fields: Mapping[str, str]) -> Partition:
         nodes=expanded(fields.get("Nodes", "")),
         default=fields.get("Default") == "YES",
         state=fields.get("State", "UP"),
-        seconds=seconds_of(fields.get("MaxTime", "")),
+        seconds=parse_slurm_time(fields.get("MaxTime", "")),
         job_nodes=_count(fields.get("MaxNodes")),
         tier=_number(fields.get("PriorityTier")),
         node_cores=_count(fields.get("MaxCPUsPerNode")) or inf,
@@ -128,7 +128,7 @@ def _partition(fields: Mapping[str, str]) -> Partition:
     )
 
 
-def seconds_of(text: str) -> float:
+def parse_slurm_time(text: str) -> float:
     """Parse a time limit such as ``1-00:00:00``; infinite if UNLIMITED or unknown."""
     try:
         found = clock_seconds(text, "a limit")

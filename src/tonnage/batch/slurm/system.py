@@ -14,8 +14,8 @@ from tonnage.batch.slurm import accounts, jobs, queue_snapshot
 from tonnage.batch.slurm.access import check_rights, user_name
 from tonnage.batch.slurm.client import Client
 from tonnage.batch.slurm.host_lists import chunks, shortened
-from tonnage.batch.slurm.messages import has_ended, is_busy, is_full, refused, wait_of
-from tonnage.batch.slurm.output_markers import told
+from tonnage.batch.slurm.messages import has_ended, is_busy, is_full, parse_wait, refused
+from tonnage.batch.slurm.output_markers import verdict_from_output
 from tonnage.batch.slurm.scontrol import Machine, Partition, machines, partitions, settings
 from tonnage.batch.slurm.scripts import SlurmOptions, placement, script
 from tonnage.batch.snapshot import Snapshot
@@ -199,7 +199,7 @@ class Slurm:
 
     def read(self, printed: str) -> Verdict | None:
         """Parse what Slurm wrote about the job's end into its output; None if it wrote nothing."""
-        return told(printed)
+        return verdict_from_output(printed)
 
     def cancel(self, numbers: Collection[str]) -> None:
         """Cancel jobs, whether waiting or running; finished jobs are ignored."""
@@ -269,7 +269,7 @@ class Slurm:
             if is_busy(refusal.said):
                 return None
             raise refused(name, refusal.said) from None
-        return wait_of(said, time.time())
+        return parse_wait(said, time.time())
 
     def _check_size(self, request: Request) -> None:
         """Reject jobs that Slurm accepts but never starts: limits of a partition only hold a job back."""

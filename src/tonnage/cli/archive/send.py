@@ -24,7 +24,7 @@ def command(url: str | None, refused: bool, as_json: bool) -> int:
     \b
     Example: tonnage archive send --archive http://jobs.example.org:8000
     """
-    from tonnage.archive.remote import Server, said_of
+    from tonnage.archive.remote import Server, messages_about
     from tonnage.archive.remote.outbox import Outbox
     from tonnage.archive.url import is_remote
 
@@ -35,7 +35,7 @@ def command(url: str | None, refused: bool, as_json: bool) -> int:
     if refused:
         outbox.take_back()
     sent = outbox.send(_PATIENT)
-    for problem in said_of(server, outbox, sent):
+    for problem in messages_about(server, outbox, sent):
         say(str(problem))
     if as_json:
         counts = {"stored": sent.stored, "duplicates": sent.duplicates, "refused": sent.refused}

@@ -30,7 +30,7 @@ from tonnage.run.marked_processes import end_orphans
 from tonnage.run.minders import Answer, Minders, Order, Seen
 from tonnage.watch.order import TERMINATED, leave_result
 
-__all__ = ["AGENTS", "Ending", "agent_folder", "main"]
+__all__ = ["AGENTS", "ShutdownSignal", "agent_folder", "main"]
 
 AGENTS = "agents"
 _TICK = 1.0
@@ -41,7 +41,7 @@ _TO_KILL = 5.0
 _PIECE = 1 << 16
 
 
-class Ending:
+class ShutdownSignal:
     """Records the signal that asks this process to end; `descriptor` becomes readable, which wakes up a poll."""
 
     def __init__(self) -> None:
@@ -49,16 +49,16 @@ class Ending:
         self.signal: int | None = None
         self.descriptor, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, self._hear)
+            signal.signal(number, self._record)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
 
-    def told(self) -> bool:
+    def received(self) -> bool:
         """Whether a signal has arrived; `descriptor` becomes readable again only after the next one."""
         with suppress(BlockingIOError):
             os.read(self.descriptor, 4096)
         return self.signal is not None
 
-    def _hear(self, number: int, _frame: FrameType | None) -> None:
+    def _record(self, number: int, _frame: FrameType | None) -> None:
         self.signal = number
 
 
@@ -71,12 +71,12 @@ def main(arguments: list[str]) -> None:
     """Run tasks on this node until the pilot job shuts down."""
     folder, name, token, patience = arguments
     own = agent_folder(Path(folder), name)
-    ending = Ending()
+    shutdown = ShutdownSignal()
     os.sched_setaffinity(0, range(os.cpu_count() or 1))  # all cores of the job: some clusters pin a step to one core
     with Minders(own) as minders:
         minders.watch_also(0)
-        minders.watch_also(ending.descriptor)
-        agent = _Agent(minders, own, name, token, ending)
+        minders.watch_also(shutdown.descriptor)
+        agent = _Agent(minders, own, name, token, shutdown)
         agent.serve(float(patience))
         agent.end()
 
@@ -84,12 +84,12 @@ def main(arguments: list[str]) -> None:
 class _Agent:
     """Communicates with the pilot, and lets minders carry out its orders."""
 
-    def __init__(self, minders: Minders, folder: Path, name: str, token: str, ending: Ending) -> None:
+    def __init__(self, minders: Minders, folder: Path, name: str, token: str, shutdown: ShutdownSignal) -> None:
         self._minders = minders
         self._folder = folder
         self._name = name
         self._token = token
-        self._ending = ending
+        self._shutdown = shutdown
         self._running: set[int] = set()
         self._growing = False
         """Whether attempts may outgrow their allocations, so that the pilot needs to know what is left."""
@@ -105,7 +105,7 @@ class _Agent:
 
     def serve(self, patience: float) -> None:
         """Carry out orders until the pilot says good-bye, is gone, or is silent for too long."""
-        while not self._ending.told() and not self._bye and time.monotonic() - self._last < patience:
+        while not self._shutdown.received() and not self._bye and time.monotonic() - self._last < patience:
             for one in self._minders.wait(self._tick):
                 self._take(one)
             self._report_available()
@@ -139,7 +139,7 @@ class _Agent:
                 if isinstance(one, Answer):
                     self._running.discard(one.attempt)
                     self._answer(_terminated(one))
-        ended = self._bye or self._ending.told()
+        ended = self._bye or self._shutdown.received()
         for _, answer in self._held:
             self._answer(_terminated(answer) if ended else answer)
         for answer in self._unheard:

@@ -25,7 +25,7 @@ from tonnage.run.folders import RunFolder
 from tonnage.run.machines import Room, largest
 from tonnage.run.minders import Answer, Seen
 from tonnage.run.outcomes import judge
-from tonnage.run.pilot.agent import Ending
+from tonnage.run.pilot.agent import ShutdownSignal
 from tonnage.run.pilot.agents import Agents, Here, undelivered
 from tonnage.run.pilot.job_spec import LEDGER, JobSpec
 from tonnage.run.pilot.ledger import (
@@ -112,9 +112,9 @@ def main(arguments: list[str]) -> int:
     # The batch job's output is its log: the batch system keeps it in a file.
     logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     folder = Path(arguments[0])
-    ending = Ending()
+    shutdown = ShutdownSignal()
     try:
-        return Pilot(folder, _job(arguments[1:]), ending).carry()
+        return Pilot(folder, _job(arguments[1:]), shutdown).carry()
     except TonnageError as error:
         _log.error("%s", error.report())
         return error.exit_status
@@ -174,7 +174,7 @@ class _Past:
 class Pilot:
     """Runs the tasks of a job spec until nothing more can be done or a signal arrives."""
 
-    def __init__(self, folder: Path, job: InsideJob, ending: Ending) -> None:
+    def __init__(self, folder: Path, job: InsideJob, shutdown: ShutdownSignal) -> None:
         """Read the job spec and the results of an earlier start; nodes that are not in the job spec are not used."""
         self._folder = folder.absolute()
         self._job_spec = job_spec = JobSpec.read(self._folder)
@@ -182,7 +182,7 @@ class Pilot:
         self._nodes = [name for name in nodes if name in job_spec.nodes]
         if not self._nodes:
             raise TonnageError(f"none of the nodes is in the job spec: {' '.join(nodes)}")
-        self._ending = ending
+        self._shutdown = shutdown
         self._job = job
         self._run = RunFolder(Path(job_spec.run))
         self._files = Files(Path(job_spec.home), self._run, sandbox=job_spec.sandbox)
@@ -212,7 +212,7 @@ class Pilot:
         """Run everything, and return why it ended."""
         token, patience = self._job_spec.token, self._job_spec.patience
         with Agents(self._folder, self._nodes, token, job=self._job, patience=patience) as self._agents:
-            self._agents.watch_also(self._ending.descriptor)
+            self._agents.watch_also(self._shutdown.descriptor)
             local = Local(self._engine, self._ledger, self._files, self._run, token, self._agents)
             local.drive(_Log(self._job_spec, self._engine.bad_nodes), self._more)
             reason = self._why_ended()
@@ -221,7 +221,7 @@ class Pilot:
 
     def _more(self) -> bool:
         """Process signals, lost nodes and news from other batch jobs; return whether more may come."""
-        if self._ending.told():
+        if self._shutdown.received():
             self._engine.closed = True
             self._agents.end(_TO_END)
         for machine in self._agents.lost_machines():
@@ -246,7 +246,7 @@ class Pilot:
         return bool(waiting) and not waiting <= set(self._engine.unreachable())
 
     def _why_ended(self) -> str:
-        if self._ending.told():
+        if self._shutdown.received():
             return _TERMINATED
         if not self._agents.there:
             return _LOST

@@ -16,7 +16,7 @@ from tonnage.pack.remaining import unknown_run_times
 from tonnage.pack.trial import Trial, try_on
 from tonnage.run.archiving import peaks_of_tasks, wanted_for
 from tonnage.run.backends.batch.arrays import alike, request_of
-from tonnage.run.backends.batch.pack_contents import packed_request, seconds_of
+from tonnage.run.backends.batch.pack_contents import packed_request, time_limit_for
 from tonnage.run.backends.batch.packing import Packing
 from tonnage.run.engine import Engine
 from tonnage.run.files import Files
@@ -106,7 +106,7 @@ def _requests(backend: "BatchBackend", jobs: Sequence[Submission], files: Files,
             files.folder,
             folder.batches / str(number),
             job.nodes,
-            seconds_of(job, backend.limits),
+            time_limit_for(job, backend.limits),
             backend.avoided,
             backend.scheduler.inside,
         )

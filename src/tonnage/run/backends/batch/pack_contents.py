@@ -14,7 +14,7 @@ from tonnage.run.events import Carried, State
 from tonnage.run.pilot.job_spec import JobSpec
 from tonnage.workflow import Workflow
 
-__all__ = ["Awaited", "Loading", "packed_request", "seconds_of"]
+__all__ = ["Awaited", "Loading", "packed_request", "time_limit_for"]
 
 _STARTING = 60  # seconds that a batch job needs to start its first task, and to shut down
 
@@ -95,6 +95,6 @@ def packed_request(
     )
 
 
-def seconds_of(chosen: Submission, limits: Limits) -> float:
+def time_limit_for(chosen: Submission, limits: Limits) -> float:
     """Return the time limit of a batch job: what the packer requests, plus time to start its agents."""
     return min(float(chosen.seconds + _STARTING), limits.seconds)

@@ -13,7 +13,7 @@ from tonnage.batch.scheduler import JobStatus, QueueEntry, Request, Verdict
 from tonnage.errors import CannotPackError, SchedulerUnreachableError, SubmissionRejectedError, TonnageError
 from tonnage.jobs import Outcome, Resource
 from tonnage.pack import Submission
-from tonnage.run.backends.batch.pack_contents import Loading, packed_request, seconds_of
+from tonnage.run.backends.batch.pack_contents import Loading, packed_request, time_limit_for
 from tonnage.run.backends.batch.packing import InFlightPack, Packing
 from tonnage.run.backends.batch.submitter import OUTPUT, RETRY, SHARED_HINT, Submitter
 from tonnage.run.batch_jobs import BatchJob
@@ -135,13 +135,13 @@ class Packs:
         """Record and submit tasks as one batch job."""
         submitter, number = self._submitter, self._submitter.jobs.next_id()
         tasks = [int(task) for task in chosen.tasks]
-        awaited = self._loading.awaited(tasks, submitter.engine, self._carrier_of)
+        awaited = self._loading.awaited(tasks, submitter.engine, self._job_carrying)
         if awaited is None:
             self._ask_at = time.monotonic() + RETRY  # a task that they wait for was just taken back
             return
         folder = submitter.place(number)
         kept = _NUMBERS * len(tasks)
-        seconds = seconds_of(chosen, submitter.limits)
+        seconds = time_limit_for(chosen, submitter.limits)
         job = BatchJob(
             id=number,
             name=submitter.name(number),
@@ -195,7 +195,7 @@ class Packs:
         there = max(1, there - len(self._submitter.avoided()))
         return there if allowed is None else min(there, allowed)
 
-    def _carrier_of(self, task: int) -> int | None:
+    def _job_carrying(self, task: int) -> int | None:
         return next((number for number, pack in self._open.items() if task in pack.tasks), None)
 
     def _request(self, job: BatchJob) -> Request:
@@ -275,7 +275,7 @@ class Packs:
 
     def _send_revived(self, tasks: Iterable[int]) -> None:
         """Leave failed tasks that are retried after all to the batch jobs that carry them."""
-        self._submitter.engine.send(task for task in tasks if self._carrier_of(task) is not None)
+        self._submitter.engine.send(task for task in tasks if self._job_carrying(task) is not None)
         self._ask_at = 0.0
 
     def _task(self, pack: _Pack, name: str) -> int | None:

@@ -10,7 +10,7 @@ from tonnage.logs.log import Hints, Log
 from tonnage.logs.summaries import read
 from tonnage.run.backends.htcondor.event_log import Over
 from tonnage.run.events import Ended
-from tonnage.run.outcomes import died_of, status_note
+from tonnage.run.outcomes import classify_killed, status_note
 
 __all__ = ["ended", "summary_in"]
 
@@ -54,7 +54,7 @@ def ended(over: Over, monitor: Attempt | None, outputs: Mapping[str, Path]) -> E
         note=note,
         facts=_facts(pool),
     )
-    return end if outcome is not Outcome.FAILED or killed_by is None else died_of(end, killed_by)
+    return end if outcome is not Outcome.FAILED or killed_by is None else classify_killed(end, killed_by)
 
 
 def _killed_by(pool: Attempt, monitor: Attempt | None) -> int | None:
