@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tonnage.errors import InputError
 from tonnage.jobs import Amounts, Decision, History, Resource
-from tonnage.size import STRATEGIES, Learner, Plan, as_before, climbed, fits, size
+from tonnage.size import STRATEGIES, Learner, Plan, as_before, climbed, exceeded, size
 from tonnage.size.learner import FirstGuess
 
 MACHINE = {Resource.CORES: 16.0, Resource.MEMORY: 64e9, Resource.DISK: 1e12}
@@ -190,7 +190,7 @@ def test_a_task_without_a_run_time_counts_like_the_others() -> None:
 
 @given(request=requests)
 def test_what_does_not_fit_is_named(request: Amounts) -> None:
-    too_much = fits(request, MACHINE)
+    too_much = exceeded(request, MACHINE)
     fitting = [(getattr(request, one) or 0) <= most for one, most in MACHINE.items()]
     assert (too_much is None) == all(fitting)
     assert too_much is None or too_much is list(MACHINE)[fitting.index(False)]

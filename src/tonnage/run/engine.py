@@ -28,7 +28,7 @@ from tonnage.run.events import (
 )
 from tonnage.run.machines import Machine, Need, Space, largest, need_of
 from tonnage.run.queue import Decided, Kind, Queue, key_of, task_of
-from tonnage.size.learner import Learner, fits
+from tonnage.size.learner import Learner, exceeded
 from tonnage.size.reruns import AS_BEFORE, climbed
 from tonnage.workflow import Task, Workflow
 
@@ -530,7 +530,7 @@ class Engine:
         decisions = self._again.get(task)
         if decisions is None:
             requested = self.tasks[task].request
-            too_much = None if requested is NOTHING_KNOWN else fits(requested, self._capacity)
+            too_much = None if requested is NOTHING_KNOWN else exceeded(requested, self._capacity)
             if too_much is not None:
                 amount, most = too_much.shown(getattr(requested, too_much)), too_much.shown(self._capacity[too_much])
                 problem = f"requests {amount} of {too_much}, but only {most} is available"

@@ -11,7 +11,7 @@ from tonnage.jobs import NOTHING_KNOWN, Resource
 from tonnage.run.files import Files, made_by, place_of
 from tonnage.run.options import ClusterOptions, PoolOptions
 from tonnage.run.recovery import finals
-from tonnage.size.learner import fits
+from tonnage.size.learner import exceeded
 from tonnage.wording import counted
 from tonnage.workflow import Task, Workflow
 from tonnage.workflow.shell import plain_words
@@ -45,7 +45,7 @@ def check_requests(workflow: Workflow, machine: Mapping[Resource, float], overri
     for task in (*workflow.tasks, *finals(workflow)):
         if task.request is NOTHING_KNOWN or overridden is None or task.category in overridden:
             continue
-        resource = fits(task.request, machine)
+        resource = exceeded(task.request, machine)
         if resource is not None:
             asked, most = (resource.shown(one) for one in (getattr(task.request, resource), machine[resource]))
             path = workflow.source.path if workflow.source else None

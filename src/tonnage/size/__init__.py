@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from tonnage.size.factory import Plan, Settings
     from tonnage.size.histograms import Histogram
     from tonnage.size.ladders import Ladder
-    from tonnage.size.learner import Learner, fits
+    from tonnage.size.learner import Learner, exceeded
     from tonnage.size.queue_choice import QueueChoice, compare_queues
     from tonnage.size.records import Records, collect
     from tonnage.size.reruns import as_before, climbed
@@ -41,7 +41,7 @@ __all__ = [
     "collect",
     "compare_queues",
     "cost",
-    "fits",
+    "exceeded",
     "size",
     "sizer",
 ]

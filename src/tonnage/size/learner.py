@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tonnage.size.histograms import Histogram
     from tonnage.size.time_limits import Times
 
-__all__ = ["FirstGuess", "Learner", "fits"]
+__all__ = ["FirstGuess", "Learner", "exceeded"]
 
 _GROWTH = 2.0
 _MOST_KEPT = 1024  # decisions of one category, each for a different input or request
@@ -421,7 +421,7 @@ class _Known:
         return "requested", few(escalated((request,), capacity, _GROWTH)), f"as requested: {unknown}"
 
 
-def fits(request: Amounts, machine: Mapping[Resource, float]) -> Resource | None:
+def exceeded(request: Amounts, machine: Mapping[Resource, float]) -> Resource | None:
     """Return a resource of which more is requested than the machine has; None if everything fits."""
     for resource in GIVEN:
         amount: float | None = getattr(request, resource)

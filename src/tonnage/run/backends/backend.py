@@ -21,7 +21,7 @@ from tonnage.run.folders import Lock, RunFolder
 from tonnage.run.journal import Journal
 from tonnage.run.machines import Machine, Space
 from tonnage.run.minders import Seen
-from tonnage.size.learner import fits
+from tonnage.size.learner import exceeded
 from tonnage.workflow import Workflow
 
 __all__ = [
@@ -140,7 +140,7 @@ class Backend(Protocol):
 def refuse_too_large(workflow: Workflow, machine: Machine, where: str, hint: str | None = None) -> None:
     """Raise InputError if a task requests more than any machine has."""
     for task in workflow.tasks:
-        resource = fits(task.request, machine.amounts())
+        resource = exceeded(task.request, machine.amounts())
         if resource is not None:
             requested, most = getattr(task.request, resource), machine.amounts()[resource]
             raise InputError(
