@@ -144,7 +144,7 @@ class Recommendations:
 
 
 def _row(one: Sized) -> tuple[str, ...]:
-    decision, shown = one.decision, one.decision.resource.shown
+    decision, shown = one.decision, one.decision.resource.format_amount
     first, *others = map(shown, decision.ladder)
     requested = "" if one.requested is None else shown(one.requested)
     sizes = requested, shown(one.largest), first, ", ".join(others)

@@ -62,7 +62,7 @@ class Resource(StrEnum):
             return float(parse_bytes(text))
         return float(parse_seconds(text) if self.unit == "seconds" else parse_cores(text))
 
-    def shown(self, amount: float, *, binary: bool = False) -> str:
+    def format_amount(self, amount: float, *, binary: bool = False) -> str:
         """Format an amount for people, bytes in powers of 1000 or, with `binary`, of 1024."""
         if self.unit == "bytes":
             return format_bytes(amount, binary=binary)

@@ -252,8 +252,8 @@ def test_the_next_attempt_starts_above_what_was_seen_and_a_grown_one_with_what_i
     assert memory.amount * 2 < larger.amount < memory.amount * 3
     assert larger.ladder == tuple(sorted(larger.ladder))
     assert larger.ladder[-1] == memory.ladder[-1]
-    assert larger.reason == f"{memory.reason}; it ran out at {Resource.MEMORY.shown(memory.amount * 2)}"
+    assert larger.reason == f"{memory.reason}; it ran out at {Resource.MEMORY.format_amount(memory.amount * 2)}"
     assert resized(start.decisions, MEMORY) is None
     (kept,) = [one for one in as_grown(start.decisions, memory.amount * 2) if one.resource is Resource.MEMORY]
     assert kept.amount == pytest.approx(memory.amount * 2, rel=1e-6)
-    assert kept.reason == f"{memory.reason}; it had grown to {Resource.MEMORY.shown(memory.amount * 2)}"
+    assert kept.reason == f"{memory.reason}; it had grown to {Resource.MEMORY.format_amount(memory.amount * 2)}"

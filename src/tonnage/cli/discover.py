@@ -163,7 +163,7 @@ def _print(found: "Discovery", margin: float) -> None:
         [
             one.label,
             f"{one.tasks:,}",
-            *(resource.shown(one.maxima[resource]) if resource in one.maxima else "" for resource in shown),
+            *(resource.format_amount(one.maxima[resource]) if resource in one.maxima else "" for resource in shown),
             _categories(one),
         ]
         for one in found.clusters[:_SHOWN]
@@ -194,7 +194,7 @@ def _print_done(applied: "Applied | None", output: Path | None, written: int | N
             click.echo(f"  {counted(applied.found_by['nothing'], 'task')} unchanged: no similar task has run")
         both = applied.before, applied.after
         rows = [
-            [str(resource), *(resource.shown(asked[resource]) if resource in asked else "" for asked in both)]
+            [str(resource), *(resource.format_amount(asked[resource]) if resource in asked else "" for asked in both)]
             for resource in applied.after
         ]
         print_table(["total requests", "before", "after"], rows, right=["before", "after"])

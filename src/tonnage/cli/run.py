@@ -389,7 +389,7 @@ def _print_explained(found: "list[Explained]", *, to_errors: bool) -> None:
         for one in groups[:_GROUPS]:
             click.echo(printable(f"{category} ({counted(one.tasks, 'task')})"), err=to_errors)
             for decision in one.decisions:
-                rungs = ", then ".join(decision.resource.shown(rung) for rung in decision.ladder[:_RUNGS])
+                rungs = ", then ".join(decision.resource.format_amount(rung) for rung in decision.ladder[:_RUNGS])
                 click.echo(printable(f"  {decision.resource}: {rungs}: {decision.reason}"), err=to_errors)
         rest = sum(one.tasks for one in groups[_GROUPS:])
         if rest:

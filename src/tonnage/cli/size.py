@@ -221,7 +221,7 @@ def _print(found: "Sequence[Sized]", by: str) -> None:
 
 def _row(one: "Sized", unit: tuple[float, str] | None) -> list[str]:
     decision = one.decision
-    shown = decision.resource.shown
+    shown = decision.resource.format_amount
     first, *others = (shown(rung) for rung in decision.ladder)
     if len(others) > _RUNGS:
         others = [*others[: _RUNGS - 1], "…", others[-1]]

@@ -15,7 +15,7 @@ _WIDE = 160  # characters, if there is no terminal to set a limit
 
 def amount(resource: str, value: float, *, binary: bool = False) -> str:
     """Format an amount of a resource in its unit, bytes in powers of 1000 or, with `binary`, of 1024."""
-    return Resource(resource).shown(value, binary=binary)
+    return Resource(resource).format_amount(value, binary=binary)
 
 
 def cut(name: str, room: int) -> str:

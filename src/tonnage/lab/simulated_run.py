@@ -229,9 +229,10 @@ def check_fits(load: Load, machines: Sequence[Machine]) -> None:
         many = int((need > capacity).sum())
         if many:
             task = load.tasks[int(np.nanargmax(need))]
-            what = f"{resource.shown(float(np.nanmax(need)))} of {resource}"
+            what = f"{resource.format_amount(float(np.nanmax(need)))} of {resource}"
             raise InputError(
-                f'a job of "{task.category}" used {what}, but the largest machine has {resource.shown(capacity)}'
+                f'a job of "{task.category}" used {what}, '
+                f"but the largest machine has {resource.format_amount(capacity)}"
                 + (f"; {many:,} jobs fit on no machine" if many > 1 else ""),
                 hint="give larger --machines, or exclude such jobs with --where",
             )

@@ -185,7 +185,8 @@ class _Table:
         for resource, most, capacity in zip(resources, self.largest, self.machine, strict=True):
             if most > capacity:
                 raise InputError(
-                    f"a job used {resource.shown(most)} of {resource}, but the machine has {resource.shown(capacity)}",
+                    f"a job used {resource.format_amount(most)} of {resource}, "
+                    f"but the machine has {resource.format_amount(capacity)}",
                     hint="give a larger --machine, or exclude such jobs with --where",
                 )
         self.settings = [_settings(self, place, protocol) for place in range(len(resources))]

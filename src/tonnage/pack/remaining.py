@@ -136,8 +136,8 @@ def _share(workflow: Workflow, resource: str, capacity: float | None) -> IntArra
         if asked is None:
             continue
         if asked > capacity:
-            problem = f'task "{task.name}" requests {Resource(resource).shown(asked)} of {resource}'
-            raise InputError(f"{problem}, but a node has {Resource(resource).shown(capacity)}")
+            problem = f'task "{task.name}" requests {Resource(resource).format_amount(asked)} of {resource}'
+            raise InputError(f"{problem}, but a node has {Resource(resource).format_amount(capacity)}")
         found[place] = ceil(WHOLE * asked / capacity)
     return found
 

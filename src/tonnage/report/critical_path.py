@@ -80,7 +80,7 @@ def path_figure(steps: Sequence[Step], palette: Palette, most: int = 30) -> Figu
         return None
     rows = list(range(1, len(steps) + 1))
     waited = np.maximum(begin - np.concatenate([[begin[0]], end[:-1]]), 0.0)
-    shown = Resource.WALL_TIME.shown
+    shown = Resource.WALL_TIME.format_amount
     data = [
         _bars(clock, begin - waited, waited, rows, ["--line"] * len(steps), [f"waited {shown(one)}" for one in waited]),
         _bars(

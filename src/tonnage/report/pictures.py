@@ -210,7 +210,7 @@ def peaks_pictures(report: Report, pictures: Pictures) -> list[Picture]:
     seconds = np.array([seconds_of(one) or 0.0 for one in sample])
     memory = np.array([float(one.used.memory or 0.0) for one in sample])
     texts = [
-        f"{plain(report.called(one))}: {Resource.MEMORY.shown(amount)} in {format_seconds(time)}"
+        f"{plain(report.called(one))}: {Resource.MEMORY.format_amount(amount)} in {format_seconds(time)}"
         for one, amount, time in zip(sample, memory.tolist(), seconds.tolist(), strict=True)
     ]
     caption = "A cloud of one colour can share a size; two clouds of one colour should be two categories."

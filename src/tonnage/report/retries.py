@@ -97,4 +97,4 @@ def _step(attempt: Attempt, own: list[Attempt]) -> str:
     resource = attempt.exhausted or (short[0] if short else Resource.MEMORY)
     amount = allocation(attempt, resource)
     ended = "running" if attempt.outcome is None else _why(attempt.outcome, attempt.exhausted)
-    return ended if amount is None else f"{resource.shown(amount)}: {ended}"
+    return ended if amount is None else f"{resource.format_amount(amount)}: {ended}"

@@ -276,7 +276,7 @@ def _categories(report: Report, pictures: Pictures) -> tuple[list[_Category], st
             (format_seconds(sums.seconds), sums.seconds),
             (hours(Resource.MEMORY, memory.given) if memory.given else "", memory.given or None),
             (percent(memory.waste_fraction), memory.waste_fraction),
-            (Resource.MEMORY.shown(decision.ladder[0]), decision.ladder[0]) if decision else ("", None),
+            (Resource.MEMORY.format_amount(decision.ladder[0]), decision.ladder[0]) if decision else ("", None),
             (hours(Resource.MEMORY, saving.amount), saving.amount) if saving and saving.is_worth_it else ("", None),
         ]
         drawn = category_pictures(report, name, pictures) if place < _CATEGORIES else []
@@ -303,7 +303,11 @@ def _reasons(report: Report) -> list[list[tuple[str, float | None]]]:
     rows: list[list[tuple[str, float | None]]] = []
     for one in report.reasons:
         resource = one.resource
-        given = "; ".join(f"{resource.shown(amount)} ({many:,}×)" for amount, many in one.amounts) if resource else ""
+        given = (
+            "; ".join(f"{resource.format_amount(amount)} ({many:,}×)" for amount, many in one.amounts)
+            if resource
+            else ""
+        )
         decision = report.decision(one.category, one.resource) if one.resource is not None else None
         ladder = ladder_text(decision.resource, decision.ladder) if decision is not None else ""
         rows.append(

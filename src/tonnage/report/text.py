@@ -23,7 +23,7 @@ def hours(resource: Resource, amount: float) -> str:
 
 def shown(resource: Resource, amount: float | None) -> str:
     """Format an amount; empty if it is unknown."""
-    return "" if amount is None or amount != amount else resource.shown(amount)  # noqa: PLR0124 (not a number)
+    return "" if amount is None or amount != amount else resource.format_amount(amount)  # noqa: PLR0124 (not a number)
 
 
 def percent(fraction: float | None) -> str:
@@ -43,7 +43,7 @@ def saved(given: float, other: float) -> str:
 
 def ladder_text(resource: Resource, ladder: Sequence[float]) -> str:
     """Format a ladder: ``1.2 GB, then 3.8 GB``."""
-    rungs = [resource.shown(rung) for rung in ladder]
+    rungs = [resource.format_amount(rung) for rung in ladder]
     if len(rungs) > _RUNGS:
         rungs = [*rungs[: _RUNGS - 1], "…", rungs[-1]]
     return ", then ".join(rungs)

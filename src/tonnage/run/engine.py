@@ -532,7 +532,10 @@ class Engine:
             requested = self.tasks[task].request
             too_much = None if requested is NOTHING_KNOWN else exceeded(requested, self._capacity)
             if too_much is not None:
-                amount, most = too_much.shown(getattr(requested, too_much)), too_much.shown(self._capacity[too_much])
+                amount, most = (
+                    too_much.format_amount(getattr(requested, too_much)),
+                    too_much.format_amount(self._capacity[too_much]),
+                )
                 problem = f"requests {amount} of {too_much}, but only {most} is available"
                 self._refused.append(self._fail(task, problem))
                 return None

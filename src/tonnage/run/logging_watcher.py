@@ -34,7 +34,7 @@ class LoggingWatcher:
     def started(self, start: Start, now: float) -> None:
         """Log an attempt that started."""
         if _log.isEnabledFor(logging.DEBUG):
-            given = ", ".join(f"{one.resource} {one.resource.shown(one.amount)}" for one in start.decisions)
+            given = ", ".join(f"{one.resource} {one.resource.format_amount(one.amount)}" for one in start.decisions)
             name = self._engine.tasks[start.task].title
             _log.debug("%s: attempt %d started (number %d): %s", name, start.number, start.attempt, given)
         self._watcher.started(start, now)

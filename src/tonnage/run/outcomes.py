@@ -65,7 +65,7 @@ def classify(answer: Answer, task: Task, files: Files) -> Ended:
     if answer.stopped_because == "cancelled":
         return replace(done, outcome=Outcome.CANCELLED)
     if answer.out_of_memory:
-        seen = "" if used.memory is None else f" ({Resource.MEMORY.shown(used.memory)} seen)"
+        seen = "" if used.memory is None else f" ({Resource.MEMORY.format_amount(used.memory)} seen)"
         note = f"one of its processes was killed by the kernel, which had no memory left{seen}"
         return replace(done, outcome=Outcome.EXHAUSTED, exhausted=Resource.MEMORY, note=note)
     if answer.exceeded and (answer.stopped_because == "limit" or done.exit_status != 0):
@@ -99,7 +99,7 @@ def _name_of(number: int) -> str | None:
 def _exhausted(done: Ended, answer: Answer) -> Ended:
     resource = next(Resource(name) for name in map(str, Resource) if name in answer.exceeded)
     limit, value = answer.exceeded[resource]
-    note = f"needed more than {resource.shown(limit)} of {resource} ({resource.shown(value)} seen)"
+    note = f"needed more than {resource.format_amount(limit)} of {resource} ({resource.format_amount(value)} seen)"
     return replace(done, outcome=Outcome.EXHAUSTED, exhausted=resource, note=note)
 
 

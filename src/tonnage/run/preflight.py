@@ -47,7 +47,7 @@ def check_requests(workflow: Workflow, machine: Mapping[Resource, float], overri
             continue
         resource = exceeded(task.request, machine)
         if resource is not None:
-            asked, most = (resource.shown(one) for one in (getattr(task.request, resource), machine[resource]))
+            asked, most = (resource.format_amount(one) for one in (getattr(task.request, resource), machine[resource]))
             path = workflow.source.path if workflow.source else None
             hint = f"change it, give more with --machine {resource}=..., or try less with --override-requests"
             raise InputError(

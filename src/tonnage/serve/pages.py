@@ -52,7 +52,7 @@ def _count(number: float | None) -> str:
 
 
 def _amount(value: float | None, resource: str) -> str:
-    return "–" if value is None else Resource(resource).shown(value)
+    return "–" if value is None else Resource(resource).format_amount(value)
 
 
 def _sentence(text: str) -> str:

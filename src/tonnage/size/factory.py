@@ -176,7 +176,7 @@ def explained(
     """
     from tonnage.size.costs import cost
 
-    shown = resource.shown
+    shown = resource.format_amount
     expected, before = (cost(one, histogram) for one in (ladder, of_rungs(histogram.largest, ladder[-1])))
     reason = (
         f"{strategy} of {counted(samples, 'job')}{about}: {percent(1 - expected.retried_fraction)} stay within "

@@ -368,7 +368,7 @@ class _Known:
             first += 1
         if not first:
             return decision
-        most = self.resource.shown(max(ran_out))
+        most = self.resource.format_amount(max(ran_out))
         reason = f"{decision.reason}; {counted(len(ran_out), 'task')} ran out of {self.resource}, at up to {most}"
         return replace(decision, ladder=ladder[first:], reason=reason)
 

@@ -51,7 +51,7 @@ def climbed(
 def after_running_out(decision: Decision, rung: int, ran_out_at: float) -> Decision:
     """Return a decision for the next attempt of a task, whose reason says where the last one ended."""
     why = decision.reason.partition(_RAN_OUT)[0]
-    return replace(decision, rung=rung, reason=f"{why}{_RAN_OUT}{decision.resource.shown(ran_out_at)}")
+    return replace(decision, rung=rung, reason=f"{why}{_RAN_OUT}{decision.resource.format_amount(ran_out_at)}")
 
 
 def as_before(
@@ -73,7 +73,7 @@ def _from(decision: Decision, used: float, requested: float) -> Decision:
     if first >= last:
         return decision
     ladder = few(of_rungs(first, *(rung for rung in decision.ladder if rung > first)))
-    before = f"earlier runs of this task stayed within {decision.resource.shown(used)}"
+    before = f"earlier runs of this task stayed within {decision.resource.format_amount(used)}"
     if requested > used:
         return Decision(decision.resource, ladder, "requested", 1, f"as requested; {before}")
     return Decision(decision.resource, ladder, AS_BEFORE, 1, before)

@@ -136,8 +136,8 @@ def _capacity(category: str, resource: Resource, usage: Usage, plan: Plan) -> fl
         return capacity
     if largest > capacity:
         raise InputError(
-            f'a job of the category "{category}" used {resource.shown(largest)} of {resource}, '
-            f"but the largest machine has only {resource.shown(capacity)}: it fits nowhere",
+            f'a job of the category "{category}" used {resource.format_amount(largest)} of {resource}, '
+            f"but the largest machine has only {resource.format_amount(capacity)}: it fits nowhere",
             hint="use a larger --machine, or leave such jobs out with --where",
         )
     return capacity
@@ -178,7 +178,7 @@ def _with_fair_share(draft: _Draft, smallest: float, plan: Plan) -> _Draft:
     if share == first:
         return draft
     fit = f"{capacity / share:.0f} jobs fit on the machine, with no room for any other"
-    note = f"changed from {draft.resource.shown(first)} to a fair share: {fit}"
+    note = f"changed from {draft.resource.format_amount(first)} to a fair share: {fit}"
     ladder = of_rungs(share, *(rung for rung in draft.ladder[1:] if rung > share), draft.ladder[-1])
     return replace(draft, ladder=ladder, notes=(note, *draft.notes))
 

@@ -73,7 +73,7 @@ class Times:
         if self._decision is not None and self._decision.ladder == ladder:
             return
         self.edition += 1
-        shown = Resource.WALL_TIME.shown
+        shown = Resource.WALL_TIME.format_amount
         reason = f"guarantee of {counted(self._samples, 'job')}: the longest took {shown(self._record)}"
         if self._unfinished:
             tasks, most = counted(len(self._unfinished), "task"), shown(max(self._unfinished.values()))

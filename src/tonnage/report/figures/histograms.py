@@ -93,7 +93,7 @@ def histogram_of_counts(
     begin = min(float(edges[0]), *(rung for rung in ladder[:1]), limit) if ladder else float(edges[0])
     begin -= 0.03 * (limit - begin) if begin > 0 else 0.0
     uneven = len(full) and counts.max() >= _UNEVEN * counts[full].min()
-    shown = resource.shown
+    shown = resource.format_amount
     hover = [
         f"{shown(max(low, 0.0))} to {shown(high)}: {count:,.0f}"
         for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True)
@@ -145,11 +145,11 @@ def _rungs(
     beyond = []
     for place, rung in enumerate(ladder):
         if not begin <= rung <= limit:
-            beyond.append(resource.shown(rung))
+            beyond.append(resource.format_amount(rung))
             continue
         line = {"color": "--rung", "width": 2.5 if place == 0 else 1.5, "dash": "solid" if place == 0 else "dash"}
         shapes.append(_line(rung / factor, line))
-        text = f"{'first' if place == 0 else 'then'} {resource.shown(rung)}"
+        text = f"{'first' if place == 0 else 'then'} {resource.format_amount(rung)}"
         notes.append(_note(rung / factor, text, "--rung", len(notes), late=rung > (begin + limit) / 2))
     if beyond:
         few = [*beyond[:2], "…", beyond[-1]] if len(beyond) > 4 else beyond
@@ -161,7 +161,7 @@ def _rungs(
 def _request(
     resource: Resource, requested: float, factor: float, limit: float, level: int
 ) -> tuple[list[Figure], list[Figure]]:
-    text = f"requested {resource.shown(requested)}"
+    text = f"requested {resource.format_amount(requested)}"
     if requested > limit:
         return [], [{**_note(1.0, f"{text} →", "--soft", level, late=True), "xref": "paper"}]
     line = {"color": "--soft", "width": 1.5, "dash": "dot"}

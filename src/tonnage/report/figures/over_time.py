@@ -177,7 +177,7 @@ def committed_and_used(
         notes.append(
             {
                 **{"x": 1, "xref": "paper", "y": at, "yanchor": "bottom", "xanchor": "right", "showarrow": False},
-                "text": f"the machine: {resource.shown(capacity)}",
+                "text": f"the machine: {resource.format_amount(capacity)}",
                 "font": {"color": "--soft", "size": 11},
             }
         )

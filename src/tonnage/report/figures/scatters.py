@@ -76,7 +76,7 @@ def peak_against_input(
         known = np.sort(np.random.default_rng(15).choice(known, most, replace=False))
     size, amount = scale(Resource.DISK, float(inputs[known].max())), scale(resource, float(peaks[known].max()))
     what = str(resource).replace("_", " ")
-    shown = Resource.DISK.shown
+    shown = Resource.DISK.format_amount
     return {
         "title": f"Peak of {what} against the size of the input",
         "data": [
@@ -86,7 +86,8 @@ def peak_against_input(
                 "x": listed(inputs[known] / size.factor),
                 "y": listed(peaks[known] / amount.factor),
                 "text": [
-                    f"{resource.shown(float(peaks[one]))} for {shown(float(inputs[one]))}" for one in known.tolist()
+                    f"{resource.format_amount(float(peaks[one]))} for {shown(float(inputs[one]))}"
+                    for one in known.tolist()
                 ],
                 "hovertemplate": "%{text}<extra></extra>",
                 "marker": {"color": colour, "size": 6, "opacity": 0.6},

@@ -144,8 +144,8 @@ def refuse_too_large(workflow: Workflow, machine: Machine, where: str, hint: str
         if resource is not None:
             requested, most = getattr(task.request, resource), machine.amounts()[resource]
             raise InputError(
-                f'task "{task.title}" requests {resource.shown(requested)} of {resource}, '
-                f"but {where} has only {resource.shown(most)} for tasks",
+                f'task "{task.title}" requests {resource.format_amount(requested)} of {resource}, '
+                f"but {where} has only {resource.format_amount(most)} for tasks",
                 path=workflow.source.path if workflow.source else None,
                 hint=hint,
             )
