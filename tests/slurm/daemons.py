@@ -15,18 +15,18 @@ from tests.waiting import until
 __all__ = ["LOOPBACK", "Daemon", "Ports", "answers"]
 
 LOOPBACK = "127.0.0.1"
-_KEEPER = Path(__file__).with_name("keeper.py")
+_SUPERVISOR = Path(__file__).with_name("supervisor.py")
 
 
 class Daemon:
-    """One daemon in the foreground, and below the same keeper whatever it starts."""
+    """One daemon in the foreground, and below the same supervisor whatever it starts."""
 
     def __init__(self, command: Sequence[str], output: Path, environment: Mapping[str, str]) -> None:
         self.name = Path(command[0]).name
         self.output = output
         with output.open("ab") as file:
-            self._keeper = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(_KEEPER), *command],
+            self._supervisor = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(_SUPERVISOR), *command],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=file,
@@ -40,8 +40,8 @@ class Daemon:
     def process(self) -> int:
         """The daemon's process id."""
         if self._process is None:
-            assert self._keeper.stdout is not None
-            line = self._keeper.stdout.readline()
+            assert self._supervisor.stdout is not None
+            line = self._supervisor.stdout.readline()
             if not line:
                 raise RuntimeError(f"{self.name} did not start: {self.left_results()}")
             self._process = int(line)
@@ -50,7 +50,7 @@ class Daemon:
     @property
     def runs(self) -> bool:
         """Whether the daemon itself is there."""
-        return Path(f"/proc/{self.process}").exists()  # its keeper is its parent and leaves no zombie
+        return Path(f"/proc/{self.process}").exists()  # its supervisor is its parent and leaves no zombie
 
     def when(self, condition: Callable[[], bool]) -> Callable[[], bool]:
         """Return the condition as one that fails at once where the daemon has ended."""
@@ -70,15 +70,15 @@ class Daemon:
 
     def let_go(self) -> None:
         """Ask for the end of the daemon and of all that came of it, without waiting."""
-        assert self._keeper.stdin is not None
-        self._keeper.stdin.close()
+        assert self._supervisor.stdin is not None
+        self._supervisor.stdin.close()
 
     def kill(self) -> None:
         """End the daemon and all that came of it."""
         self.let_go()
-        self._keeper.wait()
-        assert self._keeper.stdout is not None
-        self._keeper.stdout.close()
+        self._supervisor.wait()
+        assert self._supervisor.stdout is not None
+        self._supervisor.stdout.close()
 
     def left_results(self) -> str:
         """Return what it wrote last, for a message."""

@@ -12,7 +12,7 @@ import pytest
 
 from tests.slurm.cgroups import unusable
 from tests.slurm.cluster import SlurmCluster
-from tests.slurm.keeper import below
+from tests.slurm.supervisor import below
 from tests.waiting import until
 
 SlurmWith = Callable[..., SlurmCluster]

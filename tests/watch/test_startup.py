@@ -35,7 +35,7 @@ def test_nothing_slow_is_imported_before_the_command_starts(tmp_path: Path) -> N
     assert loaded.isdisjoint(SLOW), loaded & set(SLOW)
 
 
-def test_the_keeper_of_a_pool_stays_small() -> None:
+def test_the_fork_server_stays_small() -> None:
     program = (
         f"import sys; sys.path.insert(0, {str(_source())!r}); import tonnage.watch.fork_server; print(*sys.modules)"
     )

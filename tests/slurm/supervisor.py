@@ -1,8 +1,9 @@
-"""Runs one daemon and answers for all that comes of it: `keeper.py COMMAND ...`.
+"""Runs one daemon and answers for all that comes of it: `supervisor.py COMMAND ...`.
 
 Slurm's daemons let go of their children on purpose: a job outlives the slurmd that started it. So that nothing
-outlives a test, every daemon has a keeper, to which its orphans fall. The keeper writes the daemon's process id, and
-kills everything below itself as soon as its standard input ends: because a test asks for it, or because it was killed.
+outlives a test, every daemon has a supervisor, to which its orphans fall. The supervisor writes the daemon's process
+id, and kills everything below itself as soon as its standard input ends: because a test asks for it, or because it was
+killed.
 """
 
 import ctypes
