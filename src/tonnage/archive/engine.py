@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 from sqlalchemy.exc import DBAPIError
 
-from tonnage.archive.sqlite_file import PATIENCE, in_words, open_read_only, set_up
+from tonnage.archive.sqlite_file import BUSY_TIMEOUT, in_words, open_read_only, set_up
 from tonnage.archive.url import shown
 from tonnage.errors import InputError, TonnageError
 
@@ -20,7 +20,7 @@ _WRITERS = 0x746F6E6E  # the advisory lock that serialises writers on PostgreSQL
 def make_engine(url: URL) -> Engine:
     """Return an engine for the database; nothing is opened yet."""
     if url.get_backend_name() == "sqlite":
-        engine = create_engine(url, connect_args={"timeout": PATIENCE, "check_same_thread": False})
+        engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT, "check_same_thread": False})
         event.listen(engine, "do_connect", _open_read_only)
         event.listen(engine, "connect", _set_up_sqlite)
         event.listen(engine, "begin", _begin_sqlite)

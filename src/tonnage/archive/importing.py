@@ -20,7 +20,7 @@ __all__ = ["Report", "import_source"]
 _FIRST_BATCH, _LARGEST_BATCH = 10_000, 100_000
 _LETTERS = 2**26  # characters in the rows of a batch
 _READ_AT_ONCE = 5_000
-_PATIENCE = (1, 2, 4, 8, 16)  # seconds between retries after the connection to a server is lost
+_RETRY_DELAYS = (1, 2, 4, 8, 16)  # seconds between retries after the connection to a server is lost
 _EXAMPLES = 3
 _LARGEST = 2**63
 
@@ -177,7 +177,7 @@ class _Import:
 
     def _add(self, batch: Batch, cells: tuple[str | None, ...]) -> int:
         """Store a batch, retrying if the connection is lost; identities prevent duplicates."""
-        for pause in _PATIENCE:
+        for pause in _RETRY_DELAYS:
             try:
                 return self._archive.add(batch, cells)
             except TonnageError as error:

@@ -10,9 +10,9 @@ from time import monotonic, sleep
 from tonnage.errors import InputError, TonnageError
 from tonnage.files import on_network
 
-__all__ = ["PATIENCE", "in_words", "open_file", "open_read_only", "set_up", "writing"]
+__all__ = ["BUSY_TIMEOUT", "in_words", "open_file", "open_read_only", "set_up", "writing"]
 
-PATIENCE = 120
+BUSY_TIMEOUT = 120
 """Seconds to wait for another writer."""
 _PAUSE = 0.01
 _CACHE = 256 * 1024  # KiB: identities are looked up at random places of their index
@@ -21,7 +21,7 @@ _CHECKPOINT = 20_000  # pages: so a page that changes with each commit is writte
 
 def open_file(file: Path) -> sqlite3.Connection:
     """Open a file as SQLAlchemy's connections are opened; it may be used by one thread after another."""
-    driver = open_read_only(file) or sqlite3.connect(file, timeout=PATIENCE, check_same_thread=False)
+    driver = open_read_only(file) or sqlite3.connect(file, timeout=BUSY_TIMEOUT, check_same_thread=False)
     try:
         set_up(driver)
     except BaseException:
@@ -41,7 +41,7 @@ def open_read_only(path: Path) -> sqlite3.Connection | None:
         return None
     beside = file.with_name(f"{file.name}-wal").exists()
     mode = "mode=ro" if beside else "mode=ro&immutable=1"
-    return sqlite3.connect(f"{file.as_uri()}?{mode}", uri=True, timeout=PATIENCE, check_same_thread=False)
+    return sqlite3.connect(f"{file.as_uri()}?{mode}", uri=True, timeout=BUSY_TIMEOUT, check_same_thread=False)
 
 
 def set_up(driver: sqlite3.Connection) -> None:
@@ -60,7 +60,7 @@ def set_up(driver: sqlite3.Connection) -> None:
 
 def _change_mode(driver: sqlite3.Connection, mode: str) -> None:
     """Set the journal mode, with retries: SQLite does not wait here for processes that open a new file, too."""
-    deadline = monotonic() + PATIENCE
+    deadline = monotonic() + BUSY_TIMEOUT
     while True:
         try:
             driver.execute(f"PRAGMA journal_mode = {mode}")
@@ -92,7 +92,7 @@ def in_words(error: BaseException, place: object, *, hint: str | None = None) ->
         "No space left": "the disk is full",
         "attempt to write a readonly database": "cannot be written: no permission, or a read-only file system",
         "unable to open database file": "cannot be opened: no such folder, or no permission",
-        "database is locked": f"another process has been writing to it for more than {PATIENCE} seconds",
+        "database is locked": f"another process has been writing to it for more than {BUSY_TIMEOUT} seconds",
         "disk I/O error": "the disk failed or is full",
     }
     if message == "interrupted" or "statement timeout" in message:

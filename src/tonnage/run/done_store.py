@@ -21,7 +21,7 @@ from tonnage.workflow import Task
 __all__ = ["DoneStore"]
 
 _VERSION = 1
-_PATIENCE = 30.0  # seconds until another process has written
+_BUSY_TIMEOUT = 30.0  # seconds until another process has written
 _SCHEMA = """
 CREATE TABLE done (
     key BLOB PRIMARY KEY,  -- its first output or, if it has none, the names of its workflow and of the task
@@ -82,7 +82,7 @@ class DoneStore:
         with suppress(OSError):  # SQLite gives the better error message
             make_private_folder(self.path.parent)
             make_private_file(self.path)
-        connection = sqlite3.connect(self.path, isolation_level=None, timeout=_PATIENCE, check_same_thread=False)
+        connection = sqlite3.connect(self.path, isolation_level=None, timeout=_BUSY_TIMEOUT, check_same_thread=False)
         connection.execute("PRAGMA journal_mode = " + ("DELETE" if self._network else "WAL"))
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("BEGIN IMMEDIATE")

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Engine"]
 
-_PATIENCE = 32  # how often later tasks may overtake a blocked task before a machine is kept free for it
+_MOST_OVERTAKES = 32  # how often later tasks may overtake a blocked task before a machine is kept free for it
 
 
 @dataclass(slots=True)
@@ -509,7 +509,7 @@ class Engine:
             self._patient, self._passed = first.key, 0
         if last > first.key:
             self._passed += 1
-        if self._passed >= _PATIENCE:
+        if self._passed >= _MOST_OVERTAKES:
             machine = self._room.reserve(first.decided[1])
             if machine is not None:
                 self._reserved[machine] = first.key

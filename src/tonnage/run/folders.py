@@ -17,7 +17,7 @@ from tonnage.files import is_file, stem
 __all__ = ["RUNS", "Holder", "Lock", "RunFolder", "choosing", "find_run", "new_run", "runs_of"]
 
 RUNS = Path(".tonnage", "runs")
-_PATIENCE = 60.0  # seconds until all processes of a killed engine have ended, including an sbatch while Slurm is down
+_LOCK_TIMEOUT = 60.0  # seconds until all processes of a killed engine have ended, even an sbatch while Slurm is down
 _PAUSE = 0.02
 _BEGUN = re.compile(r"-(\d{8}-\d{6})(?:-(\d+))?$")
 
@@ -135,7 +135,7 @@ class Lock:
             self.descriptor = os.open(folder.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise TonnageError(f"{folder.path / 'lock'}: the run cannot be locked: {error.strerror}") from None
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _LOCK_TIMEOUT
         while True:
             try:
                 fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

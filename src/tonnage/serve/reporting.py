@@ -22,7 +22,7 @@ __all__ = ["made"]
 
 _MOST_ATTEMPTS = 200_000
 """How many attempts of an archived run are read at most."""
-_PATIENCE = 120.0  # seconds
+_REPORT_TIMEOUT = 120.0  # seconds
 _PAUSE = 0.05
 
 
@@ -32,7 +32,7 @@ async def made(background_jobs: BackgroundJobs, run: Path | None, archive: str, 
         path = Path(folder, "report.html")
         piece = background_jobs.take("report", _write_report, run, archive, id, path)
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_REPORT_TIMEOUT):
                 found = await _ended(background_jobs, piece.id)
         except TimeoutError:
             hint = "run tonnage report RUN on the machine of the run, which has no time limit"

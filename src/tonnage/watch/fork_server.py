@@ -65,7 +65,7 @@ __all__ = ["main"]
 _LOOK = 0.5  # seconds between the fork server's checks of its parent
 _LOOK_ANYWAY = Struct("@ll").pack(1, 0)  # the same for an idle minder: seconds and microseconds
 _SEEN_PAUSE = 0.5
-_PATIENCE = 1.0  # seconds for a process that cannot be killed: all others wait meanwhile
+_KILL_TIMEOUT = 1.0  # seconds for a process that cannot be killed: all others wait meanwhile
 _PIECE = 1 << 16
 _FIRST_VICTIM = b"1000"
 
@@ -172,7 +172,7 @@ class _ForkServer:
             else:
                 ended.append(self._minders.pop(pid))
         if self._strays():
-            kill_tree(self._reap_strays, spare=self._minders.keys() | self._unkilled, patience=_PATIENCE)
+            kill_tree(self._reap_strays, spare=self._minders.keys() | self._unkilled, patience=_KILL_TIMEOUT)
             self._unkilled = set(self._strays(include_unkilled=True))
         for number in ended:
             self._report(number)
