@@ -145,7 +145,7 @@ def elsewhere(server: Server) -> str:
 def test_a_run_that_only_the_archive_knows_has_a_report(server: Server, elsewhere: str) -> None:
     run = elsewhere
     facts = server.client.get("/api/run", params={"id": run}).json()
-    assert (facts["tasks"], facts["done"], facts["attempts"], facts["again"]) == (2, 2, 3, 1)
+    assert (facts["tasks"], facts["done"], facts["attempts"], facts["retries"]) == (2, 2, 3, 1)
     assert facts["resources"]["memory"]["waste_fraction"] == pytest.approx(1 - 20 / 60)
     answer = server.client.get("/api/report", params={"id": run})
     assert answer.status_code == 200

@@ -24,7 +24,7 @@ class Sums:
     done: int
     failed: int
     """Attempts that did not succeed, for whatever reason."""
-    again: int
+    retries: int
     """Attempts that were not the first of their task."""
     seconds: float
     accounts: Mapping[Resource, Account]
@@ -45,7 +45,7 @@ def accounts_of(columns: Columns, machine: Mapping[Resource, float]) -> tuple[Su
 
     attempts = by_category()
     succeeded, failed = by_category(done.astype(np.float64)), by_category(np.isin(outcome, _FAILED).astype(np.float64))
-    again = by_category((columns.number[ended] > 1).astype(np.float64))
+    retries = by_category((columns.number[ended] > 1).astype(np.float64))
     times, done_times = by_category(seconds), by_category(done * seconds)
     accounts: dict[Resource, list[Account]] = {}
     sized: dict[Resource, FloatArray] = {}
@@ -69,7 +69,7 @@ def accounts_of(columns: Columns, machine: Mapping[Resource, float]) -> tuple[Su
             int(attempts[place]),
             int(succeeded[place]),
             int(failed[place]),
-            int(again[place]),
+            int(retries[place]),
             float(times[place]),
             {one: own[place] for one, own in accounts.items()},
             {one: float(column[place]) for one, column in sized.items()},
@@ -80,7 +80,7 @@ def accounts_of(columns: Columns, machine: Mapping[Resource, float]) -> tuple[Su
         int(attempts.sum()),
         int(succeeded.sum()),
         int(failed.sum()),
-        int(again.sum()),
+        int(retries.sum()),
         float(times.sum()),
         {one: sum(own, NOTHING_HELD) for one, own in accounts.items()},
         {one: float(column.sum()) for one, column in sized.items()},

@@ -45,7 +45,7 @@ _TASKS_IN_TABLE = 2_000
 _SAMPLE = 3_000
 _LANES = 2_000
 _SLOWEST = 10
-_AGAIN = 20_000
+_MOST_FAILED_OR_RETRIED = 20_000
 _RESOURCES = {resource: number for number, resource in enumerate(Resource)}
 _NAN = float("nan")
 
@@ -171,7 +171,7 @@ class AttemptTable(Columns):
     """A random sample of attempts with known memory and time."""
     everything: list[Attempt] | None
     """All attempts, in order, if they are few enough to be drawn one by one."""
-    again: list[Attempt]
+    failed_or_retried: list[Attempt]
     """Attempts that did not succeed, or came after one that did not."""
     times: Times | None
 
@@ -214,7 +214,7 @@ class Gathering:
         self._slowest = _Largest(_TASKS_IN_TABLE)
         self._sample = _Sample(_SAMPLE)
         self._everything: list[Attempt] | None = []
-        self._again: list[Attempt] = []
+        self._failed_or_retried: list[Attempt] = []
         self._tasks: set[int] = set()
         self._nameless = 0
         size = len(workflow) if workflow else 0
@@ -289,8 +289,8 @@ class Gathering:
                 self._everything.append(attempt)
             else:
                 self._everything = None
-        if (not attempt.finished or attempt.number > 1) and len(self._again) < _AGAIN:
-            self._again.append(attempt)
+        if (not attempt.finished or attempt.number > 1) and len(self._failed_or_retried) < _MOST_FAILED_OR_RETRIED:
+            self._failed_or_retried.append(attempt)
         if not ended:
             return
         if seconds != seconds:  # noqa: PLR0124 (not a number)
@@ -333,7 +333,7 @@ class Gathering:
             slowest=[one for one in slowest if seconds_of(one) is not None][:_SLOWEST],
             sample=self._sample.found,
             everything=self._everything,
-            again=self._again,
+            failed_or_retried=self._failed_or_retried,
             times=Times(*self._times) if self._workflow is not None else None,
         )
 

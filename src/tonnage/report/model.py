@@ -57,7 +57,7 @@ class Report:
             "done": subject.done,
             "attempts": len(self.material),
             "outcomes": dict(outcomes_of(self.material)),
-            "retries": total.again,
+            "retries": total.retries,
             "makespan_seconds": self.makespan,
             "total_seconds": total.seconds,
             "critical_path_seconds": None if self.chain is None else self.chain.seconds,

@@ -75,7 +75,7 @@ def _why(outcome: Outcome, resource: Resource | None) -> str:
 def climbs(material: AttemptTable, most: int = 15) -> list[Climb]:
     """Return what the tasks with the most attempts were allocated."""
     by_task: dict[tuple[str | None, str], list[Attempt]] = defaultdict(list)
-    for attempt in material.again:
+    for attempt in material.failed_or_retried:
         if attempt.task is not None:
             by_task[attempt.run, attempt.task].append(attempt)
     chosen = [own for own in by_task.values() if any(one.exhausted for one in own) or len(own) > 1]

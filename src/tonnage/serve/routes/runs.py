@@ -212,7 +212,7 @@ def _sums(columns: Columns, machine: dict[Resource, float], tasks: dict[str, tup
     names.sort(key=lambda name: -tasks.get(name, (by_category[name].attempts if name in by_category else 0, 0))[0])
     return {
         "attempts": total.attempts,
-        "again": total.again,
+        "retries": total.retries,
         "outcomes": dict(outcomes_of(columns)),
         "seconds": covered(columns),
         "resources": {str(one): _account(account) for one, account in total.accounts.items() if account.given},
@@ -285,7 +285,7 @@ class Run(Answer):
     left_out: int
     """1 if the archive has more attempts than are included."""
     attempts: int
-    again: int
+    retries: int
     outcomes: dict[str, int]
     seconds: float | None
     resources: dict[str, dict[str, float | None]]
