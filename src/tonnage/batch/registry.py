@@ -20,6 +20,9 @@ class BatchSystem(NamedTuple):
     packs: bool = True
     """Whether its queue answers "what if" questions, so that tasks can be packed into batch jobs."""
 
+    job_memory: Deferred | None = None
+    """Returns how many bytes of this node belong to the batch job in which this process runs, if there is one."""
+
     @property
     def options(self) -> tuple[str, ...]:
         """All options specific to this system."""
@@ -28,7 +31,10 @@ class BatchSystem(NamedTuple):
 
 SCHEDULERS = {
     "slurm": BatchSystem(
-        "Slurm", Deferred("tonnage.batch.slurm:connect"), ("partition", "account", "qos", "sbatch_option")
+        "Slurm",
+        Deferred("tonnage.batch.slurm:connect"),
+        ("partition", "account", "qos", "sbatch_option"),
+        job_memory=Deferred("tonnage.batch.slurm.job_memory:memory_of_job"),
     ),
     "htcondor": BatchSystem(
         "HTCondor", Deferred("tonnage.batch.htcondor:HTCondor"), own=("throttle", "submit_command"), packs=False

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import inf
 from pathlib import Path
 
-from tonnage.batch.slurm.job_memory import memory_of_job
+from tonnage.batch.registry import SCHEDULERS
 from tonnage.run.machines import Machine
 
 __all__ = ["SystemMemory", "this_machine"]
@@ -34,10 +34,15 @@ def this_machine(folder: Path) -> Machine:
     cores = min(float(len(os.sched_getaffinity(0))), _cgroup_cores())
     memory = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     limit = min((limit for _, limit in _limited()), default=inf)
-    memory = min(memory, limit if limit < memory else memory_of_job())
+    memory = min(memory, limit if limit < memory else _job_memory())
     free = os.statvfs(folder)
     whole_cores = max(1.0, float(int(cores + _LITTLE)))
     return Machine(whole_cores, float(int(memory * (1 - _FOR_THE_SYSTEM))), float(free.f_bavail * free.f_frsize))
+
+
+def _job_memory() -> float:
+    """Return the memory of the batch job in which this process runs, if there is one, else infinity."""
+    return min((system.job_memory() for system in SCHEDULERS.values() if system.job_memory is not None), default=inf)
 
 
 class SystemMemory:
