@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tonnage.archive.history_query import HISTORY_QUERY, Kind
 from tonnage.archive.texts import clean, short
-from tonnage.jobs import History, Resource
+from tonnage.jobs import GIVEN, History, Resource
 
 if TYPE_CHECKING:
     from tonnage.archive.store import Archive
@@ -148,7 +148,7 @@ def _past(rows: Iterable[Sequence[Any]]) -> Past:
     return Past(attempts, peaks, others)
 
 
-_USED, _REQUESTED = tuple(Resource), (Resource.CORES, Resource.MEMORY, Resource.DISK, Resource.WALL_TIME)
+_USED = tuple(Resource)
 _PLACE, _ID, _FINISHED, _EXHAUSTED, _INPUT, _FIRST = range(6)
 _MEMORY = _FIRST + _USED.index(Resource.MEMORY)
 
@@ -161,7 +161,7 @@ def _history(rows: Sequence[Sequence[Any]]) -> History:
     places = {resource.value: place for place, resource in enumerate(_USED)}
     return History(
         used=dict(zip(_USED, numbers[1:], strict=False)),
-        requested=dict(zip(_REQUESTED, numbers[1 + len(_USED) :], strict=True)),
+        requested=dict(zip(GIVEN, numbers[1 + len(_USED) :], strict=True)),
         input_bytes=numbers[0],
         finished=np.array(columns[_FINISHED], np.bool_),
         ran_out=np.array([places.get(name, -1) for name in columns[_EXHAUSTED]], np.int8),
