@@ -13,7 +13,7 @@ from tonnage.jobs import Amounts, Attempt, Decision, Outcome, Resource
 from tonnage.run.backends.htcondor.dag_plan import Sent, write_nodes
 from tonnage.run.backends.htcondor.event_log import Attempts, Began, EventFile, HeldUp, News, Over, Removed
 from tonnage.run.backends.htcondor.post_script import main as post
-from tonnage.run.backends.htcondor.submitted import is_left
+from tonnage.run.backends.htcondor.submitted_dag import is_left
 from tonnage.run.backends.htcondor.verdicts import ended
 from tonnage.workflow import Task
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tonnage.cli.console import Console
     from tonnage.lab.next_run import NextRun
-    from tonnage.run.finished import UpToDate
+    from tonnage.run.finished_work import UpToDate
     from tonnage.run.options import Options
     from tonnage.run.session import Result, RunSession
     from tonnage.run.setup import Explained

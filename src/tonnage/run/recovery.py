@@ -12,7 +12,7 @@ from tonnage.run.backends.backend import NOTHING_OUTSTANDING, Backend, Outstandi
 from tonnage.run.elastic import as_grown, resized
 from tonnage.run.events import Carried, Ended, Settled, State
 from tonnage.run.files import Files
-from tonnage.run.finished import FinishedWork
+from tonnage.run.finished_work import FinishedWork
 from tonnage.run.folders import RunFolder
 from tonnage.run.journal import Before, Journal
 from tonnage.run.journal_rows import Row

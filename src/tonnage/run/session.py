@@ -23,7 +23,7 @@ from tonnage.run.bad_nodes import BadNode
 from tonnage.run.events import State
 from tonnage.run.failures import Failures
 from tonnage.run.files import Files
-from tonnage.run.finished import FinishedWork, UpToDate
+from tonnage.run.finished_work import FinishedWork, UpToDate
 from tonnage.run.folders import RUNS, Lock, RunFolder, choosing, new_run, runs_of
 from tonnage.run.journal import Journal, Reader, begun_by_another_version
 from tonnage.run.logging_watcher import LoggingWatcher

@@ -18,7 +18,7 @@ from tonnage.jobs import Outcome
 from tonnage.run.backends.backend import AttemptRecorder, RunContext, StopSignals, heard
 from tonnage.run.backends.htcondor.dag_plan import Plan, read_nodes, to_submit, write_nodes
 from tonnage.run.backends.htcondor.event_log import Began, HeldUp, News, Over, Removed
-from tonnage.run.backends.htcondor.submitted import Submitted, is_left
+from tonnage.run.backends.htcondor.submitted_dag import SubmittedDag, is_left
 from tonnage.run.batch_jobs import BatchJob, BatchJobs, batch_jobs
 from tonnage.run.events import RETRIED_ELSEWHERE, Ended, Start, State
 from tonnage.run.state import QUEUED
@@ -46,7 +46,7 @@ class DagmanDriver:
         self._engine = recorder.engine
         self._jobs = BatchJobs(context.journal)
         self._signals = StopSignals()
-        self._now: Submitted | None = None
+        self._now: SubmittedDag | None = None
         self._hear_pause, self._look_pause = _HEAR[0], _LOOK[0]
         self._look_at = self._retry_at = 0.0
         self._goes_on = False
@@ -148,12 +148,12 @@ class DagmanDriver:
         self._jobs.add(job)
         self._follow(job, folder)
 
-    def _follow(self, job: BatchJob, folder: Path, stale: frozenset[str] = frozenset()) -> Submitted:
+    def _follow(self, job: BatchJob, folder: Path, stale: frozenset[str] = frozenset()) -> SubmittedDag:
         """Start following a DAG; `stale` tasks have changed since it was written."""
         known = self._context.journal.read("SELECT id, ended IS NOT NULL FROM attempts WHERE machine = ?", job.id)
         over = {attempt: bool(ended) for attempt, ended in known}
         tasks = {task.name: number for number, task in enumerate(self._engine.tasks) if task.name not in stale}
-        self._now = Submitted(job, folder, tasks, over, job.native)
+        self._now = SubmittedDag(job, folder, tasks, over, job.native)
         return self._now
 
     def _place(self, number: int) -> Path:
@@ -161,7 +161,7 @@ class DagmanDriver:
 
     # Out
 
-    def _submit(self, now: Submitted) -> None:
+    def _submit(self, now: SubmittedDag) -> None:
         """Submit the DAG, unless HTCondor has accepted it in an earlier submission that got no answer."""
         if now.native is not None or time.monotonic() < self._retry_at or self._signals.finish:
             return
@@ -183,7 +183,7 @@ class DagmanDriver:
         self._context.journal.commit()
         _log.info("DAGMan runs as job %s and starts the tasks in %s", native, now.dag)
 
-    def _hand_over(self, now: Submitted) -> str:
+    def _hand_over(self, now: SubmittedDag) -> str:
         now.about_to_submit()
         self._engine.avoid_bad_nodes(time.time())
         self._avoided = self._engine.avoided
@@ -199,7 +199,7 @@ class DagmanDriver:
 
     # In
 
-    def _step(self, now: Submitted) -> None:
+    def _step(self, now: SubmittedDag) -> None:
         """Wait a moment, and process what has happened."""
         time.sleep(self._hear_pause)
         ended = now.native is not None and now.gone is None and self._has_gone(now)  # before its last events are read
@@ -216,7 +216,7 @@ class DagmanDriver:
         self._context.journal.commit()
         self._recorder.watcher.tick(self._engine)
 
-    def _avoid_machines(self, now: Submitted) -> None:
+    def _avoid_machines(self, now: SubmittedDag) -> None:
         """Tell waiting and future jobs which machines not to use, if that has changed."""
         if self._engine.avoided:
             self._engine.avoid_bad_nodes(time.time())  # or stop avoiding them
@@ -236,11 +236,11 @@ class DagmanDriver:
             self._context.journal.note({QUEUED: str(jobs)})
 
     @staticmethod
-    def _nothing_follows(now: Submitted, since: float) -> bool:
+    def _nothing_follows(now: SubmittedDag, since: float) -> bool:
         """Whether no more events are expected of the jobs of a DAGMan that is gone."""
         return not now.attempts.running or time.monotonic() - since > _GRACE
 
-    def _has_gone(self, now: Submitted) -> bool:
+    def _has_gone(self, now: SubmittedDag) -> bool:
         """Whether DAGMan has left the queue, according to its log or to the schedd, which is asked now and then."""
         if now.has_ended():
             return True
@@ -250,7 +250,7 @@ class DagmanDriver:
         self._look_pause = min(_LOOK[1], self._look_pause * _SLOWER)
         return not self._is_in_queue(now)
 
-    def _is_in_queue(self, now: Submitted) -> bool:
+    def _is_in_queue(self, now: SubmittedDag) -> bool:
         try:
             found = self._options.system.look().get(now.native or "")
         except SchedulerUnreachableError as error:
@@ -260,7 +260,7 @@ class DagmanDriver:
             self._log_once(f"DAGMan ({now.native}) is {found.reason}; condor_release {now.native} lets it continue")
         return found is not None
 
-    def _take(self, now: Submitted, news: News) -> None:
+    def _take(self, now: SubmittedDag, news: News) -> None:
         task = now.tasks.get(news.sent.task)
         if task is None:
             return
@@ -283,7 +283,7 @@ class DagmanDriver:
             return end
         return replace(end, outcome=Outcome.LOST, note="its job was removed while tonnage was not running")
 
-    def _began(self, now: Submitted, task: int, news: Began) -> None:
+    def _began(self, now: SubmittedDag, task: int, news: Began) -> None:
         if news.attempt in now.known:
             return
         now.known[news.attempt] = False
@@ -294,7 +294,7 @@ class DagmanDriver:
 
     # Stop
 
-    def _close(self, now: Submitted, note: str) -> None:
+    def _close(self, now: SubmittedDag, note: str) -> None:
         """Take back the tasks that DAGMan has not done; the same command resumes them."""
         for news in now.attempts.rest():
             self._take(now, news)
@@ -330,7 +330,7 @@ class DagmanDriver:
                 _log.info("DAGMan submits no more jobs, letting running ones finish; press Ctrl-C again to remove them")
         return False
 
-    def _remove(self, now: Submitted) -> None:
+    def _remove(self, now: SubmittedDag) -> None:
         if self._requested == "go" or time.monotonic() < self._retry_at:
             return
         try:

@@ -15,7 +15,7 @@ from tonnage.run.backends.htcondor.verdicts import ended, summary_in
 from tonnage.run.batch_jobs import BatchJob
 from tonnage.run.events import Ended
 
-__all__ = ["Submitted", "is_left"]
+__all__ = ["SubmittedDag", "is_left"]
 
 _SUBMITTED, _TERMINATED, _ABORTED = "000", "005", "009"
 _RESCUE = re.compile(r"\.rescue\d{3}$")
@@ -24,7 +24,7 @@ _BEFORE = "before-submission"
 
 
 @dataclass(slots=True)
-class Submitted:
+class SubmittedDag:
     """A DAG that was or will be submitted to DAGMan."""
 
     job: BatchJob
