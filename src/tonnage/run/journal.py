@@ -18,10 +18,10 @@ from urllib.parse import quote
 
 from tonnage.atomic import make_private_file
 from tonnage.errors import InputError, JournalError
-from tonnage.jobs import GIVEN, Decision, Outcome, Resource
+from tonnage.jobs import Outcome, Resource
 from tonnage.run.bad_nodes import BadNodes, kind_of
 from tonnage.run.events import RETRIED_ELSEWHERE, Action, Adjustment, Ended, Settled, Start, State
-from tonnage.run.journal_rows import MEASURES, ROWS, Decisions, Row, row_of
+from tonnage.run.journal_rows import MEASURES, ROWS, DecisionCells, Decisions, Row, row_of
 from tonnage.run.journal_schema import INSERT_START, SCHEMA, UPDATE_END, UPDATE_REVIVED, VERSION
 from tonnage.workflow.names import line_named, title_of
 
@@ -29,7 +29,6 @@ __all__ = ["Before", "Journal", "Reader", "begun_by_another_version", "read_only
 
 _FAILED = "t.done IS NULL AND NOT t.dropped AND a.given_up AND a.id IN (SELECT max(id) FROM attempts GROUP BY task)"
 _USED = attrgetter(*Resource)
-_REMEMBERED = 10_000
 _PAGES = 8_000  # of the write-ahead log between two checkpoints: 32 MB, so that these are rare
 
 
@@ -210,9 +209,7 @@ class Journal(Reader):
         self._done: list[tuple[int, int]] = []
         self._revived: list[tuple[str, int]] = []
         self._ids: Sequence[int] = range(1, self._largest("tasks") + 1)
-        self._decisions: dict[int, tuple[Decision, int]] = {}
-        self._given: dict[int, tuple[tuple[Decision, ...], tuple[object, ...]]] = {}
-        self._next_decision = self._largest("decisions") + 1
+        self._decisions = DecisionCells(self._execute_many, self._largest("decisions") + 1)
 
     def note(self, facts: Mapping[str, str]) -> None:
         """Record facts about the run as a whole."""
@@ -375,45 +372,7 @@ class Journal(Reader):
     def _start_row(self, start: Start, now: float, submitted: float | None) -> tuple[object, ...]:
         size = None if isnan(start.input_bytes) else start.input_bytes
         row = (start.attempt, self._ids[start.task], start.number, start.machine, submitted, now, size)
-        return row + self._cells(start.decisions)
-
-    def _cells(self, decisions: tuple[Decision, ...]) -> tuple[object, ...]:
-        """Return the cells of a row for the allocation; cached, because many tasks in a row have the same decisions."""
-        known = self._given.get(id(decisions))
-        if known is not None:
-            return known[1]
-        given = {one.resource: one for one in decisions}
-        cells: list[object] = []
-        for resource in GIVEN:
-            one = given.get(resource)
-            cells += (None, None) if one is None else (one.amount, self._decision(one))
-        if len(self._given) >= _REMEMBERED:
-            self._given.clear()
-        self._given[id(decisions)] = decisions, tuple(cells)  # kept alive, so that no other object gets its id
-        return tuple(cells)
-
-    def _decision(self, decision: Decision) -> int:
-        """Return the id of a decision, which is recorded when it is first seen."""
-        known = self._decisions.get(id(decision))
-        if known is not None:
-            return known[1]
-        number, self._next_decision = self._next_decision, self._next_decision + 1
-        row = (
-            number,
-            decision.resource.value,
-            decision.strategy,
-            decision.samples,
-            json.dumps(decision.ladder),
-            decision.rung,
-            decision.reason,
-            decision.expected_waste,
-            decision.expected_retries,
-        )
-        self._execute_many("INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", [row])
-        if len(self._decisions) >= _REMEMBERED:
-            self._decisions.clear()
-        self._decisions[id(decision)] = decision, number  # kept alive, so that no other object gets its id
-        return number
+        return row + self._decisions.cells(start.decisions)
 
     def unfinished(self) -> dict[int, Row]:
         """Return the last attempt of each unfinished task that has one, by its position in the workflow."""

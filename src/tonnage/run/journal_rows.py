@@ -1,8 +1,8 @@
-"""Attempts in the journal, and how their rows are read."""
+"""Attempts in the journal: how their rows are read, and how their decisions are written and read."""
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from tonnage.jobs import GIVEN, SHARED, Amounts, Decision, Outcome, Resource
 from tonnage.units import Bytes
 from tonnage.workflow.names import title_of
 
-__all__ = ["MEASURES", "ROWS", "Decisions", "Row", "row_of"]
+__all__ = ["MEASURES", "ROWS", "DecisionCells", "Decisions", "Row", "row_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +106,7 @@ MEASURES = (
     "FROM attempts a JOIN tasks t ON t.id = a.task ORDER BY a.id"
 )
 """Selects only what totals and plots need."""
+_REMEMBERED = 10_000  # decisions
 _NO_FACTS: Mapping[str, object] = {}
 _OUTCOMES = {str(one): one for one in Outcome}
 
@@ -180,3 +181,51 @@ def row_of(cells: Sequence[Any], decisions: Mapping[int, Decision]) -> Row:
         note=note or "",
         facts=json.loads(facts) if facts else _NO_FACTS,
     )
+
+
+class DecisionCells:
+    """The cells of an attempt's row for its allocation; a decision is recorded when it is first seen."""
+
+    def __init__(self, write: Callable[[str, Iterable[tuple[object, ...]]], None], next_id: int) -> None:
+        """Record decisions with `write`, which executes a statement for each row, under ids from `next_id` on."""
+        self._write = write
+        self._next_id = next_id
+        self._ids: dict[int, tuple[Decision, int]] = {}
+        self._known: dict[int, tuple[tuple[Decision, ...], tuple[object, ...]]] = {}
+
+    def cells(self, decisions: tuple[Decision, ...]) -> tuple[object, ...]:
+        """Return the cells of a row; cached, because many tasks in a row have the same decisions."""
+        known = self._known.get(id(decisions))
+        if known is not None:
+            return known[1]
+        given = {one.resource: one for one in decisions}
+        cells: list[object] = []
+        for resource in GIVEN:
+            one = given.get(resource)
+            cells += (None, None) if one is None else (one.amount, self._id(one))
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        self._known[id(decisions)] = decisions, tuple(cells)  # kept alive, so that no other object gets its id
+        return tuple(cells)
+
+    def _id(self, decision: Decision) -> int:
+        known = self._ids.get(id(decision))
+        if known is not None:
+            return known[1]
+        number, self._next_id = self._next_id, self._next_id + 1
+        row = (
+            number,
+            decision.resource.value,
+            decision.strategy,
+            decision.samples,
+            json.dumps(decision.ladder),
+            decision.rung,
+            decision.reason,
+            decision.expected_waste,
+            decision.expected_retries,
+        )
+        self._write("INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", [row])
+        if len(self._ids) >= _REMEMBERED:
+            self._ids.clear()
+        self._ids[id(decision)] = decision, number  # kept alive, so that no other object gets its id
+        return number
