@@ -98,13 +98,13 @@ def test_jobs_inherit_who_pays_and_options_beat_that_for_tonnages_own(
 def test_silence_is_not_a_refusal(programs: Path, said: str) -> None:
     program(programs, "squeue", f"cat >&2 <<'END'\n{said}\nEND\nexit 1")
     with pytest.raises(SchedulerUnreachableError, match="does not answer"):
-        Slurm().look()
+        Slurm().poll()
 
 
 def test_other_errors_are_told_in_slurms_words(programs: Path) -> None:
     program(programs, "squeue", "echo 'squeue: error: Access/permission denied' >&2; exit 1")
     with pytest.raises(ProgramFailedError, match="squeue: Access/permission denied"):
-        Slurm().look()
+        Slurm().poll()
 
 
 @pytest.mark.parametrize(
@@ -224,5 +224,5 @@ def test_where_others_jobs_are_hidden_two_questions_tell_of_their_nodes(
 def test_every_call_of_a_program_can_be_logged(programs: Path, caplog: pytest.LogCaptureFixture) -> None:
     program(programs, "squeue", "exit 3")
     with caplog.at_level("DEBUG", "tonnage"), pytest.raises(ProgramFailedError):
-        Slurm().look()
+        Slurm().poll()
     assert "squeue ended with status 3 after" in caplog.text

@@ -3,7 +3,7 @@
 import pytest
 
 from tonnage.batch.scheduler import JobStatus, QueueEntry
-from tonnage.batch.slurm.jobs import ACCOUNTED, FIELDS, accounted, asked, joined, looks, remembered
+from tonnage.batch.slurm.jobs import ACCOUNTED, FIELDS, accounted, asked, joined, queue_entries, remembered
 from tonnage.jobs import Outcome, Resource
 
 # JobArrayID|State|exit_code|RestartCnt|StartTime|EndTime|NodeList|Reason|
@@ -46,13 +46,13 @@ SACCT = f"""\
 
 
 def test_looks_show_what_waits_and_what_runs() -> None:
-    found = looks(SQUEUE)
+    found = queue_entries(SQUEUE)
     assert set(found) == {"4_2", "6", "7_8", "7_9", "13", "3", "5", "15"}
     assert found["6"] == QueueEntry(JobStatus.WAITING, "Resources")  # the expected start is not the actual start
     assert found["7_9"].reason == "ReqNodeNotAvail, UnavailableNodes:n[1-3]"
     assert found["5"] == QueueEntry(JobStatus.RUNNING, "", 1794848904.0, 2, ("n3", "n4"))
     assert found["13"].restarts == 1
-    assert found["15"].phase is JobStatus.RUNNING  # being cleaned up, and still on its node
+    assert found["15"].status is JobStatus.RUNNING  # being cleaned up, and still on its node
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_the_controller_tells_how_jobs_ended(
 
 
 def test_the_controller_tells_of_nothing_that_has_not_ended() -> None:
-    assert remembered(SQUEUE).keys().isdisjoint(looks(SQUEUE))
+    assert remembered(SQUEUE).keys().isdisjoint(queue_entries(SQUEUE))
 
 
 def test_a_job_that_never_started_has_no_start() -> None:
@@ -112,7 +112,7 @@ def test_the_controller_knows_the_status_and_the_accounting_the_memory() -> None
 
 @pytest.mark.parametrize("text", ["", "\n\n", "sacct: error\n", "slurm_load_jobs error: x|y\n"])
 def test_what_is_no_table_tells_nothing(text: str) -> None:
-    assert not looks(text)
+    assert not queue_entries(text)
     assert not remembered(text)
     assert not accounted(text)
 

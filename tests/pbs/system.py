@@ -68,7 +68,7 @@ class Pbs:
         """Return the number of a job that was submitted under a name, while it runs."""
         return next((self.job_of(number) for number, known in self._running().items() if known == name), None)
 
-    def look(self) -> dict[str, QueueEntry]:
+    def poll(self) -> dict[str, QueueEntry]:
         """Return what runs."""
         return {number: QueueEntry(JobStatus.RUNNING) for number in self._running()}
 

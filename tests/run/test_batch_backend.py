@@ -51,7 +51,7 @@ class Nodes:
     def find(self, name: str) -> str | None:
         raise NotImplementedError
 
-    def look(self) -> dict[str, QueueEntry]:
+    def poll(self) -> dict[str, QueueEntry]:
         raise NotImplementedError
 
     def verdicts(self, numbers: Collection[str]) -> dict[str, Verdict]:

@@ -46,18 +46,18 @@ class Submitter:
 
     def ended(self, *numbers: str) -> dict[str, Verdict]:
         """Wait for jobs, and return what became of them."""
-        until(lambda: self.slurm.look().keys().isdisjoint(numbers), f"the end of {numbers}")
+        until(lambda: self.slurm.poll().keys().isdisjoint(numbers), f"the end of {numbers}")
         until(lambda: self.slurm.verdicts(numbers).keys() == set(numbers), f"verdicts on {numbers}")
         return self.slurm.verdicts(numbers)
 
 
 @pytest.fixture
-def desk(clear_slurm: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Submitter:
+def submitter(clear_slurm: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Submitter:
     monkeypatch.setenv("SLURM_CONF", str(clear_slurm.conf))
     return Submitter(tmp_path, Slurm())
 
 
-def desk_at(cluster: SlurmCluster, folder: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Submitter:
+def submitter_at(cluster: SlurmCluster, folder: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Submitter:
     monkeypatch.setenv("SLURM_CONF", str(cluster.conf))
     return Submitter(folder, Slurm(SlurmOptions(**options)))
 
@@ -67,41 +67,41 @@ def test_it_is_a_scheduler() -> None:
     assert scheduler.name == "slurm"
 
 
-def test_limits_take_three_calls(desk: Submitter) -> None:
-    limits = desk.slurm.limits()
+def test_limits_take_three_calls(submitter: Submitter) -> None:
+    limits = submitter.slurm.limits()
     assert [node.name for node in limits.nodes] == [f"n{number}" for number in range(1, 9)]
     node = limits.nodes[0]
     assert (node.cores, node.memory, node.disk, node.usable) == (4, 2000 * MIB, 10000 * MIB, True)
     assert limits.array == 10001
     assert (limits.seconds, limits.job_nodes, limits.submitted) == (float("inf"), None, None)
-    assert desk.slurm.calls == {"scontrol": 3}
-    desk.slurm.limits()
-    assert desk.slurm.calls == {"scontrol": 4}  # only nodes change
+    assert submitter.slurm.calls == {"scontrol": 3}
+    submitter.slurm.limits()
+    assert submitter.slurm.calls == {"scontrol": 4}  # only nodes change
 
 
-def test_an_unknown_partition_is_told_with_those_there_are(desk: Submitter) -> None:
+def test_an_unknown_partition_is_told_with_those_there_are(submitter: Submitter) -> None:
     with pytest.raises(InputError, match='no such partition: "mian"') as problem:
         Slurm(SlurmOptions(partition="mian")).limits()
     assert problem.value.hint == "did you mean main? partitions: main"
 
 
-def test_jobs_of_every_kind_and_what_became_of_them(desk: Submitter, clear_slurm: SlurmCluster) -> None:
+def test_jobs_of_every_kind_and_what_became_of_them(submitter: Submitter, clear_slurm: SlurmCluster) -> None:
     # Others may call their jobs whatever they like.
     clear_slurm.command("sbatch", "--mem=1", "--output=/dev/null", "--job-name=a|b\nJobState=X|c", "--wrap=sleep 60")
-    done = desk.submit("sh", "-c", "pwd; echo wörds >&2")
-    failed = desk.submit("sh", "-c", "exit 200")
-    killed = desk.submit("sh", "-c", "kill -SEGV $$")
-    array = desk.submit("sh", "-c", "echo $SLURM_ARRAY_TASK_ID; exit $SLURM_ARRAY_TASK_ID", elements=3)
-    cancelled = desk.submit("sleep", "100", nodes=2, whole_nodes=True)
-    until(lambda: desk.slurm.look()[cancelled].phase is JobStatus.RUNNING, "a job to run")
-    look = desk.slurm.look()[cancelled]
-    assert (len(look.nodes), look.restarts, look.reason) == (2, 0, "")
-    assert look.started == pytest.approx(time.time(), abs=10)
-    desk.slurm.cancel([cancelled, "999999"])
-    desk.slurm.calls.clear()
+    done = submitter.submit("sh", "-c", "pwd; echo wörds >&2")
+    failed = submitter.submit("sh", "-c", "exit 200")
+    killed = submitter.submit("sh", "-c", "kill -SEGV $$")
+    array = submitter.submit("sh", "-c", "echo $SLURM_ARRAY_TASK_ID; exit $SLURM_ARRAY_TASK_ID", elements=3)
+    cancelled = submitter.submit("sleep", "100", nodes=2, whole_nodes=True)
+    until(lambda: submitter.slurm.poll()[cancelled].status is JobStatus.RUNNING, "a job to run")
+    entry = submitter.slurm.poll()[cancelled]
+    assert (len(entry.nodes), entry.restarts, entry.reason) == (2, 0, "")
+    assert entry.started == pytest.approx(time.time(), abs=10)
+    submitter.slurm.cancel([cancelled, "999999"])
+    submitter.slurm.calls.clear()
     elements = [f"{array}_{number}" for number in range(3)]
-    found = desk.ended(done, failed, killed, cancelled, *elements)
-    assert desk.slurm.calls.keys() <= {"squeue", "scontrol"}
+    found = submitter.ended(done, failed, killed, cancelled, *elements)
+    assert submitter.slurm.calls.keys() <= {"squeue", "scontrol"}
     assert {number: (one.outcome, one.exit_status, one.signal) for number, one in found.items()} == {
         done: (Outcome.DONE, 0, None),
         failed: (Outcome.FAILED, 200, None),
@@ -115,83 +115,83 @@ def test_jobs_of_every_kind_and_what_became_of_them(desk: Submitter, clear_slurm
     assert started is not None
     assert ended is not None
     assert started <= ended == pytest.approx(time.time(), abs=20)
-    outputs = {file.name.partition(".")[0] + file.suffix: file.read_text() for file in desk.folder.glob("*.out*")}
-    assert outputs["job-1.out"] == f"{desk.folder}\nwörds\n"
+    outputs = {file.name.partition(".")[0] + file.suffix: file.read_text() for file in submitter.folder.glob("*.out*")}
+    assert outputs["job-1.out"] == f"{submitter.folder}\nwörds\n"
     assert outputs["job-4.2"] == "2\n"
 
 
 @pytest.mark.parametrize("name", ["a b", "it's", 'so "far"', "100%j%%", "#x $HOME `y` ü", "x;y&z|"])
-def test_folders_of_any_name(desk: Submitter, name: str) -> None:
-    desk.folder /= name
-    desk.folder.mkdir()
-    number = desk.submit("sh", "-c", "pwd; echo 'a  b'")
-    assert desk.ended(number)[number].outcome is Outcome.DONE
-    assert next(desk.folder.glob("*.out")).read_text() == f"{desk.folder}\na  b\n"
+def test_folders_of_any_name(submitter: Submitter, name: str) -> None:
+    submitter.folder /= name
+    submitter.folder.mkdir()
+    number = submitter.submit("sh", "-c", "pwd; echo 'a  b'")
+    assert submitter.ended(number)[number].outcome is Outcome.DONE
+    assert next(submitter.folder.glob("*.out")).read_text() == f"{submitter.folder}\na  b\n"
 
 
-def test_a_job_is_found_by_its_name_before_and_after_its_end(desk: Submitter) -> None:
-    waiting, ended = desk.request("sleep", "60", elements=3, nodes=8), desk.request("true")
-    numbers = desk.submitted(ended), desk.submitted(waiting)
-    desk.ended(numbers[0])
-    assert desk.slurm.find(ended.name) == numbers[0]
-    assert desk.slurm.find(waiting.name) == numbers[1]
-    assert desk.slurm.find("nobody") is None
+def test_a_job_is_found_by_its_name_before_and_after_its_end(submitter: Submitter) -> None:
+    waiting, ended = submitter.request("sleep", "60", elements=3, nodes=8), submitter.request("true")
+    numbers = submitter.submitted(ended), submitter.submitted(waiting)
+    submitter.ended(numbers[0])
+    assert submitter.slurm.find(ended.name) == numbers[0]
+    assert submitter.slurm.find(waiting.name) == numbers[1]
+    assert submitter.slurm.find("nobody") is None
 
 
-def test_elements_are_cancelled_one_by_one_or_all(desk: Submitter) -> None:
-    array = desk.submit("sleep", "60", elements=6, nodes=8, whole_nodes=True)
-    until(lambda: desk.slurm.look()[f"{array}_0"].phase is JobStatus.RUNNING, "an element to run")
-    desk.slurm.cancel([f"{array}_{number}" for number in (2, 3, 5)])
-    assert desk.slurm.look().keys() & {f"{array}_{number}" for number in range(6)} == {
+def test_elements_are_cancelled_one_by_one_or_all(submitter: Submitter) -> None:
+    array = submitter.submit("sleep", "60", elements=6, nodes=8, whole_nodes=True)
+    until(lambda: submitter.slurm.poll()[f"{array}_0"].status is JobStatus.RUNNING, "an element to run")
+    submitter.slurm.cancel([f"{array}_{number}" for number in (2, 3, 5)])
+    assert submitter.slurm.poll().keys() & {f"{array}_{number}" for number in range(6)} == {
         f"{array}_{n}" for n in (0, 1, 4)
     }
-    desk.slurm.cancel([array])
-    found = desk.ended(f"{array}_0", f"{array}_4")
+    submitter.slurm.cancel([array])
+    found = submitter.ended(f"{array}_0", f"{array}_4")
     assert {one.outcome for one in found.values()} == {Outcome.CANCELLED}
     assert found[f"{array}_4"].started is None
 
 
-def test_what_no_node_has_is_refused(desk: Submitter) -> None:
+def test_what_no_node_has_is_refused(submitter: Submitter) -> None:
     for amounts in ({"memory": 1e12}, {"cores": 5}, {"nodes": 9}, {"disk": 1e12}):
-        request = desk.request("true", **amounts)
+        request = submitter.request("true", **amounts)
         with pytest.raises(SubmissionRejectedError, match="node configuration is not available"):
-            desk.slurm.check(request)
+            submitter.slurm.check(request)
     for amounts in ({"memory": 1e12}, {"cores": 5}):  # the others would be taken, and wait for ever
         with pytest.raises(SubmissionRejectedError, match="node configuration is not available"):
-            desk.submit("true", **amounts)
+            submitter.submit("true", **amounts)
 
 
-def test_the_queue_foresees_what_slurm_plans(desk: Submitter, clear_slurm: SlurmCluster) -> None:
-    assert desk.slurm.check(desk.request("true", nodes=8)) == pytest.approx(0, abs=5)
-    assert desk.slurm.queue().earliest(8, 60) == pytest.approx(time.time(), abs=5)
+def test_the_queue_foresees_what_slurm_plans(submitter: Submitter, clear_slurm: SlurmCluster) -> None:
+    assert submitter.slurm.check(submitter.request("true", nodes=8)) == pytest.approx(0, abs=5)
+    assert submitter.slurm.queue().earliest(8, 60) == pytest.approx(time.time(), abs=5)
     whole = {"whole_nodes": True, "memory": None}
-    desk.submit("sleep", "100", nodes=5, seconds=600, **whole)
-    desk.submit("sleep", "100", nodes=8, seconds=1200, **whole)  # after the first
-    desk.submit("sleep", "100", nodes=2, seconds=300, **whole)  # beside the first
-    desk.submit("sleep", "100", nodes=4, seconds=1800, **whole)  # after the second
+    submitter.submit("sleep", "100", nodes=5, seconds=600, **whole)
+    submitter.submit("sleep", "100", nodes=8, seconds=1200, **whole)  # after the first
+    submitter.submit("sleep", "100", nodes=2, seconds=300, **whole)  # beside the first
+    submitter.submit("sleep", "100", nodes=4, seconds=1800, **whole)  # after the second
     until(
-        lambda: _phases(desk) == [JobStatus.RUNNING, JobStatus.RUNNING, JobStatus.WAITING, JobStatus.WAITING],
+        lambda: _statuses(submitter) == [JobStatus.RUNNING, JobStatus.RUNNING, JobStatus.WAITING, JobStatus.WAITING],
         "two jobs to run",
     )
-    desk.slurm.calls.clear()
-    queue = desk.slurm.queue()
-    assert sum(desk.slurm.calls.values()) <= 4
+    submitter.slurm.calls.clear()
+    queue = submitter.slurm.queue()
+    assert sum(submitter.slurm.calls.values()) <= 4
     foreseen = {nodes: queue.earliest(nodes, 900) for nodes in (1, 4, 8)}
     for nodes, start in foreseen.items():
-        number = desk.submit("sleep", "100", nodes=nodes, seconds=900, **whole)
+        number = submitter.submit("sleep", "100", nodes=nodes, seconds=900, **whole)
         planned = _planned(clear_slurm, number)
         assert start == pytest.approx(planned, abs=10), f"{nodes} nodes"
-        desk.slurm.cancel([number])
-    wait = desk.slurm.check(desk.request("true", nodes=8, seconds=900, **whole))
+        submitter.slurm.cancel([number])
+    wait = submitter.slurm.check(submitter.request("true", nodes=8, seconds=900, **whole))
     assert wait is not None
     assert wait > 500
     # Where jobs run for a tenth of their limits, all of it is ten times as close.
-    soon = desk.slurm.queue(0.1)
+    soon = submitter.slurm.queue(0.1)
     assert soon.earliest(8, 900) - soon.now == pytest.approx((foreseen[8] - queue.now) / 10, abs=15)
 
 
-def _phases(desk: Submitter) -> list[JobStatus]:
-    return sorted(look.phase for look in desk.slurm.look().values())
+def _statuses(submitter: Submitter) -> list[JobStatus]:
+    return sorted(entry.status for entry in submitter.slurm.poll().values())
 
 
 def _planned(cluster: SlurmCluster, number: str) -> float:
@@ -214,9 +214,9 @@ def test_nodes_that_die_others_that_come_first_and_time_that_runs_out(
         partitions=("main", "short Nodes=n[1-2] MaxTime=10 MaxNodes=1", "urgent Nodes=n2 PriorityTier=9"),
         options={"PreemptType": "preempt/partition_prio", "PreemptMode": "REQUEUE"},
     )
-    desk = desk_at(cluster, tmp_path, monkeypatch)
-    long = desk.submit("sleep", "300", seconds=300)
-    until(lambda: desk.slurm.look()[long].phase is JobStatus.RUNNING, "a job to run")
+    submitter = submitter_at(cluster, tmp_path, monkeypatch)
+    long = submitter.submit("sleep", "300", seconds=300)
+    until(lambda: submitter.slurm.poll()[long].status is JobStatus.RUNNING, "a job to run")
 
     def ends_now() -> bool:
         with suppress(RuntimeError):  # Slurm refuses that in the second in which a job begins
@@ -230,19 +230,19 @@ def test_nodes_that_die_others_that_come_first_and_time_that_runs_out(
     assert (short.limits().seconds, short.limits().job_nodes, len(short.limits().nodes)) == (600.0, 1, 2)
     for amounts in ({"seconds": 601}, {"nodes": 2}):  # Slurm itself would let such jobs wait for ever
         with pytest.raises(SubmissionRejectedError, match="jobs in the partition short"):
-            short.check(desk.request("true", **amounts))
+            short.check(submitter.request("true", **amounts))
 
     lost, preempted = (
-        desk_at(cluster, tmp_path, monkeypatch, extra=(f"--nodelist={node}",)).submit("sleep", "300", cores=4)
+        submitter_at(cluster, tmp_path, monkeypatch, extra=(f"--nodelist={node}",)).submit("sleep", "300", cores=4)
         for node in ("n4", "n2")
     )
-    until(lambda: {desk.slurm.look()[one].phase for one in (lost, preempted)} == {JobStatus.RUNNING}, "jobs to run")
-    desk_at(cluster, tmp_path, monkeypatch, partition="urgent").submit("true", cores=4)
+    until(lambda: {submitter.slurm.poll()[one].status for one in (lost, preempted)} == {JobStatus.RUNNING}, "starts")
+    submitter_at(cluster, tmp_path, monkeypatch, partition="urgent").submit("true", cores=4)
     cluster.kill_node("n4", noticed=True)
     cluster.drain("n3")
-    assert [node.usable for node in desk.slurm.limits().nodes] == [True, True, False, False]
-    assert desk.slurm.queue().nodes == 2
-    found = desk.ended(lost, preempted, long)
+    assert [node.usable for node in submitter.slurm.limits().nodes] == [True, True, False, False]
+    assert submitter.slurm.queue().nodes == 2
+    found = submitter.ended(lost, preempted, long)
     assert (found[lost].outcome, found[lost].note) == (Outcome.LOST, "one of its nodes failed (n4)")
     assert found[preempted].outcome is Outcome.PREEMPTED
     assert (found[long].outcome, found[long].exhausted) == (Outcome.EXHAUSTED, Resource.WALL_TIME)
@@ -252,42 +252,42 @@ def test_a_controller_that_is_down_is_no_verdict(
     slurm_with: SlurmWith, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = slurm_with(nodes=1, options={"MessageTimeout": "2"})
-    desk = desk_at(cluster, tmp_path, monkeypatch)
-    number = desk.submit("true")
-    desk.ended(number)
+    submitter = submitter_at(cluster, tmp_path, monkeypatch)
+    number = submitter.submit("true")
+    submitter.ended(number)
     cluster.stop_controller()
     questions: list[Callable[[], object]] = [
-        desk.slurm.look,
-        lambda: desk.slurm.verdicts([number]),
-        lambda: desk.submit("true"),
+        submitter.slurm.poll,
+        lambda: submitter.slurm.verdicts([number]),
+        lambda: submitter.submit("true"),
         lambda: Slurm().limits(),
     ]
     for question in questions:
         with pytest.raises(SchedulerUnreachableError, match="does not answer"):
             question()
     cluster.start_controller()
-    assert desk.ended(number)[number].outcome is Outcome.DONE
+    assert submitter.ended(number)[number].outcome is Outcome.DONE
 
 
 @pytest.mark.skipif(unusable() is not None, reason=str(unusable()))
 def test_a_job_that_the_kernel_ends_for_its_memory(
     slurm_with: SlurmWith, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk = desk_at(slurm_with(nodes=1, cgroups=True), tmp_path, monkeypatch)
-    number = desk.submit("python3", "-c", "x = bytearray(300 << 20)", memory=50 * MIB)
-    verdict = desk.ended(number)[number]
+    submitter = submitter_at(slurm_with(nodes=1, cgroups=True), tmp_path, monkeypatch)
+    number = submitter.submit("python3", "-c", "x = bytearray(300 << 20)", memory=50 * MIB)
+    verdict = submitter.ended(number)[number]
     assert (verdict.outcome, verdict.exhausted) == (Outcome.EXHAUSTED, Resource.MEMORY)
     assert verdict.signal is None  # Slurm writes 125, which no signal is
 
 
 def test_a_full_queue_is_told_at_once(slurm_with: SlurmWith, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = slurm_with(nodes=1, options={"MaxJobCount": "3", "MaxArraySize": "5"})
-    desk = desk_at(cluster, tmp_path, monkeypatch)
-    assert desk.slurm.limits().array == 3
-    desk.submit("sleep", "60", elements=2)
+    submitter = submitter_at(cluster, tmp_path, monkeypatch)
+    assert submitter.slurm.limits().array == 3
+    submitter.submit("sleep", "60", elements=2)
     began = time.monotonic()
     with pytest.raises(SchedulerUnreachableError, match="the queue accepts no more jobs at the moment"):
-        desk.submit("sleep", "60", elements=2)
+        submitter.submit("sleep", "60", elements=2)
     assert time.monotonic() - began < 60  # sbatch itself goes on trying for two minutes
 
 
@@ -295,16 +295,16 @@ def test_accounts_limit_jobs_and_remember_them(
     slurm_with: SlurmWith, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = slurm_with(nodes=2, accounting=True, options={"JobAcctGatherParams": "OverMemoryKill"})
-    desk = desk_at(cluster, tmp_path, monkeypatch)
-    assert desk.slurm.limits().submitted is None
-    greedy = desk.submit("python3", "-c", "x = bytearray(200 << 20); import time; time.sleep(60)", memory=50 * MIB)
-    failed = desk.submit("sh", "-c", "exit 200")
+    submitter = submitter_at(cluster, tmp_path, monkeypatch)
+    assert submitter.slurm.limits().submitted is None
+    greedy = submitter.submit("python3", "-c", "x = bytearray(200 << 20); import time; time.sleep(60)", memory=50 * MIB)
+    failed = submitter.submit("sh", "-c", "exit 200")
 
     for words in (["add", "qos", "few"], ["modify", "qos", "few", "set", "MaxSubmitJobsPerUser=2", "MaxWall=5"]):
         cluster.command("sacctmgr", "--immediate", *words)
     user = cluster.command("id", "-un").strip()
     cluster.command("sacctmgr", "--immediate", "modify", "user", user, "set", "qos=normal,few")
-    few = desk_at(cluster, tmp_path, monkeypatch, qos="few")
+    few = submitter_at(cluster, tmp_path, monkeypatch, qos="few")
     limits = few.slurm.limits()
     assert (limits.submitted, limits.seconds) == (2, 300.0)
     with pytest.raises(InputError, match="does not belong to the account"):
@@ -320,19 +320,19 @@ def test_accounts_limit_jobs_and_remember_them(
     with pytest.raises(SubmissionRejectedError, match="run for at most 5m"):
         few.slurm.check(few.request("true", seconds=301))
 
-    found = desk.ended(greedy, failed)
-    until(lambda: desk.slurm.verdicts([greedy])[greedy].exhausted is not None, "the accounting")
-    assert desk.slurm.verdicts([greedy])[greedy].exhausted is Resource.MEMORY
+    found = submitter.ended(greedy, failed)
+    until(lambda: submitter.slurm.verdicts([greedy])[greedy].exhausted is not None, "the accounting")
+    assert submitter.slurm.verdicts([greedy])[greedy].exhausted is Resource.MEMORY
     assert found[failed].exit_status == 200
     # What the accounting says when the controller has forgotten.
-    alone = accounted(desk.slurm._sacct([greedy, failed]))
+    alone = accounted(submitter.slurm._sacct([greedy, failed]))
     assert alone[greedy].exhausted is Resource.MEMORY
     assert (alone[failed].outcome, alone[failed].exit_status) == (Outcome.FAILED, 72)
 
 
-def _takes(desk: Submitter) -> bool:
+def _takes(submitter: Submitter) -> bool:
     try:
-        desk.submit("sleep", "60")
+        submitter.submit("sleep", "60")
     except SubmissionRejectedError:
         return False
     return True

@@ -12,7 +12,7 @@ class BatchSystem(NamedTuple):
 
     title: str
     connect: Deferred
-    """Returns a Scheduler (for HTCondor, which has DAGMan, a Queued), given the user's values for `submission`."""
+    """Returns a Scheduler (for HTCondor, which has DAGMan, a BatchQueue), given the user's values for `submission`."""
     submission: tuple[str, ...] = ()
     """The options of ``tonnage run`` that choose where and under which account to submit."""
     own: tuple[str, ...] = ()

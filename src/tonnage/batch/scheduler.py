@@ -13,13 +13,13 @@ from tonnage.batch.snapshot import Snapshot
 from tonnage.jobs import Outcome, Resource
 
 __all__ = [
+    "BatchQueue",
     "InsideJob",
     "JobStatus",
     "JobVariable",
     "Limits",
     "Node",
     "QueueEntry",
-    "Queued",
     "Request",
     "Scheduler",
     "Verdict",
@@ -114,7 +114,7 @@ class Request:
 class QueueEntry:
     """A batch job or array element that is waiting or running."""
 
-    phase: JobStatus
+    status: JobStatus
     reason: str = ""
     """Why it waits."""
     started: float | None = None
@@ -137,7 +137,7 @@ class Verdict:
     facts: Mapping[str, str] = field(default_factory=dict)
 
 
-class Queued(Protocol):
+class BatchQueue(Protocol):
     """What any batch system can report about submitted jobs. Every call can raise SchedulerUnreachableError."""
 
     name: str
@@ -145,7 +145,7 @@ class Queued(Protocol):
     def find(self, name: str) -> str | None:
         """Return the number of the job submitted under a name, or None if the system does not know it."""
 
-    def look(self) -> dict[str, QueueEntry]:
+    def poll(self) -> dict[str, QueueEntry]:
         """Return all of this user's waiting and running jobs and elements, by number."""
 
     def cancel(self, numbers: Collection[str]) -> None:
@@ -155,11 +155,11 @@ class Queued(Protocol):
         """Return the number of the job that an element belongs to; a job's number is returned unchanged."""
 
 
-class Scheduler(Queued, Protocol):
+class Scheduler(BatchQueue, Protocol):
     """A batch system to which tasks are submitted. Every call but `script` can raise SchedulerUnreachableError."""
 
     polling: PollSchedule
-    """How often `look` is called."""
+    """How often `poll` is called."""
     inside: str
     """The InsideJob class of this system, as ``module:Class``. A pilot loads it in the batch job."""
 

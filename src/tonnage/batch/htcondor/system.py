@@ -55,7 +55,7 @@ _GROWS_DISK: Version = (25, 10, 1)
 """The first version in which a job evicted for its disk use requests more by itself."""
 _OLDEST: Version = (9, 0, 0)
 _DAGMAN = "JobUniverse == 7"  # these run on the schedd's machine
-_PHASES = {
+_STATUSES = {
     1: JobStatus.WAITING,
     2: JobStatus.RUNNING,
     3: JobStatus.RUNNING,
@@ -128,17 +128,17 @@ class HTCondor:
     def find(self, name: str) -> str | None:
         """Return the number of the DAGMan job submitted under a name, if it is still in the queue."""
         ads = self._ads("condor_q", f'{_DAGMAN} && JobBatchName == "{name}"', ("ClusterId", "JobStatus"))
-        return next((str(ad["ClusterId"]) for ad in ads if ad.get("JobStatus") in _PHASES), None)
+        return next((str(ad["ClusterId"]) for ad in ads if ad.get("JobStatus") in _STATUSES), None)
 
-    def look(self) -> dict[str, QueueEntry]:
+    def poll(self) -> dict[str, QueueEntry]:
         """Return all of this user's waiting and running DAGMan jobs, by number: one query, however many."""
         ads = self._ads("condor_q", _DAGMAN, ("ClusterId", "JobStatus", "HoldReason", "JobCurrentStartDate"))
         found = {}
         for ad in ads:
-            phase = _PHASES.get(int(ad.get("JobStatus", 0)))
-            if phase is not None:
+            status = _STATUSES.get(int(ad.get("JobStatus", 0)))
+            if status is not None:
                 reason = f"held: {ad.get('HoldReason', 'unknown reason')}" if ad["JobStatus"] == _HELD else ""
-                found[str(ad["ClusterId"])] = QueueEntry(phase, reason, ad.get("JobCurrentStartDate"))
+                found[str(ad["ClusterId"])] = QueueEntry(status, reason, ad.get("JobCurrentStartDate"))
         return found
 
     def job_of(self, number: str) -> str:

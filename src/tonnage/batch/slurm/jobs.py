@@ -16,7 +16,7 @@ from tonnage.logs.log import Hints, Log, UnusableError
 from tonnage.logs.sacct import records
 from tonnage.logs.slurm_jobs import Record, Steps, ending, parse_exit
 
-__all__ = ["ACCOUNTED", "FIELDS", "RUNS", "accounted", "asked", "joined", "looks", "remembered", "rows"]
+__all__ = ["ACCOUNTED", "FIELDS", "RUNS", "accounted", "asked", "joined", "queue_entries", "remembered", "rows"]
 
 FIELDS = ("JobArrayID", "State", "exit_code", "RestartCnt", "StartTime", "EndTime", "NodeList", "Reason")
 """The fields requested from squeue (-O): none in which a user may have written a delimiter."""
@@ -55,7 +55,7 @@ def rows(text: str, fields: Collection[str]) -> Iterator[dict[str, str]]:
             yield dict(zip(fields, (cell.strip() for cell in cells), strict=True))
 
 
-def looks(text: str) -> dict[str, QueueEntry]:
+def queue_entries(text: str) -> dict[str, QueueEntry]:
     """Parse the waiting and running jobs, by number."""
     found: dict[str, QueueEntry] = {}
     for row in rows(text, FIELDS):
@@ -63,14 +63,14 @@ def looks(text: str) -> dict[str, QueueEntry]:
         if state not in _WAITS and state not in RUNS:
             continue
         waits = state in _WAITS
-        look = QueueEntry(
-            phase=JobStatus.WAITING if waits else JobStatus.RUNNING,
+        entry = QueueEntry(
+            status=JobStatus.WAITING if waits else JobStatus.RUNNING,
             reason=row["Reason"] if waits else "",
             started=None if waits else _moment(row["StartTime"]),
             restarts=int(row["RestartCnt"]) if row["RestartCnt"].isdigit() else 0,
             nodes=expanded(row["NodeList"]),
         )
-        found |= dict.fromkeys(elements(row["JobArrayID"]), look)
+        found |= dict.fromkeys(elements(row["JobArrayID"]), entry)
     return found
 
 

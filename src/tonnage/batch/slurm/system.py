@@ -159,10 +159,10 @@ class Slurm:
             numbers = [line.strip().partition("_")[0] for line in printed.splitlines() if line.strip()]
         return max(numbers, key=int, default=None)
 
-    def look(self) -> dict[str, QueueEntry]:
+    def poll(self) -> dict[str, QueueEntry]:
         """Return all of this user's waiting and running jobs and elements, by number."""
-        present = jobs.looks(self._squeue(jobs.FIELDS))
-        waiting = {number for number, look in present.items() if look.phase is JobStatus.WAITING}
+        present = jobs.queue_entries(self._squeue(jobs.FIELDS))
+        waiting = {number for number, entry in present.items() if entry.status is JobStatus.WAITING}
         self._waited = (self._waited - present.keys()) | waiting
         return present
 
@@ -178,7 +178,7 @@ class Slurm:
         for chunk in chunks(jobs.asked(wanted), _LETTERS):
             text = self._remembered(chunk)
             known |= jobs.remembered(text)
-            wanted -= jobs.looks(text).keys()  # not finished yet
+            wanted -= jobs.queue_entries(text).keys()  # not finished yet
         forgotten = wanted - known.keys()
         failed = {number for number in wanted & known.keys() if known[number].outcome is Outcome.FAILED}
         if (forgotten or failed) and self._accounted:

@@ -216,14 +216,14 @@ class Arrays:
         scheduler = self._submitter.scheduler
         return {number: attempt for array in self._open.values() for number, attempt in array.numbers(scheduler)}
 
-    def looked(self, present: Mapping[str, QueueEntry]) -> None:
+    def on_queue(self, present: Mapping[str, QueueEntry]) -> None:
         """Record what is running by now."""
         for number, attempt in self.numbers().items():
-            look = present.get(number)
-            if look is not None:
+            entry = present.get(number)
+            if entry is not None:
                 self._unseen.discard(attempt)
-            if look is not None and look.phase is JobStatus.RUNNING:
-                self._runs(attempt, look.started or time.time())
+            if entry is not None and entry.status is JobStatus.RUNNING:
+                self._runs(attempt, entry.started or time.time())
 
     def _runs(self, attempt: int, since: float) -> None:
         if self._submitter.show(self._submitter.engine.start_of(attempt), since):

@@ -43,7 +43,7 @@ class _Fleet(Protocol):
 
     def numbers(self) -> dict[str, int]: ...
 
-    def looked(self, present: Mapping[str, QueueEntry]) -> None: ...
+    def on_queue(self, present: Mapping[str, QueueEntry]) -> None: ...
 
     def gone(self, number: int, verdict: Verdict, *, certain: bool) -> None: ...
 
@@ -65,8 +65,8 @@ class BatchDriver:
         self._gone: dict[str, float] = {}
         """Ids that are no longer in the queue, and since when."""
         self._polling = submitter.scheduler.polling
-        self._hear_pause, self._look_pause = _HEAR[0], self._polling.first
-        self._look_at = 0.0
+        self._hear_pause, self._poll_pause = _HEAR[0], self._polling.first
+        self._poll_at = 0.0
         self._unreachable = False
         self._cancels: frozenset[JobStatus] | None = None
         """States of the batch jobs that are to be cancelled."""
@@ -124,18 +124,18 @@ class BatchDriver:
         news = [fleet.hear() for fleet in self._fleets]
         self._hear_pause = _HEAR[0] if any(news) else min(_HEAR[1], self._hear_pause * _SLOWER)
         if self._packs.leaving:
-            self._look_pause = self._polling.first
-            self._look_at = min(self._look_at, time.monotonic() + self._polling.first)
+            self._poll_pause = self._polling.first
+            self._poll_at = min(self._poll_at, time.monotonic() + self._polling.first)
         self._submitter.journal.commit()
-        if time.monotonic() >= self._look_at:
-            self._look()
+        if time.monotonic() >= self._poll_at:
+            self._poll()
             self._submitter.journal.commit()
         self._submitter.watcher.tick(self._submitter.engine)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         """Poll the queue, and settle what is no longer in it."""
         try:
-            present = self._submitter.scheduler.look()
+            present = self._submitter.scheduler.poll()
             missing = {number for fleet in self._fleets for number in fleet.numbers() if number not in present}
             asked = missing & (self._gone.keys() | self._packs.numbers().keys())  # results of others may still arrive
             verdicts = self._submitter.scheduler.verdicts(asked) if asked else {}
@@ -145,13 +145,13 @@ class BatchDriver:
             return
         self._unreachable = False
         for fleet in self._fleets:
-            fleet.looked(present)
+            fleet.on_queue(present)
         self._settle_missing(missing, verdicts)
         self._slow_down()
 
     def _slow_down(self) -> None:
-        self._look_at = time.monotonic() + self._look_pause
-        self._look_pause = self._polling.after(self._look_pause)
+        self._poll_at = time.monotonic() + self._poll_pause
+        self._poll_pause = self._polling.after(self._poll_pause)
 
     def _settle_missing(self, missing: set[str], verdicts: Mapping[str, Verdict]) -> None:
         now = time.monotonic()
@@ -163,7 +163,7 @@ class BatchDriver:
                     verdict = self._read(verdicts.get(number, Verdict()), fleet.output(own))
                     fleet.gone(own, verdict, certain=now - since >= self._grace)
         if missing:
-            self._look_pause = self._polling.first
+            self._poll_pause = self._polling.first
 
     def _read(self, verdict: Verdict, output: Path) -> Verdict:
         """Complete a verdict that does not tell why the job ended with what the batch job printed."""
@@ -202,17 +202,17 @@ class BatchDriver:
             self._cancel(self._cancels)
         return False
 
-    def _cancel(self, phases: Collection[JobStatus]) -> None:
+    def _cancel(self, statuses: Collection[JobStatus]) -> None:
         """Cancel batch jobs in certain states; retried later if the cluster does not answer."""
         try:
             self._submitter.withdraw()
             own = {number for fleet in self._fleets for number in fleet.numbers()}
-            present = self._submitter.scheduler.look() if own else {}
-            numbers = [number for number, look in present.items() if number in own and look.phase in phases]
+            present = self._submitter.scheduler.poll() if own else {}
+            numbers = [number for number, entry in present.items() if number in own and entry.status in statuses]
             if numbers:
                 self._submitter.scheduler.cancel(numbers)
             self._cancel_at = inf
         except SchedulerUnreachableError as error:
             _log.warning("batch jobs could not be cancelled: %s; retrying", error)
             self._cancel_at = time.monotonic() + RETRY
-        self._look_at = 0.0
+        self._poll_at = 0.0

@@ -297,12 +297,12 @@ class Packs:
         """Return the cluster's ids of the open batch jobs, each with our number."""
         return {pack.native: number for number, pack in self._open.items() if pack.native is not None}
 
-    def looked(self, present: Mapping[str, QueueEntry]) -> None:
+    def on_queue(self, present: Mapping[str, QueueEntry]) -> None:
         """Record what is running by now."""
         for number, job in self.numbers().items():
-            look, pack = present.get(number), self._open[job]
-            if look is not None and look.phase is JobStatus.RUNNING and pack.started is None:
-                self._runs(pack, look.started or time.time())
+            entry, pack = present.get(number), self._open[job]
+            if entry is not None and entry.status is JobStatus.RUNNING and pack.started is None:
+                self._runs(pack, entry.started or time.time())
         # Batch jobs that could not be cancelled before, or whose ids were not known then.
         numbers = self.numbers().items()
         self._cancel([number for number, job in numbers if self._open[job].cancelled and number in present])

@@ -51,7 +51,7 @@ class HTCondorBackend:
         self.machine = _largest(self._machines)
         self._grows_disk = _grows_disk(options.system, dry)
         if not dry:
-            options.system.look()  # to detect a schedd that does not answer before anything is written
+            options.system.poll()  # to detect a schedd that does not answer before anything is written
 
     @staticmethod
     def _seen(system: HTCondor, amounts: Mapping[Resource, float]) -> Sequence[Node]:

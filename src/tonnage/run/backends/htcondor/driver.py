@@ -252,7 +252,7 @@ class DagmanDriver:
 
     def _is_in_queue(self, now: SubmittedDag) -> bool:
         try:
-            found = self._options.system.look().get(now.native or "")
+            found = self._options.system.poll().get(now.native or "")
         except SchedulerUnreachableError as error:
             self._log_once(f"{error}; jobs continue, retrying")
             return True
