@@ -145,7 +145,7 @@ class BatchJob:
     def outcomes(self, task: str) -> list[Outcome]:
         return [entry.end.outcome for entry in self.ends() if entry.task == task]
 
-    def bye(self) -> str:
+    def finished_because(self) -> str:
         last = self.entries()[-1]
         assert isinstance(last, PilotFinished)
         return last.reason

@@ -77,7 +77,7 @@ def note(ledger: Ledger, entry: Entry) -> None:
         case MachineLost():
             ledger.machine_lost(NODES.index(entry.node), entry.time)
         case PilotFinished():
-            ledger.bye(entry.reason, entry.time)
+            ledger.finish(entry.reason, entry.time)
 
 
 def same(entry: Entry) -> Entry:

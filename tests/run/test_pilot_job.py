@@ -50,7 +50,7 @@ def test_tasks_of_many_sizes(job: BatchJob) -> None:
         job.add(f"{number}", f"{files}sleep 0.02 && echo {number} > {number}.out", *after, request=asked)
     job.go()
     job.check()
-    assert job.bye() == "nothing left to run"
+    assert job.finished_because() == "nothing left to run"
     assert {entry.node for entry in job.entries() if isinstance(entry, AttemptStarted)} == set(MACHINES)
     numbers = [entry.start.attempt for entry in job.entries() if isinstance(entry, AttemptStarted)]
     assert numbers == list(range(1000, 1040))
@@ -181,7 +181,7 @@ def test_what_waits_for_a_task_that_failed_does_not_start(job: BatchJob) -> None
     job.go()
     other.go(awaited={first: ((1, "a"),)})
     assert other.done() == {"third": 1}
-    assert other.bye() == "nothing left to run"
+    assert other.finished_because() == "nothing left to run"
 
 
 def test_what_cannot_come_any_more_is_not_waited_for(job: BatchJob) -> None:
@@ -192,7 +192,7 @@ def test_what_cannot_come_any_more_is_not_waited_for(job: BatchJob) -> None:
         until(lambda: len(children(pilot.pid)) >= 3)
         (job.path.parent / "2").mkdir()
         ledger = Ledger(job.path.parent / "2" / LEDGER, (), ())
-        ledger.bye("it is gone", 5.0)
+        ledger.finish("it is gone", 5.0)
         ledger.close()
         job.finish(pilot)
     assert job.done() == {}
@@ -203,7 +203,7 @@ def test_the_numbers_for_attempts_are_not_exceeded(job: BatchJob) -> None:
         job.add(f"{number}", "true")
     job.go(attempts=7)
     assert len(job.done()) == 7
-    assert job.bye() == "no attempt numbers left"
+    assert job.finished_because() == "no attempt numbers left"
     assert max(entry.end.attempt for entry in job.ends()) == 1006
 
 
@@ -219,7 +219,7 @@ def test_nothing_more_starts_after_a_failure_where_that_is_the_rule(job: BatchJo
         (job.folder / "go").touch()
         job.finish(pilot)
     assert len(job.done()) == 1
-    assert job.bye() == "a task failed, and --fail-fast is set"
+    assert job.finished_because() == "a task failed, and --fail-fast is set"
 
 
 def test_a_batch_job_that_is_ended(job: BatchJob) -> None:
@@ -230,7 +230,7 @@ def test_a_batch_job_that_is_ended(job: BatchJob) -> None:
         until(lambda: len(running_attempts(job.token)) == 10)
         pilot.send_signal(signal.SIGTERM)
         job.finish(pilot, 1)
-    assert job.bye() == "the batch job was terminated"
+    assert job.finished_because() == "the batch job was terminated"
     assert {(entry.end.outcome, entry.end.note) for entry in job.ends()} == {(Outcome.LOST, "ended with its batch job")}
     assert len(job.ends()) == 10
     assert marked(job.token) == []
@@ -285,7 +285,7 @@ def test_what_has_no_room_on_the_nodes_that_are_left_is_left(job: BatchJob) -> N
         (job.folder / "go").touch()
         job.finish(pilot)
     assert job.done() == {"small": 1}
-    assert job.bye() == "no remaining node has room for the rest"
+    assert job.finished_because() == "no remaining node has room for the rest"
 
 
 def test_all_agents_are_lost(job: BatchJob) -> None:
@@ -297,7 +297,7 @@ def test_all_agents_are_lost(job: BatchJob) -> None:
         for node in job.nodes:
             kill(agent_of(pilot, node))
         job.finish(pilot, 1)
-    assert job.bye() == "all nodes were lost"
+    assert job.finished_because() == "all nodes were lost"
     until(lambda: not marked(job.token))
 
 
@@ -346,7 +346,7 @@ def test_a_killed_carrier_is_started_again(job: BatchJob) -> None:
     assert not {entry.task for entry in again} & before.keys()
     assert len({entry.start.attempt for entry in began}) == len(began)
     assert job.outcomes("failing") == [Outcome.FAILED]
-    assert job.bye() == "nothing left to run"
+    assert job.finished_because() == "nothing left to run"
 
 
 def test_a_pilot_without_srun_says_so_in_the_ledger(job: BatchJob, tmp_path: Path) -> None:
@@ -359,7 +359,7 @@ def test_a_pilot_without_srun_says_so_in_the_ledger(job: BatchJob, tmp_path: Pat
     ended = subprocess.run(pilot, capture_output=True, text=True, env=environment, check=False)
     assert ended.returncode == 1
     assert ended.stderr == ""
-    assert job.bye() == "n1: the agent cannot be started: srun: No such file or directory"
+    assert job.finished_because() == "n1: the agent cannot be started: srun: No such file or directory"
 
 
 @pytest.mark.parametrize(

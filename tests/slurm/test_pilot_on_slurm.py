@@ -1,4 +1,4 @@
-"""Errands and packed batch jobs on a real Slurm, and what becomes of them when parts of it are killed."""
+"""Single tasks and packed batch jobs on a real Slurm, and what becomes of them when parts of it are killed."""
 
 import os
 import subprocess
@@ -94,7 +94,7 @@ def test_a_cancelled_batch_job_says_how_its_attempts_ended(clear_slurm: SlurmClu
     clear_slurm.command("scancel", number)
     job.wait()
     assert {(entry.end.outcome, entry.end.note) for entry in job.ends()} == {(Outcome.LOST, "ended with its batch job")}
-    assert job.bye() == "the batch job was terminated"
+    assert job.finished_because() == "the batch job was terminated"
 
 
 def test_killed_agents_and_carriers(clear_slurm: SlurmCluster, job: Packed) -> None:

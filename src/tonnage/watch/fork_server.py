@@ -306,7 +306,7 @@ class _PoolMinder(Minder, Observer):
         finally:
             self._oom_score.restore()
 
-    def looked(self, measurement: Measurement) -> None:
+    def measured(self, measurement: Measurement) -> None:
         """Report the current use of a longer command from time to time, and at once if its memory changes much."""
         now, memory = monotonic(), measurement.memory.at_most or 0
         changed = self._growth is not None and abs(memory - self._reported) >= self._growth

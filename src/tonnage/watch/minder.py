@@ -87,7 +87,7 @@ class Observer:
     def started(self) -> None:
         """Called after the command was started."""
 
-    def looked(self, measurement: Measurement) -> None:
+    def measured(self, measurement: Measurement) -> None:
         """Called after each sample."""
 
 
@@ -322,7 +322,7 @@ class _Minding:
 
     def _look(self) -> None:
         self._next_look = self._measurement.look(closely=self._observer.closely)
-        self._observer.looked(self._measurement)
+        self._observer.measured(self._measurement)
         if not self._measurement.exceeded or self._job.measure_only or self.outcome.stopped_because:
             return
         if not self._job.grace:

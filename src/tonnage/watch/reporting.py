@@ -47,7 +47,7 @@ class Reporting(Observer):
         """Close standard input and output, which now belong to the command."""
         let_go_of_streams()
 
-    def looked(self, measurement: Measurement) -> None:
+    def measured(self, measurement: Measurement) -> None:
         """Write a row of the series and the live line."""
         if self._series is not None:
             row = measurement.row()

@@ -128,7 +128,7 @@ class Ledger:
         """Record that a machine was lost."""
         self._note("machine lost", node=self._nodes[machine], time=now)
 
-    def bye(self, reason: str, now: float) -> None:
+    def finish(self, reason: str, now: float) -> None:
         """Record that the pilot has finished, and sync the file to disk."""
         self._note("bye", reason=reason, time=now)
         self.commit()

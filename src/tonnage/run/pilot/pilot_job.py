@@ -203,7 +203,7 @@ class Pilot:
             reason = self._drive()
         except TonnageError as error:
             reason = f"{error}"
-            self._ledger.bye(reason, time.time())
+            self._ledger.finish(reason, time.time())
         counts = self._engine.counts
         _log.info("%s; %s done, %d failed", reason, counted(counts[State.DONE], "task"), counts[State.FAILED])
         return 0 if reason in _GOOD else 1
@@ -216,7 +216,7 @@ class Pilot:
             local = Local(self._engine, self._ledger, self._files, self._run, token, self._agents)
             local.drive(_Log(self._job_spec, self._engine.bad_nodes), self._more)
             reason = self._why_ended()
-            self._ledger.bye(reason, time.time())  # before agents end, which may take too long
+            self._ledger.finish(reason, time.time())  # before agents end, which may take too long
             return reason
 
     def _more(self) -> bool:

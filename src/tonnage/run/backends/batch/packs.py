@@ -62,7 +62,7 @@ class _Pack:
     """Running attempts, and when they started."""
     cancelled: str = ""
     """Why Tonnage cancelled it."""
-    bye: str = ""
+    finished_because: str = ""
     """The reason for its end that its pilot recorded."""
     stale: Collection[str] = ()
     """Tasks that have changed since, whose attempts do not count."""
@@ -260,7 +260,7 @@ class Packs:
             case MachineLost(node=node):
                 _log.warning("node %s of batch job %d no longer answers", node, pack.job.id)
             case PilotFinished(reason=reason):
-                pack.bye = reason  # if it was killed, the cluster knows why
+                pack.finished_because = reason  # if it was killed, the cluster knows why
 
     def _started(self, pack: _Pack, start: Start, moment: float) -> None:
         submitter = self._submitter
@@ -291,7 +291,7 @@ class Packs:
     @property
     def leaving(self) -> bool:
         """Whether the pilot of a batch job has finished."""
-        return any(pack.bye for pack in self._open.values())
+        return any(pack.finished_because for pack in self._open.values())
 
     def numbers(self) -> dict[str, int]:
         """Return the cluster's ids of the open batch jobs, each with our number."""
@@ -319,7 +319,7 @@ class Packs:
             return
         self._hear(pack)
         never_ran = pack.started is None and verdict.outcome not in (None, Outcome.DONE)
-        if certain or pack.bye or never_ran:
+        if certain or pack.finished_because or never_ran:
             self.end(pack, verdict)
 
     def output(self, job: int) -> Path:
@@ -331,7 +331,7 @@ class Packs:
         submitter = self._submitter
         del self._open[pack.job.id]
         submitter.drop(pack.job.id)
-        note = pack.cancelled or verdict.note or pack.bye or "finished"
+        note = pack.cancelled or verdict.note or pack.finished_because or "finished"
         answers = undelivered(submitter.place(pack.job.id)) if pack.running else {}
         for attempt, since in pack.running.items():
             self._lose(answers.get(attempt) or Answer(attempt, started=since, ended=time.time(), lost=True), note)
