@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from tonnage.size.ladders import Ladder
     from tonnage.size.learner import Learner, exceeded
     from tonnage.size.queue_choice import QueueChoice, compare_queues
+    from tonnage.size.recommend import Sized, size
     from tonnage.size.records import Records, collect
     from tonnage.size.reruns import as_before, climbed
     from tonnage.size.sizers import Sizer, WholeMachineFirst
-    from tonnage.size.sizing import Sized, size
     from tonnage.size.strategies import STRATEGIES, WITH_OBJECTIVE, Objective, sizer
     from tonnage.size.tally import Tally
 else:

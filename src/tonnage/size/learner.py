@@ -1,6 +1,6 @@
 """Decisions task by task during a run: the amounts to try for each, learned from every task that finished.
 
-The rules are those of `sizing`, which decides once for a whole history. Three things are different here: at first
+The rules are those of `recommend`, which decides once for a whole history. Three things are different here: at first
 nothing is known about a category; the same decision is needed very often, so it stays the same object until it changes;
 and of a task that ran out of a resource and was not yet retried, it is only known that it needs more.
 """

@@ -26,7 +26,7 @@ from tonnage.run.machines import Room, largest
 from tonnage.run.minders import Answer, Seen
 from tonnage.run.outcomes import judge
 from tonnage.run.pilot.agent import ShutdownSignal
-from tonnage.run.pilot.agents import Agents, Here, undelivered
+from tonnage.run.pilot.agent_pool import Agents, Here, undelivered
 from tonnage.run.pilot.job_spec import LEDGER, JobSpec
 from tonnage.run.pilot.ledger import (
     AttemptAdjusted,

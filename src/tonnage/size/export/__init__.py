@@ -8,7 +8,7 @@ from tonnage.lazy import Deferred, exports
 if TYPE_CHECKING:
     from tonnage.jobs import Decision, Resource
     from tonnage.size.export.sizes import Sizes
-    from tonnage.size.sizing import Sized
+    from tonnage.size.recommend import Sized
 else:
     __getattr__ = exports(__name__)
 

@@ -20,7 +20,7 @@ from tonnage.run.batch_jobs import BatchJob
 from tonnage.run.events import Ended, Settled, Start, State
 from tonnage.run.minders import Answer
 from tonnage.run.outcomes import judge
-from tonnage.run.pilot.agents import undelivered
+from tonnage.run.pilot.agent_pool import undelivered
 from tonnage.run.pilot.job_spec import LEDGER, JobSpec
 from tonnage.run.pilot.ledger import (
     AttemptAdjusted,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tonnage.size.sizing import follows_request
+from tonnage.size.recommend import follows_request
 
 REQUESTS = np.array([4.0, 8.0, 16.0, 8.0, 8.0, 4.0, 32.0, 8.0, 16.0, 8.0])
 

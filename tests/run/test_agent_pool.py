@@ -16,7 +16,7 @@ from tests.run.batch_jobs import running
 from tests.waiting import until, written
 from tonnage.batch.slurm.inside import SlurmJob
 from tonnage.run.minders import Answer, Order, Seen
-from tonnage.run.pilot.agents import Agents, Here, undelivered
+from tonnage.run.pilot.agent_pool import Agents, Here, undelivered
 
 Make = Callable[..., Order]
 
@@ -188,7 +188,7 @@ CARRIER = """
 import fcntl, sys, termios, time
 from pathlib import Path
 from struct import unpack
-from tonnage.run.pilot.agents import Agents, Here
+from tonnage.run.pilot.agent_pool import Agents, Here
 from tonnage.run.minders import Order
 folder = Path(sys.argv[1])
 agents = Agents(folder, ["n1"], "token", job=Here(["n1"]))
