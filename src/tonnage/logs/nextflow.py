@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 
 from tonnage.jobs import Amounts, Attempt, Outcome, Resource
 from tonnage.logs.amounts import binary_bytes, is_unknown, moment, number, whole
+from tonnage.logs.csv_rows import rows
 from tonnage.logs.log import Assumed, Entry, Hints, Log, Skipped, UnusableError
-from tonnage.logs.table import rows
 
 __all__ = ["read", "recognises"]
 

@@ -9,7 +9,6 @@ times in seconds unless a unit is given in the header (``memory (KiB)``), in the
 import csv
 import json
 import re
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import tzinfo
 from itertools import chain
@@ -18,10 +17,11 @@ from typing import Any
 from tonnage.errors import InputError
 from tonnage.jobs import AMOUNTS, Amounts, Attempt, Outcome, Resource
 from tonnage.logs.amounts import byte_unit, is_unknown, moment, number, scaled, whole
+from tonnage.logs.csv_rows import rows
 from tonnage.logs.log import Assumed, Entry, Hints, Log, Skipped, UnusableError
 from tonnage.units import parse_bytes, parse_seconds
 
-__all__ = ["NAMES", "read", "recognises", "rows"]
+__all__ = ["NAMES", "read", "recognises"]
 
 _USED = tuple(map(str, Resource))
 _TEXTS = (
@@ -402,53 +402,3 @@ def _json(cell: str, name: str) -> object:
     if not isinstance(value, dict if _JSON[name] is dict else list) or not all(isinstance(one, str) for one in texts):
         raise UnusableError(f"{name} is not as exported by an archive", cell)
     return _JSON[name](value)
-
-
-def rows(
-    lines: Iterable[str], delimiter: str, *, first: int = 1, quoted: bool = True
-) -> Iterator[tuple[int, list[str] | UnusableError]]:
-    """Yield the line where each non-blank row begins, and its cells or the reason why it cannot be parsed.
-
-    `first` is the number of the first line. `quoted` cells can contain the delimiter and line breaks.
-    """
-    quotes = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
-    source = _Lines(lines)
-    # Strict, because an unclosed quote would hide all later rows in one cell.
-    reader = csv.reader(source, delimiter=delimiter, quoting=quotes, strict=True)  # type: ignore[arg-type] # one of both
-    while True:
-        begin = source.read + first
-        source.taken.clear()
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as problem:  # also for a cell of 128 KiB, or an unusual line break in one
-            yield begin, UnusableError("its cells cannot be separated", str(problem))
-            source.give_back()
-            continue
-        if any(map(str.strip, cells)):
-            yield begin, cells
-
-
-class _Lines:
-    """Lines that can be given back: those swallowed by an unclosed quote are separate rows."""
-
-    def __init__(self, lines: Iterable[str]) -> None:
-        self.read = 0
-        self.taken: list[str] = []
-        self._lines = iter(lines)
-        self._again: deque[str] = deque()
-
-    def __iter__(self) -> "_Lines":
-        return self
-
-    def __next__(self) -> str:
-        line = self._again.popleft() if self._again else f"{next(self._lines)}\n"
-        self.read += 1
-        self.taken.append(line)
-        return line
-
-    def give_back(self) -> None:
-        """Give back the lines of the last row except its first."""
-        self._again.extendleft(reversed(self.taken[1:]))
-        self.read -= len(self.taken[1:])
