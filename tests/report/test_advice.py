@@ -10,7 +10,7 @@ from tonnage.jobs import Amounts, Attempt, Outcome, Resource
 from tonnage.report.attempt_table import Gathering
 from tonnage.report.model import report_on
 from tonnage.report.source import ReportSource
-from tonnage.run.failures import FailedTask
+from tonnage.run.failed_tasks import FailedTask
 from tonnage.size import Plan
 
 ALL_IS_WELL = "Nothing stands out"

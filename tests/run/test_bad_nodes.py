@@ -14,10 +14,11 @@ from tests.command_line import Call
 from tonnage.jobs import SHARED, Amounts, Outcome
 from tonnage.run.bad_nodes import AVOIDED_FOR, Avoiding, BadNodes, kind_of
 from tonnage.run.engine import Engine
-from tonnage.run.events import Ended, Rules, Settled, Start, State
+from tonnage.run.events import Ended, Settled, Start, State
 from tonnage.run.folders import RUNS, RunFolder
 from tonnage.run.journal import Journal
 from tonnage.run.machines import Machine, QueueRoom, Room
+from tonnage.run.retry_rules import Rules
 from tonnage.size import Plan
 from tonnage.size.learner import Learner
 from tonnage.workflow import Task

@@ -19,7 +19,7 @@ from tests.run.test_elastic import MB, MEMORY
 from tests.waiting import until
 from tonnage.jobs import SHARED, Outcome, Resource
 from tonnage.lab.simulated_run import Growth, Load, play
-from tonnage.run.elastic import report_step
+from tonnage.run.elastic_memory import report_step
 from tonnage.run.journal import Reader
 from tonnage.run.machines import Machine
 from tonnage.run.minders import Answer, Minders, Order, Seen

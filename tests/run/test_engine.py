@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from tests.strategies import graphs
 from tonnage.jobs import NOTHING_KNOWN, SHARED, Amounts, Outcome, Resource
 from tonnage.run.engine import Engine
-from tonnage.run.events import Carried, Ended, Rules, Settled, Start, State
+from tonnage.run.events import Carried, Ended, Settled, Start, State
 from tonnage.run.machines import Machine, Need, Room
 from tonnage.run.queue import places_of
+from tonnage.run.retry_rules import Rules
 from tonnage.size import Plan
 from tonnage.size.learner import Learner
 from tonnage.workflow import Task, Workflow

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from tests.strategies import graphs
 from tonnage.jobs import SHARED, Amounts, Outcome, Resource
 from tonnage.run.engine import Engine
-from tonnage.run.events import Ended, Rules, Start, State
+from tonnage.run.events import Ended, Start, State
 from tonnage.run.machines import Machine, QueueRoom, Room
+from tonnage.run.retry_rules import Rules
 from tonnage.size import Plan
 from tonnage.size.learner import Learner
 from tonnage.workflow import Graph, Task, Workflow

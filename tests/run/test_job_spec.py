@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from tests.strategies import decisions, edges, workflows
 from tonnage.errors import InputError
-from tonnage.run.events import Carried, Rules
+from tonnage.run.events import Carried
 from tonnage.run.machines import Machine
 from tonnage.run.pilot.job_spec import JOB_SPEC, JobSpec
+from tonnage.run.retry_rules import Rules
 
 names = st.text(max_size=8)
 machines = st.builds(Machine, st.floats(1, 256), st.floats(1, 1e15), st.just(inf) | st.floats(1, 1e15))

@@ -15,7 +15,7 @@ from tests.run.cli_runs import kill, marked, running_attempts
 from tests.waiting import until
 from tonnage.batch.slurm import Slurm
 from tonnage.jobs import Amounts, Outcome
-from tonnage.run.events import Action, Carried, Rules, State
+from tonnage.run.events import Action, Carried, State
 from tonnage.run.pilot.job_spec import LEDGER
 from tonnage.run.pilot.ledger import (
     AttemptAdjusted,
@@ -24,6 +24,7 @@ from tonnage.run.pilot.ledger import (
     MachineLost,
     TaskRefused,
 )
+from tonnage.run.retry_rules import Rules
 from tonnage.watch.proc import children, read
 
 FOREVER = "until [ -e go ]; do sleep 0.02; done"

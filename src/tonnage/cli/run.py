@@ -191,8 +191,8 @@ def run(
     """
     from tonnage.cli.console import logged
     from tonnage.cli.run_summary import facts, summary_lines
-    from tonnage.run.events import Rules
     from tonnage.run.options import Options
+    from tonnage.run.retry_rules import Rules
     from tonnage.run.session import RunSession
 
     options = Options(

@@ -44,7 +44,7 @@ def status(text: str, as_json: bool) -> None:
 
 
 def _print(found: "RunState") -> None:
-    from tonnage.run.failures import kinds_of
+    from tonnage.run.failed_tasks import kinds_of
     from tonnage.run.state import describe_growth
 
     click.echo(f"{found.folder.id}: {_how(found)}")

@@ -22,9 +22,10 @@ from tonnage.errors import InputError
 from tonnage.jobs import EXHAUSTIBLE, NOTHING_KNOWN, SHARED, Amounts, Outcome, Resource
 from tonnage.rank import rank
 from tonnage.run.engine import Engine
-from tonnage.run.events import Action, Ended, Rules, Start, State
+from tonnage.run.events import Action, Ended, Start, State
 from tonnage.run.machines import Machine, Room
 from tonnage.run.queue import places_of
+from tonnage.run.retry_rules import Rules
 from tonnage.size import Plan, Records
 from tonnage.size.histograms import FloatArray
 from tonnage.size.learner import Learner

@@ -14,7 +14,7 @@ from tonnage.report.critical_path import Chain
 from tonnage.report.retries import Reason
 from tonnage.report.source import ReportSource
 from tonnage.report.text import hours, ladder_text, name_of, percent
-from tonnage.run.failures import FailedTask
+from tonnage.run.failed_tasks import FailedTask
 from tonnage.size import Histogram, Sized, cost
 from tonnage.size.records import Usage
 from tonnage.units import format_seconds

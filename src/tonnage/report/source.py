@@ -11,7 +11,7 @@ from tonnage.jobs import Attempt, Outcome, Resource
 from tonnage.report.attempt_table import AttemptTable, Gathering
 from tonnage.run.archiving import attempts_of
 from tonnage.run.bad_nodes import BadNode
-from tonnage.run.failures import FailedTask, failed_tasks
+from tonnage.run.failed_tasks import FailedTask, failed_tasks
 from tonnage.run.folders import RunFolder
 from tonnage.run.journal import Reader
 from tonnage.run.state import describe_growth, machine_of

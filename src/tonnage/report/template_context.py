@@ -20,7 +20,7 @@ from tonnage.report.pictures import (
     workflow_pictures,
 )
 from tonnage.report.text import hours, ladder_text, name_of, outcome_of, percent, said, saved, shown
-from tonnage.run.failures import FailedTask, Kind, kinds_of, printed_last
+from tonnage.run.failed_tasks import FailedTask, Kind, kinds_of, printed_last
 from tonnage.size.records import group_of
 from tonnage.units import format_seconds
 from tonnage.waste import allocation

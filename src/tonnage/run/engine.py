@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tonnage.jobs import NOTHING_KNOWN, Amounts, Decision, Outcome, Resource
 from tonnage.run.bad_nodes import BadNodes, kind_of
-from tonnage.run.elastic import ElasticMemory, as_grown, resized
+from tonnage.run.elastic_memory import ElasticMemory, as_grown, resized
 from tonnage.run.events import (
     NOT_RETRIED,
     RETRIED_ELSEWHERE,
@@ -21,13 +21,13 @@ from tonnage.run.events import (
     Adjustment,
     Carried,
     Ended,
-    Rules,
     Settled,
     Start,
     State,
 )
 from tonnage.run.machines import Machine, Need, Space, largest, need_of
 from tonnage.run.queue import Decided, Kind, Queue, key_of, task_of
+from tonnage.run.retry_rules import Rules
 from tonnage.size.learner import Learner, exceeded
 from tonnage.size.reruns import AS_BEFORE, climbed
 from tonnage.workflow import Task, Workflow

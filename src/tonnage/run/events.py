@@ -13,7 +13,6 @@ __all__ = [
     "Adjustment",
     "Carried",
     "Ended",
-    "Rules",
     "Settled",
     "Start",
     "State",
@@ -39,24 +38,6 @@ class State(IntEnum):
     """Cancelled; a later session may start it."""
     SENT = 6
     """Handed to a batch job, which starts it itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """How the engine handles failures, and how much it does at once."""
-
-    retries: int = 0
-    """How often a failed task is retried."""
-    kills: int = 5
-    """How often a task is retried that was killed from outside, for an unknown reason."""
-    fail_fast: bool = False
-    """Whether no more tasks start after the first one failed."""
-    grow_all: bool = False
-    """Whether a retry gets more of every resource when one was exhausted."""
-    at_once: int | None = None
-    """How many attempts run at the same time at most."""
-    elastic: bool = False
-    """Whether attempts on our machines may outgrow their memory in place; otherwise they are killed at it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from tonnage.run.backends.backend import Watcher
 from tonnage.run.bad_nodes import Avoiding
 from tonnage.run.engine import Engine
 from tonnage.run.events import Ended, Settled, Start, State
-from tonnage.run.failures import Failures, reason_for
+from tonnage.run.failed_tasks import Failures, reason_for
 from tonnage.run.run_log import OFTEN
 from tonnage.wording import counted
 

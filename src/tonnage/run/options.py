@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tonnage.jobs import Resource
-from tonnage.run.events import Rules
+from tonnage.run.retry_rules import Rules
 
 if TYPE_CHECKING:
     from tonnage.batch.htcondor import HTCondor

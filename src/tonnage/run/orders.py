@@ -8,7 +8,7 @@ from functools import cache
 from posixpath import join
 
 from tonnage.jobs import SHARED, Decision, Resource
-from tonnage.run.elastic import report_step
+from tonnage.run.elastic_memory import report_step
 from tonnage.run.events import Start
 from tonnage.run.files import Files
 from tonnage.run.folders import RunFolder

@@ -11,6 +11,7 @@ from tonnage.jobs import Amounts, Outcome, Resource
 from tonnage.run.events import Ended
 from tonnage.run.files import Files
 from tonnage.run.minders import Answer
+from tonnage.run.retry_rules import was_killed_from_outside
 from tonnage.watch.order import MACHINE_LOST, TERMINATED
 from tonnage.workflow import Task
 
@@ -104,13 +105,9 @@ def _exhausted(done: Ended, answer: Answer) -> Ended:
 
 
 def classify_killed(done: Ended, number: int) -> Ended:
-    """Classify an attempt that was killed by a signal, on any backend.
-
-    Programs do not send themselves SIGKILL: it came from the system or from a user. The task is therefore retried with
-    the same size, as often as the rules allow. Any other signal is a failure of the task itself.
-    """
+    """Classify an attempt that was killed by a signal, on any backend."""
     name = _name_of(number) or f"signal {number}"
-    if number == signal.SIGKILL:
+    if was_killed_from_outside(number):
         return replace(done, outcome=Outcome.LOST, killed=True, note=f"killed from outside ({name})")
     return replace(done, outcome=Outcome.FAILED, note=f"killed by {name}")
 

@@ -9,7 +9,7 @@ from math import nan
 
 from tonnage.jobs import Amounts, Decision, Outcome, Resource
 from tonnage.run.backends.backend import NOTHING_OUTSTANDING, Backend, Outstanding
-from tonnage.run.elastic import as_grown, resized
+from tonnage.run.elastic_memory import as_grown, resized
 from tonnage.run.events import Carried, Ended, Settled, State
 from tonnage.run.files import Files
 from tonnage.run.finished_work import FinishedWork

@@ -21,7 +21,7 @@ from tonnage.run.archiving import peaks_of_tasks, remember, wanted_for
 from tonnage.run.backends.backend import Driver, RunContext, Watcher
 from tonnage.run.bad_nodes import BadNode
 from tonnage.run.events import State
-from tonnage.run.failures import Failures
+from tonnage.run.failed_tasks import Failures
 from tonnage.run.files import Files
 from tonnage.run.finished_work import FinishedWork, UpToDate
 from tonnage.run.folders import RUNS, Lock, RunFolder, choosing, new_run, runs_of

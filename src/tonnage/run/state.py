@@ -11,7 +11,7 @@ from tonnage.jobs import SHARED, Outcome, Resource
 from tonnage.run.bad_nodes import BadNode
 from tonnage.run.batch_jobs import BatchJob, batch_jobs
 from tonnage.run.events import Action
-from tonnage.run.failures import FailedTask, failed_tasks
+from tonnage.run.failed_tasks import FailedTask, failed_tasks
 from tonnage.run.folders import RunFolder
 from tonnage.run.journal import Reader
 from tonnage.run.journal_rows import Row

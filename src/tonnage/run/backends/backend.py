@@ -15,12 +15,13 @@ from typing import Protocol
 from tonnage.errors import InputError
 from tonnage.jobs import Resource
 from tonnage.run.engine import Engine
-from tonnage.run.events import Ended, Rules, Settled, Start
+from tonnage.run.events import Ended, Settled, Start
 from tonnage.run.files import Files
 from tonnage.run.folders import Lock, RunFolder
 from tonnage.run.journal import Journal
 from tonnage.run.machines import Machine, Space
 from tonnage.run.minders import Seen
+from tonnage.run.retry_rules import Rules
 from tonnage.size.learner import exceeded
 from tonnage.workflow import Workflow
 

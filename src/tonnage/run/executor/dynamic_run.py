@@ -23,13 +23,14 @@ from tonnage.jobs import SHARED, Resource
 from tonnage.run.archiving import remember
 from tonnage.run.backends.local import Local
 from tonnage.run.engine import Engine
-from tonnage.run.events import Ended, Rules, Settled, Start, State
+from tonnage.run.events import Ended, Settled, Start, State
 from tonnage.run.executor.futures import TaskFuture
 from tonnage.run.files import Files
 from tonnage.run.folders import Lock, new_run
 from tonnage.run.journal import Journal
 from tonnage.run.machines import Room
 from tonnage.run.minders import Minders, Seen
+from tonnage.run.retry_rules import Rules
 from tonnage.run.this_machine import this_machine
 from tonnage.size import STRATEGIES, Plan
 from tonnage.size.learner import Learner

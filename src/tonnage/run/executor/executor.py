@@ -21,10 +21,11 @@ from tonnage.atomic import private_opener
 from tonnage.errors import InputError, TaskFailedError
 from tonnage.jobs import NOTHING_KNOWN, SHARED, Amounts, Resource
 from tonnage.option_values import amounts_given
-from tonnage.run.events import Ended, Rules, Settled, State
+from tonnage.run.events import Ended, Settled, State
 from tonnage.run.executor import call_child
 from tonnage.run.executor.dynamic_run import UNNAMED, DynamicRun
 from tonnage.run.executor.futures import Finished, TaskFuture, failure, finished
+from tonnage.run.retry_rules import Rules
 from tonnage.workflow import Task
 from tonnage.workflow.shell import executable
 

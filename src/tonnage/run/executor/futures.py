@@ -11,7 +11,7 @@ from tonnage.errors import TaskFailedError
 from tonnage.files import tail
 from tonnage.jobs import NOTHING_KNOWN, Amounts, Decision, Outcome
 from tonnage.run.events import Ended, Settled, Start, State
-from tonnage.run.failures import reason_for
+from tonnage.run.failed_tasks import reason_for
 
 __all__ = ["Finished", "TaskFuture", "Tried", "failure", "finished"]
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from tonnage.errors import InputError
 from tonnage.files import write_atomically
-from tonnage.run.events import Carried, Rules
+from tonnage.run.events import Carried
 from tonnage.run.machines import Machine
+from tonnage.run.retry_rules import Rules
 from tonnage.run.serialisation import (
     plain_carried,
     plain_machine,

@@ -22,7 +22,7 @@ from tonnage.report.accounts import Sums, accounts_of, covered
 from tonnage.report.attempt_table import Columns, Gathering, columns_of, outcomes_of
 from tonnage.report.figures import Figure, Palette
 from tonnage.report.figures.over_time import committed_and_used, running_by_category
-from tonnage.run.failures import Kind, failed_tasks, kinds_of
+from tonnage.run.failed_tasks import Kind, failed_tasks, kinds_of
 from tonnage.run.folders import RunFolder, runs_of
 from tonnage.run.journal import Reader
 from tonnage.run.journal_rows import Row

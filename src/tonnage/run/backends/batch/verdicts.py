@@ -1,13 +1,13 @@
 """How an attempt on a cluster ended, from the result of its monitor and the verdict of the batch system."""
 
 import os
-import signal
 from dataclasses import replace
 
 from tonnage.batch.scheduler import Verdict
 from tonnage.jobs import Outcome
 from tonnage.run.events import Ended
 from tonnage.run.minders import Answer
+from tonnage.run.retry_rules import was_killed_from_outside
 from tonnage.watch.order import MONITOR_KILLED, TERMINATED
 
 __all__ = ["explained", "needs_verdict"]
@@ -18,7 +18,7 @@ def needs_verdict(answer: Answer) -> bool:
     if answer.stopped_because is not None:
         return answer.stopped_because in (TERMINATED, MONITOR_KILLED)
     status = answer.status
-    return status is not None and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+    return status is not None and os.WIFSIGNALED(status) and was_killed_from_outside(os.WTERMSIG(status))
 
 
 def explained(end: Ended, verdict: Verdict) -> Ended:

@@ -14,8 +14,9 @@ from tonnage.errors import TonnageError
 from tonnage.files import write_atomically
 from tonnage.jobs import Decision
 from tonnage.run.engine import Engine
-from tonnage.run.events import Rules, State
+from tonnage.run.events import State
 from tonnage.run.options import PoolOptions
+from tonnage.run.retry_rules import Rules
 from tonnage.run.serialisation import plain_decision, restore_decision
 from tonnage.workflow import Workflow
 

@@ -10,7 +10,6 @@ import mmap
 import sys
 from datetime import UTC
 from pathlib import Path
-from signal import SIGKILL
 
 from tonnage.atomic import private_opener
 from tonnage.batch.htcondor.dag import EVENTS
@@ -19,11 +18,12 @@ from tonnage.logs.htcondor_event_format import Event, events
 from tonnage.logs.htcondor_events import Queue
 from tonnage.logs.log import Log
 from tonnage.run.backends.htcondor.verdicts import summary_in
+from tonnage.run.retry_rules import was_killed_from_outside
 
 __all__ = ["main"]
 
 _DONE, _RETRY, _FAIL = 0, 1, 2
-_REMOVED, _NOT_FOUND, _KILLED = "-1002", "127", f"-{int(SIGKILL)}"
+_REMOVED, _NOT_FOUND = "-1002", "127"
 _KINDS = ("001", "004", "009", "012")
 
 
@@ -41,7 +41,8 @@ def main(words: list[str]) -> int:
         return _RETRY if int(retry) + 1 < rungs.get(lacked, 1) else _FAIL
     if returned in (_NOT_FOUND, _REMOVED):
         return _FAIL
-    killed = returned == _KILLED or (monitor is not None and monitor.signal == SIGKILL)
+    signals = -int(returned), monitor.signal if monitor else None  # DAGMan writes a signal as a negative number
+    killed = any(map(was_killed_from_outside, signals))
     if retry == "0":  # DAGMan has just started it, perhaps from a rescue DAG: earlier failures do not count
         for notes in ("kills", "failures"):
             (folder / notes / number).unlink(missing_ok=True)

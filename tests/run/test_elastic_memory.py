@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from tests.run.test_engine import engine_of
 from tonnage.jobs import Amounts, Outcome, Resource
-from tonnage.run.elastic import as_grown, resized
+from tonnage.run.elastic_memory import as_grown, resized
 from tonnage.run.engine import Engine
-from tonnage.run.events import Action, Ended, Rules, Start, State
+from tonnage.run.events import Action, Ended, Start, State
 from tonnage.run.machines import Machine
+from tonnage.run.retry_rules import Rules
 from tonnage.workflow import Task
 
 MB = 10**6
