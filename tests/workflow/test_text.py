@@ -75,6 +75,8 @@ def test_so_does_a_category_or_the_user(tmp_path: Path) -> None:
         ("flow", "cwlVersion: v1.2\nclass: Workflow\n", "a CWL workflow"),
         ("flow.wdl", "version 1.0\nworkflow x {\n}\n", "a WDL workflow"),
         ("jobs.csv", "a,b\n1,2\n", "a table of jobs"),
+        ("trace.txt", "task_id\thash\tname\tstatus\texit\n1\tab/cd\tx\tCOMPLETED\t0\n", "a Nextflow trace"),
+        ("jobs.txt", "JobIDRaw|JobID|State\n12|12|COMPLETED\n", "the output of Slurm's sacct"),
     ],
 )
 def test_what_no_format_recognises_is_refused_with_what_it_looks_like(

@@ -9,6 +9,7 @@ from tonnage.files import Document
 __all__ = ["is_for_another_tool", "refusal"]
 
 _AS_A_LIST = "a list of commands, one per line, ends in .txt, .list, .cmds or .tasks, or is read with --from text"
+_AS_A_LOG = "read it with tonnage size, report, discover or archive import"
 _PAGE = "docs/workflows.md"
 _ONE_TASK = "its lines belong together; to run it as one task, name it in a list of commands"
 
@@ -77,7 +78,10 @@ _LOOKS = (
         ("Makefile", "makefile", "GNUmakefile", ".mk", ".mak", ".am"),
     ),
     _Look("a Graphviz file", "Tonnage writes these but does not read them", (".dot", ".gv")),
-    _Look("a table of jobs", "read it with tonnage size, discover or archive import", (".csv", ".tsv")),
+    _Look("a table of jobs", _AS_A_LOG, (".csv", ".tsv")),
+    # These often end in .txt, as lists of commands do.
+    _Look("a Nextflow trace", _AS_A_LOG, content=re.compile(r"\A(?=[^\n]*\thash\t)(?=[^\n]*\tstatus\t)[^\n]*\n")),
+    _Look("the output of Slurm's sacct", _AS_A_LOG, content=re.compile(r"\A(?=[^\n]*\bJobID)[^\n|]+\|[^\n]*\|")),
     _Look("a submit description", "it is one job; read the DAG file that names it", (".sub", ".submit")),
     _Look("a text document", _AS_A_LIST, (".md", ".rst", ".html", "README")),
 )
