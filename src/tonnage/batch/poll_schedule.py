@@ -1,4 +1,7 @@
-"""How often a batch system's queue is polled: often while something happens, rarely otherwise."""
+"""How often a cluster's queue (squeue) is polled: often while something happens, rarely otherwise.
+
+HTCondor's queue is not polled: its event log is followed.
+"""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,7 @@
-"""The batch systems, backfilling policies and request modes, by their names on the command line."""
+"""The batch systems, backfilling policies and request modes, by their names on the command line.
+
+A batch system has a folder of its own, with a `Scheduler` (scheduler.py) and an `InsideJob`, and an entry here.
+"""
 
 from typing import NamedTuple
 

@@ -1,4 +1,7 @@
-"""Classify how an attempt ended (done, failed, exhausted, lost, cancelled), and handle the files that it wrote."""
+"""Classify how an attempt ended (done, failed, exhausted, lost, cancelled) and say why, and handle its files.
+
+What is retried, and how often, follows from that by retry_rules.py.
+"""
 
 import os
 import signal
