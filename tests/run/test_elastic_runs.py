@@ -15,7 +15,7 @@ import pytest
 
 from tests.deadlines import HANGS
 from tests.run.cli_runs import Begun, Place, kill, marked
-from tests.run.test_elastic import MB, MEMORY
+from tests.run.test_elastic_memory import MB, MEMORY
 from tests.waiting import until
 from tonnage.jobs import SHARED, Outcome, Resource
 from tonnage.lab.simulated_run import Growth, Load, play

@@ -4,8 +4,8 @@ Only attempts of this workflow or of earlier versions of it count: jobs that mer
 ours may be of another kind, and a history leads to limits at which tasks are killed. At most a first guess comes from
 those, where that can do no harm.
 
-Everything is found by one query (history_query.py), which decides which earlier runs count, and which a run sends before
-its first task. An archive in a file is asked without SQLAlchemy, which takes longer to import than the query takes.
+Everything is found by one query (history_query.py), which decides which earlier runs count. A run sends it before its
+first task. An archive in a file is asked without SQLAlchemy, which takes longer to import than the query takes.
 """
 
 import json
