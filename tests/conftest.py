@@ -34,6 +34,7 @@ _HERE = Path(__file__).resolve().parent
 # Tests must not use the settings of the user who runs them; browsers write settings of their own.
 _SETTINGS = TemporaryDirectory(prefix="tonnage-settings-", ignore_cleanup_errors=True)
 os.environ["XDG_CONFIG_HOME"] = _SETTINGS.name
+os.environ.pop("COLUMNS", None)  # the width of tables
 
 
 @pytest.fixture(scope="session")

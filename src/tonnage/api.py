@@ -1,7 +1,7 @@
 """What Python programs call, next to `read`, `write`, `measure` and `Executor`: the verbs that decide, as functions."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from html import escape
 from itertools import chain
 from os import PathLike, fspath
@@ -13,13 +13,14 @@ from tonnage.option_values import amounts_given
 from tonnage.rank import rank
 from tonnage.size import STRATEGIES, Plan, Records, Sized, collect, size
 from tonnage.size.discover import by_density
-from tonnage.size.export import EXPORTERS, exported
+from tonnage.size.export import EXPORTERS, exported, worth_changing
+from tonnage.size.tools import OWN, TOOLS, Tool, tool_of
 from tonnage.wording import counted
 from tonnage.workflow import Workflow
 
 __all__ = ["Recommendations", "histories_for", "prioritise", "read_jobs", "recommend", "sizes_for"]
 
-_HEADER = ("category", "jobs", "resource", "requested", "largest", "recommended", "if that is too little")
+_HEADER = ("category", "jobs", "resource", "asked", "used", "give", "if that is too little")
 
 
 def read_jobs(
@@ -49,6 +50,8 @@ def recommend(
     machine: Mapping[str, str | float] | None = None,
     resources: Sequence[str] = GIVEN,
     by: str = "category",
+    minimum: Mapping[str, str | float] | None = None,
+    headroom: float = 0.0,
 ) -> "Recommendations":
     """Recommend memory, cores, disk and time for each kind of job, from what past jobs used.
 
@@ -57,6 +60,9 @@ def recommend(
     :param machine: the largest machine, such as ``{"cores": 16, "memory": "64GB"}``.
     :param resources: what to recommend, of ``memory``, ``cores``, ``disk`` and ``wall_time``.
     :param by: what a kind of job is: ``category``, ``label``, ``executable``, one of your fields, or ``none``.
+    :param minimum: the least that any job gets, such as ``{"memory": "1GB"}``; by default what the tool needs that the
+        logs come from or the settings are for.
+    :param headroom: how much more than recommended jobs get, as a fraction.
     """
     if strategy not in STRATEGIES:
         raise InputError(f'"{strategy}" is not a strategy', hint=f"one of {', '.join(STRATEGIES)}")
@@ -68,15 +74,18 @@ def recommend(
     if paths and jobs:
         raise InputError("the sources are files and jobs", hint="read the files with tonnage.read_jobs first")
     if jobs:
-        histories = _by_strategy(collect(chain.from_iterable(jobs), by), strategy)
+        histories, tool = _by_strategy(collect(chain.from_iterable(jobs), by), strategy), OWN
     else:
-        histories = histories_for(Reading(), paths, by, strategy)
+        histories, tool = histories_for(Reading(), paths, by, strategy)
     plan = Plan(
         strategy=strategy,
         machine=dict(amounts_given(machine or {}, GIVEN).known()),
         resources=tuple(Resource(name) for name in resources),
+        tool=tool,
+        minimum=dict(amounts_given(minimum or {}, GIVEN).known()),
+        headroom=headroom,
     )
-    return Recommendations(tuple(sizes_for(histories, plan)))
+    return Recommendations(tuple(sizes_for(histories, plan)), histories, plan)
 
 
 def prioritise(workflow: Workflow, method: str = "prio") -> Workflow:
@@ -89,11 +98,18 @@ def prioritise(workflow: Workflow, method: str = "prio") -> Workflow:
     return workflow.with_priorities({name: len(workflow) - place for place, name in enumerate(names)})
 
 
-def histories_for(reading: Reading, sources: Sequence[str], by: str, strategy: str) -> Mapping[str, History]:
-    """Return the histories that a strategy sizes: of the groups of jobs or, for ``density``, of clusters in them."""
+def histories_for(
+    reading: Reading, sources: Sequence[str], by: str, strategy: str
+) -> tuple[Mapping[str, History], Tool]:
+    """Return the histories that a strategy sizes, and the tool that they come from.
+
+    They are those of the groups of jobs or, for ``density``, of clusters in them.
+    """
+    formats: set[str] = set()
+    reading = replace(reading, opened=formats.add)
     if strategy != "density":
-        return reading.histories(sources, by)
-    return _by_strategy(reading.records(sources, by), strategy)
+        return reading.histories(sources, by), tool_of(formats)
+    return _by_strategy(reading.records(sources, by), strategy), tool_of(formats)
 
 
 def _by_strategy(records: Records, strategy: str) -> Mapping[str, History]:
@@ -118,6 +134,8 @@ class Recommendations:
     """What the jobs of each category should be given, each with its reason; a notebook shows them as a table."""
 
     sizes: tuple[Sized, ...]
+    _histories: Mapping[str, History] = field(repr=False, compare=False)
+    _plan: Plan = field(repr=False, compare=False)
 
     def __iter__(self) -> Iterator[Sized]:
         return iter(self.sizes)
@@ -125,11 +143,16 @@ class Recommendations:
     def __len__(self) -> int:
         return len(self.sizes)
 
-    def settings(self, tool: str) -> str:
-        """Return them as settings for a tool: snakemake, nextflow, dagman, makeflow or sbatch."""
+    def settings(self, tool: str, *, everything: bool = False) -> str:
+        """Return them as settings for a tool: snakemake, nextflow, dagman, makeflow or sbatch.
+
+        The amounts are in the tool's own units, and at least what it needs. Only what is worth changing is written,
+        unless `everything` is asked for.
+        """
         if tool not in EXPORTERS:
             raise InputError(f'there are no settings for "{tool}"', hint=f"one of {', '.join(EXPORTERS)}")
-        return exported(tool, self.sizes)
+        found = sizes_for(self._histories, replace(self._plan, tool=TOOLS[tool]))
+        return exported(tool, found if everything else worth_changing(found))
 
     def __str__(self) -> str:
         rows = [_HEADER, *map(_row, self.sizes)]
@@ -144,10 +167,11 @@ class Recommendations:
 
 
 def _row(one: Sized) -> tuple[str, ...]:
-    decision, shown = one.decision, one.decision.resource.format_amount
+    decision, shown = one.decision, one.format_amount
     first, *others = map(shown, decision.ladder)
     requested = "" if one.requested is None else shown(one.requested)
-    sizes = requested, shown(one.largest), first, ", ".join(others)
+    used = "" if one.used is None else shown(one.used)
+    sizes = requested, used, first, ", ".join(others)
     return one.category or "(none)", f"{decision.samples:,}", str(decision.resource), *sizes
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from tonnage.atomic import AtomicFile, make_private_folder
 from tonnage.errors import InputError
 from tonnage.files import is_file
-from tonnage.option_values import amounts
+from tonnage.option_values import amounts, part
 
 __all__ = [
     "SETTINGS",
@@ -32,6 +32,8 @@ __all__ = [
 NAME = "tonnage.toml"
 _TRUSTED = "trusted"
 _MOST_BYTES = 1 << 16
+_AMOUNTS = ("machine", "minimum")
+"""Settings that are amounts of resources, and may be written as a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class Setting:
 SETTINGS = {
     "machine": Setting("resources of the largest machine, or that tasks may use here", ("TONNAGE_MACHINE",)),
     "strategy": Setting("how jobs are sized", ("TONNAGE_STRATEGY",)),
+    "minimum": Setting("the least that recommendations give a job", ("TONNAGE_MINIMUM",)),
+    "headroom": Setting("how much more they give it than it needs", ("TONNAGE_HEADROOM",)),
     "override-requests": Setting(
         "categories whose tasks may get less than they request, or * for all", ("TONNAGE_OVERRIDE_REQUESTS",)
     ),
@@ -146,18 +150,20 @@ def _read(path: Path) -> dict[str, str]:
 def _text(name: str, value: object, path: Path) -> str:
     if name not in SETTINGS:
         raise InputError(f'"{name}" is not a setting', path=path, hint=f"use one of {', '.join(SETTINGS)}")
-    if name == "machine" and isinstance(value, Mapping):
+    if name in _AMOUNTS and isinstance(value, Mapping):
         value = ",".join(f"{key}={amount}" for key, amount in value.items())
     if not isinstance(value, str) or not value.strip():
         raise InputError(f"{name}: expected a string", path=path, hint=f'write it in quotes: {name} = "..."')
-    if name == "machine":
-        _check_machine(value, path)
+    _check(name, value, path)
     return value.strip()
 
 
-def _check_machine(text: str, path: Path) -> None:
+def _check(name: str, text: str, path: Path) -> None:
     try:
-        amounts([text], "machine")
+        if name in _AMOUNTS:
+            amounts([text], name)
+        elif name == "headroom":
+            part(text, name)
     except InputError as error:
         raise InputError(error.message, path=path, hint=error.hint) from None
 

@@ -43,6 +43,8 @@ class Reading:
     """Conditions such as ``memory>4GB``."""
     progress: Callable[[str], AbstractContextManager[object]] = field(default=nullcontext, repr=False, compare=False)
     """Shows that the source of this name is being read."""
+    opened: Callable[[str], object] = field(default=lambda _: None, repr=False, compare=False)
+    """Is told the format of each source that is opened."""
 
     @property
     def any_given(self) -> bool:
@@ -59,9 +61,11 @@ class Reading:
         hints = self._hints()
         for text in texts:
             if is_archive(text):
+                self.opened("archive")
                 yield from _from_archive(text, conditions)
                 continue
             for source in open_source(text, hints, self.format):
+                self.opened(source.format)
                 yield replace(source, entries=_chosen(source.entries, conditions)) if conditions else source
 
     def attempts(self, source: "Source") -> "Iterator[Attempt]":

@@ -2,11 +2,15 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.command_line import CommandLine
+from tests.command_line import CommandLine, verbs
+from tonnage.archive import url
+from tonnage.cli import _CONFIGURED as CONFIGURED
+from tonnage.config import SETTINGS
 
 USER = "settings/tonnage/tonnage.toml"
 
@@ -42,6 +46,8 @@ def test_the_environment_beats_the_project_which_beats_the_user(command_line: Co
     assert settings(command_line) == {
         "machine": ("cores=2,memory=1GB", "project"),
         "strategy": ("doubling", "TONNAGE_STRATEGY"),
+        "minimum": None,
+        "headroom": None,
         "override-requests": None,
         "archive": ("mine.db", "tonnage"),
         "partition": None,
@@ -58,6 +64,30 @@ def test_settings_are_defaults_of_options_and_options_beat_them(command_line: Co
     said = command_line("run", "w.txt", "--dry-run", "--machine", "cores=3,memory=1GB", "--size", "doubling")
     assert "doubling" in said.stdout
     assert "then 3" in said.stdout
+
+
+def test_every_setting_is_applied() -> None:
+    commands = dict(verbs())
+    for setting, among in CONFIGURED.items():
+        for verb in among:
+            assert setting.replace("-", "_") in {one.name for one in commands[verb].params}, (setting, verb)
+    read = re.findall(r'lookup\("([\w-]+)"\)', (Path(url.__file__)).read_text())
+    assert set(CONFIGURED) | set(read) == set(SETTINGS)
+
+
+def test_the_minimum_and_the_headroom_of_recommendations_are_settings(command_line: CommandLine) -> None:
+    write(command_line, "project/tonnage.toml", 'minimum = { memory = "2GB", cores = 2 }\nheadroom = "50%"\n')
+    (command_line.folder / "t.csv").write_text("category,memory,cores,wall_time\na,1GB,1,60\nb,4GB,1,60\n")
+    words = ("size", "t.csv", "--strategy", "max-seen", "--json")
+
+    def sizes(*more: str) -> dict[tuple[str, str], float]:
+        found = command_line(*words, *more).facts["allocations"]
+        return {(one["category"], one["resource"]): one["ladder"][0] for one in found}
+
+    assert sizes("--resource", "memory") == {("a", "memory"): 2e9, ("b", "memory"): 6e9}
+    assert sizes("--resource", "cores") == {("a", "cores"): 2, ("b", "cores"): 2}
+    given = sizes("--resource", "memory", "--minimum", "memory=3GB", "--headroom", "0%")
+    assert given == {("a", "memory"): 3e9, ("b", "memory"): 4e9}
 
 
 def test_what_is_for_clusters_does_not_disturb_runs_on_this_machine(command_line: CommandLine) -> None:
@@ -100,6 +130,8 @@ def test_a_file_of_another_user_does_not_count_until_its_folder_is_trusted(comma
         ("machine = 'apples=3'", '"apples" is not a resource'),
         ("machine = ", "is not TOML"),
         ("strategy = ''", "strategy: expected a string"),
+        ("minimum = 'memory=much'", "not an amount of bytes"),
+        ("headroom = 'some'", '"some" is not a fraction'),
         ("a" * 70_000, "is larger than 64 KiB"),
     ],
 )

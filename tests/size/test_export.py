@@ -19,8 +19,10 @@ from hypothesis import strategies as st
 
 from tests.conftest import ToolFinder
 from tests.deadlines import HANGS
-from tonnage.jobs import Decision, Resource
-from tonnage.size.export import EXPORTERS, Sizes
+from tonnage.jobs import Amounts, Attempt, Decision, Resource
+from tonnage.size import Plan, collect, size
+from tonnage.size.export import EXPORTERS, Sizes, exported
+from tonnage.size.tools import TOOLS
 
 htcondor2 = pytest.importorskip("htcondor2", reason="the package htcondor is not installed")
 
@@ -35,17 +37,15 @@ UNITS = {
 Ladders = dict[Resource, tuple[int, ...]]
 
 
-def sized(category: str, reason: str = "max-seen of 3 jobs", **ladders: tuple[float, ...]) -> Sizes:
-    decided = {
-        Resource(name): Decision(Resource(name), rungs, "max-seen", 3, reason) for name, rungs in ladders.items()
-    }
-    return Sizes(category, decided)
+def sized(category: str, comment: str = "asked for too much", **ladders: tuple[float, ...]) -> Sizes:
+    decided = {Resource(name): Decision(Resource(name), rungs, "max-seen", 3, "") for name, rungs in ladders.items()}
+    return Sizes(category, decided, dict.fromkeys(decided, comment))
 
 
 ALIGN = sized(
     "align",
     cores=(4.0,),
-    memory=(3200.0 * MIB, 8000.0 * MIB, 64000.0 * MIB),
+    memory=(3200.0 * MIB, 8000.0 * MIB, 62.0 * 1024 * MIB),
     disk=(100.0 * MIB, 200.0 * MIB),
     wall_time=(4800.0, 86400.0),
 )
@@ -78,7 +78,7 @@ def evaluated(value: int | str) -> tuple[int, ...]:
 
 # Comments, strings, numbers with a unit, names and signs; what is none of these is an error.
 GROOVY = re.compile(
-    r"(//[^\n\r\u2028\u2029]*)|('(?:[^'\\\n\r]|\\\\|\\')*')|(\d+)(?:\.(MB|m)\b)?|([A-Za-z.]+)|([^\w\s'\\$])|\s+"
+    r"(//[^\n\r\u2028\u2029]*)|('(?:[^'\\\n\r]|\\\\|\\')*')|(\d+)(?:\.([MG]B|m)\b)?|([A-Za-z.]+)|([^\w\s'\\$])|\s+"
 )
 
 
@@ -145,6 +145,7 @@ def nextflow_settings(tokens: list[str]) -> Ladders:
 
 def closure_amounts(value: str, suffix: str) -> tuple[int, ...]:
     assert re.fullmatch(r"(?:\d+\S*?)|\{\[.*\]\[Math\.min\(task\.attempt,\d+\)-1\]\}", value), value
+    value = re.sub(r"\b(\d+)\.GB\b", lambda found: f"{1024 * int(found[1])}.MB", value)
     plain = re.sub(rf"\b(\d+){re.escape(suffix)}(?=[,\]]|$)", r"\1", value)
     return (
         evaluated(int(plain))
@@ -165,11 +166,17 @@ def submit_ladders(section: str) -> Ladders:
         found[Resource.CORES] = (int(seen.pop("request_cpus")),)
     for resource in (Resource.MEMORY, Resource.DISK):
         values = [seen.pop(f"request_{resource}", ""), *seen.pop(f"retry_request_{resource}", "").split(", ")]
-        rungs = tuple(int(value.removesuffix(" MB")) for value in values if value)
+        rungs = tuple(htcondor_megabytes(value) for value in values if value)
         if rungs:
             found[resource] = rungs
     assert not seen
     return found
+
+
+def htcondor_megabytes(text: str) -> int:
+    found = re.fullmatch(r"(\d+) ([MG])B", text)
+    assert found, text
+    return int(found[1]) * (1024 if found[2] == "G" else 1)
 
 
 def makeflow_categories(tool: ToolFinder, folder: Path, text: str) -> dict[str, dict[str, int]]:
@@ -211,8 +218,8 @@ def sbatch_options(line: str) -> dict[Resource, int]:
 
 
 def slurm_megabytes(text: str) -> int:
-    assert re.fullmatch(r"[1-9]\d*M", text), text
-    return int(text[:-1])
+    assert re.fullmatch(r"[1-9]\d*[MG]", text), text
+    return int(text[:-1]) * (1024 if text.endswith("G") else 1)
 
 
 def slurm_minutes(text: str) -> int:
@@ -250,8 +257,8 @@ def any_sizes(draw: st.DrawFn) -> Sizes:
     decided = {}
     for resource in draw(st.sets(st.sampled_from(sorted(_AMOUNTS)))):
         ladder = draw(st.lists(_AMOUNTS[resource], min_size=1, max_size=5, unique=True).map(sorted).map(tuple))
-        decided[resource] = Decision(resource, ladder, "max-seen", 3, draw(hostile))
-    return Sizes(draw(categories), decided)
+        decided[resource] = Decision(resource, ladder, "max-seen", 3, "")
+    return Sizes(draw(categories), decided, {resource: draw(hostile) for resource in decided})
 
 
 many_sizes = st.lists(any_sizes(), max_size=4, unique_by=lambda sizes: sizes.category)
@@ -277,8 +284,9 @@ def is_whole(text: str) -> bool:
 def test_a_file_says_who_wrote_it_and_why(name: str) -> None:
     text = EXPORTERS[name]([ALIGN])
     assert is_whole(text)
-    assert "category align" in text
-    assert "memory: max-seen of 3 jobs" in text
+    assert "align" in text
+    assert "memory: asked for too much" in text
+    assert ("2^30" in text) == (name != "snakemake")
     assert is_whole(EXPORTERS[name]([]))
 
 
@@ -338,7 +346,7 @@ def test_nextflow_settings_hold_every_rung_and_nothing_foreign(sizes: list[Sizes
 def test_nextflow_reads_a_ladder_as_the_manual_writes_it() -> None:
     lines = [line.strip() for line in EXPORTERS["nextflow"]([ALIGN]).splitlines()]
     assert "withName: 'align' {" in lines
-    assert "memory = { [3200.MB, 8000.MB, 64000.MB][Math.min(task.attempt, 3) - 1] }" in lines
+    assert "memory = { [3200.MB, 8000.MB, 62.GB][Math.min(task.attempt, 3) - 1] }" in lines
     assert "time = { [80.m, 1440.m][Math.min(task.attempt, 2) - 1] }" in lines
     assert "errorStrategy = { task.exitStatus in ((130..145) + 104) ? 'retry' : 'finish' }" in lines
     assert "maxRetries = 2" in lines
@@ -375,7 +383,7 @@ def test_htcondor_retries_with_the_rest_of_the_ladder() -> None:
     assert seen == {
         "request_cpus": "4",
         "request_memory": "3200 MB",
-        "retry_request_memory": "8000 MB, 64000 MB",
+        "retry_request_memory": "8000 MB, 62 GB",
         "request_disk": "100 MB",
         "retry_request_disk": "200 MB",
     }
@@ -454,7 +462,7 @@ def test_sbatch_is_told_one_line_and_its_retries_are_comments() -> None:
     assert lines[-3:] == [
         "--cpus-per-task=4 --mem=3200M --time=0-01:20:00 --tmp=100M",
         "# retry 1: --cpus-per-task=4 --mem=8000M --time=1-00:00:00 --tmp=200M",
-        "# retry 2: --cpus-per-task=4 --mem=64000M --time=1-00:00:00 --tmp=200M",
+        "# retry 2: --cpus-per-task=4 --mem=62G --time=1-00:00:00 --tmp=200M",
     ]
 
 
@@ -476,3 +484,74 @@ def test_foreign_text_never_leaves_its_line(name: str, sizes: list[Sizes]) -> No
     assert not any("\\" in line for line in comments)
     # Tonnage's own reader of Makeflow takes such a line for a note about the next rule.
     assert not any(line.startswith("# tonnage: ") for line in comments)
+
+
+# What `tonnage size` writes is what it prints as JSON.
+
+
+def names_and_ladders(tool: str, text: str) -> dict[str, Ladders]:
+    """Read a file of any tool back, as ladders in its units by category."""
+    if tool == "snakemake":
+        return snakemake_ladders(text)
+    if tool == "nextflow":
+        return nextflow_ladders(text)
+    names = re.findall(r"^# category (.*)$", text, re.MULTILINE)
+    if tool == "makeflow":
+        blocks = [re.split(r"\nCATEGORY=default", block)[0] for block in text.split("# category ")[1:]]
+        found = [makeflow_ladders(block) for block in blocks]
+    else:
+        found = dagman_ladders(text) if tool == "dagman" else sbatch_ladders(text)
+    return dict(zip(names, found, strict=True))
+
+
+def makeflow_ladders(block: str) -> Ladders:
+    found: Ladders = {}
+    for name, resource in (("CORES", Resource.CORES), ("MEMORY", Resource.MEMORY), ("DISK", Resource.DISK)):
+        rungs = re.findall(rf"\b{name}=(\d+)", block)
+        if rungs:
+            found[resource] = tuple(map(int, rungs))
+    return found
+
+
+JOBS = st.lists(
+    st.tuples(
+        st.sampled_from(["align", "sort", "merge"]),
+        st.integers(1, 300_000),  # MB
+        st.integers(1, 100_000),  # MB of disk
+        st.integers(1, 64),
+        st.integers(1, 200_000),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@pytest.mark.parametrize("tool", EXPORTERS)
+@given(jobs=JOBS, machine=st.sampled_from([None, 301e9, 512 * 2.0**30, 300_001_000_001.0]), extra=st.data())
+def test_what_is_written_is_what_json_says(
+    tool: str, jobs: list[tuple[str, int, int, int, int]], machine: float | None, extra: st.DataObject
+) -> None:
+    attempts = [
+        Attempt(
+            category=category, used=Amounts.of(memory=memory * 1e6, disk=disk * 1e6, cores=cores, wall_time=seconds)
+        )
+        for category, memory, disk, cores, seconds in jobs
+    ]
+    plan = Plan(
+        strategy=extra.draw(st.sampled_from(["auto", "max-seen", "min-waste", "quantized"])),
+        machine={Resource.MEMORY: machine} if machine else {},
+        tool=TOOLS[tool],
+        headroom=extra.draw(st.sampled_from([0.0, 0.1])),
+        unit=extra.draw(st.sampled_from([0.0, 5e7])),
+    )
+    found = size(collect(attempts).histories(), plan)
+    said: dict[str, Ladders] = {}
+    for facts in [one.facts() for one in found]:
+        resource = Resource(str(facts["resource"]))
+        if resource in UNITS[tool]:
+            units = [Fraction(rung) / UNITS[tool][resource] for rung in facts["ladder"]]  # type: ignore[attr-defined]
+            assert all(unit.denominator == 1 for unit in units), (resource, units)
+            said.setdefault(str(facts["category"]), {})[resource] = tuple(map(int, units))
+            if machine and resource is Resource.MEMORY:
+                assert units[-1] * UNITS[tool][resource] <= machine
+    assert names_and_ladders(tool, exported(tool, found)) == said

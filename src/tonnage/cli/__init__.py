@@ -45,9 +45,13 @@ VERBS = (
 )
 
 
+_SEVERAL = ("machine", "minimum")
+"""Settings whose options can be given several times."""
 _CONFIGURED = {
     "machine": ("run", "size", "report"),
     "strategy": ("run", "size", "report"),
+    "minimum": ("size",),
+    "headroom": ("size",),
     "override-requests": ("run",),
     "partition": ("run", "pack"),
     "account": ("run", "pack"),
@@ -115,7 +119,7 @@ def _configured() -> dict[str, dict[str, object]]:
         # What sbatch reads by itself is left to it: it says so.
         if value is not None and not value.origin.startswith("SBATCH_"):
             for verb in verbs:
-                found[verb][setting.replace("-", "_")] = (value.text,) if setting == "machine" else value.text
+                found[verb][setting.replace("-", "_")] = (value.text,) if setting in _SEVERAL else value.text
     return found
 
 

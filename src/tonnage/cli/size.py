@@ -8,11 +8,11 @@ from tonnage.cli.options import print_json, say
 from tonnage.cli.source_options import source_options
 from tonnage.cli.tables import print_table
 from tonnage.errors import InputError
-from tonnage.jobs import GIVEN, HOURS, Resource
+from tonnage.jobs import GIVEN, Resource
 from tonnage.option_values import amounts, pairs, part, parts
 from tonnage.size.export import EXPORTERS
 from tonnage.size.strategies import STRATEGIES, WITH_OBJECTIVE, Objective
-from tonnage.wording import printable
+from tonnage.wording import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,6 +25,7 @@ __all__ = ["check_share", "size"]
 
 _SHOWN = 40
 _RUNGS = 3
+_ROOM_FOR_NAMES = 30
 _AGAINST = {"requested": "the current requests", "max-seen": "the largest peak for every job"}
 
 
@@ -71,8 +72,17 @@ _AGAINST = {"requested": "the current requests", "max-seen": "the largest peak f
     help="Number of buckets for quantized and k-means.",
 )
 @click.option(
-    "--bucket", metavar="BYTES", help="Round memory and disk up to a multiple of this: 50MB.  [default: exact]"
+    "--bucket",
+    metavar="BYTES",
+    help="Round memory and disk up to a multiple of this: 50MB.  [default: as people write them]",
 )
+@click.option(
+    "--minimum",
+    multiple=True,
+    metavar="AMOUNTS",
+    help="The least that a job gets: memory=1GB.  [default: what the tool needs]",
+)
+@click.option("--headroom", metavar="PERCENT", help="Give jobs so much more than recommended.  [default: 0%]")
 @click.option("--half-life", type=float, metavar="JOBS", help="Let a job count half as much after this many others.")
 @click.option(
     "--attempt-cost",
@@ -97,7 +107,8 @@ _AGAINST = {"requested": "the current requests", "max-seen": "the largest peak f
     metavar="FORMAT",
     help="Output format: table, json, or settings for snakemake, nextflow, dagman, makeflow or sbatch.",
 )
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--all", "everything", is_flag=True, help="Also write or print what is not worth changing.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with --format TOOL what this tool would get.")
 def size(
     texts: tuple[str, ...],
     reading: "Reading",
@@ -110,20 +121,26 @@ def size(
     percentile: float,
     buckets: int,
     bucket: str | None,
+    minimum: tuple[str, ...],
+    headroom: str | None,
     half_life: float | None,
     attempt_cost: str | None,
     fair_share: bool,
     queues: tuple[str, ...],
     explain: bool,
     form: str,
+    everything: bool,
     as_json: bool,
 ) -> None:
     """Recommend memory, cores, disk and time for each kind of job.
 
-    A job is tried with the first amount, and with the next one only if it ran out. "wasted" is the fraction of the
-    allocations that would not have been used, including failed attempts; "retried" is the fraction of the jobs that
-    would have needed more than one attempt; "saved" is relative to the current requests or, if those are unknown, to
-    the largest peak for every job.
+    A job is tried with the amount to give, and with the next one only if it ran out. "asked" is the usual request and
+    "used" the largest peak. "wasted" is the fraction of the allocations that would not have been used, including
+    failed attempts; "retried" is the fraction of the jobs that would have needed more than one attempt; "saves" is
+    relative to the current requests or, if those are unknown, to the largest peak for every job.
+
+    Amounts are rounded as people write them, in the units of the tool that the logs come from or the settings are for,
+    and not below what a job needs there. Settings hold what is worth changing, the largest savings first.
 
     \b
     Strategies:
@@ -144,11 +161,14 @@ def size(
     Example: tonnage size trace.txt --machine cores=16,memory=64GiB
              tonnage size trace.txt --machine memory=64GiB --format nextflow > sizes.config
     """
+    from dataclasses import replace
+
     from tonnage.api import histories_for, sizes_for
     from tonnage.size import Plan
+    from tonnage.size.tools import TOOLS
     from tonnage.units import parse_bytes
 
-    form = "json" if as_json else form
+    limits = _limits(queues)
     plan = Plan(
         strategy=strategy,
         objective=_check_objective(objective, strategy),
@@ -158,22 +178,24 @@ def size(
         share=check_share(percentile),
         buckets=buckets,
         unit=float(parse_bytes(bucket)) if bucket else 0.0,
+        minimum=amounts(minimum, "--minimum"),
+        headroom=part(headroom, "--headroom") if headroom else 0.0,
         attempt_cost=None if attempt_cost is None else part(attempt_cost, "--attempt-cost"),
         half_life=half_life,
         fair_share=fair_share,
     )
-    limits = _limits(queues)
-    histories = histories_for(reading, texts, by, strategy)
+    histories, tool = histories_for(reading, texts, by, strategy)
+    plan = replace(plan, tool=TOOLS.get(form, tool))
     found = sizes_for(histories, plan)
     choices = _choices(histories, limits)
-    if form == "json":
+    if as_json or form == "json":
         print_json({"allocations": [one.facts() for one in found], **_queue_facts(choices)})
     elif form == "table":
-        _print(found, by)
+        _print(found, by, None if everything else _SHOWN)
         _print_queues(choices, by)
         _print_notes(found, explain)
     else:
-        _export(found, form)
+        _export(found, form, everything)
 
 
 def _limits(queues: tuple[str, ...]) -> dict[str, float]:
@@ -198,45 +220,56 @@ def _choices(histories: "Mapping[str, History]", limits: dict[str, float]) -> "d
     return found
 
 
-def _print(found: "Sequence[Sized]", by: str) -> None:
+def _print(found: "Sequence[Sized]", by: str, most: int | None) -> None:
     """Print a table for each resource."""
     for number, resource in enumerate(dict.fromkeys(one.decision.resource for one in found)):
         rows = [one for one in found if one.decision.resource == resource]
         if number:
             click.echo()
         # A run time is a promise to the scheduler: a shorter one saves nothing.
-        unit = HOURS.get(resource.unit)
-        costs = ["wasted", "retried", f"saved {unit[1]}"] if unit else []
-        header = [by, "jobs", "requested", "largest", resource, "then", *costs]
-        cells = [_row(one, unit) for one in rows[:_SHOWN]]
-        right = [name for name in header[1:] if name != "then"]
-        print_table(header, cells, right=right, give_way=("jobs", "requested", "largest", "then"))
-        if len(rows) > _SHOWN:
-            click.echo(f"and {len(rows) - _SHOWN:,} more; use --json to print all")
+        unit = rows[0].tool.hours(resource)
+        costs = [f"saves {unit[1]}", "wasted", "retried"] if unit else []
+        header = [by, "jobs", "asked", "used", "give", *costs, "then"]
+        cells = [_row(one, unit) for one in rows[:most]]
+        click.echo(f"{resource}:")
+        give_way = ("then", "retried", "wasted")
+        print_table(header, cells, right=header[1:-1], give_way=give_way, names=_ROOM_FOR_NAMES)
+        if len(rows) > len(cells):
+            click.echo(f"and {len(rows) - len(cells):,} more; use --all to print all")
         if unit:
-            against = " and ".join(dict.fromkeys(_AGAINST[one.compared_with] for one in rows))
-            total = _rounded(sum(one.saved for one in rows) / unit[0])
-            click.echo(f"saved in total: {total} {unit[1]}, compared with {against}")
+            _print_total(rows, unit)
+    if found[0].tool.is_binary and any(one.decision.resource.unit == "bytes" for one in found):
+        click.echo(f"\n1 GB is 2^30 bytes here, as in {found[0].tool.name}.")
+
+
+def _print_total(rows: "Sequence[Sized]", unit: tuple[float, str]) -> None:
+    """Print what is saved and what is added, separately for each thing that they are compared with."""
+    for against in dict.fromkeys(one.compared_with for one in rows):
+        saved, added = (
+            _rounded(sum(getattr(one, name) for one in rows if one.compared_with == against) / unit[0])
+            for name in ("saved", "added")
+        )
+        more = "" if added == "0.0" else f"; adds {added} {unit[1]} elsewhere"
+        click.echo(f"saves in total: {saved} {unit[1]}, compared with {_AGAINST[against]}{more}")
 
 
 def _row(one: "Sized", unit: tuple[float, str] | None) -> list[str]:
-    decision = one.decision
-    shown = decision.resource.format_amount
+    decision, shown = one.decision, one.format_amount
     first, *others = (shown(rung) for rung in decision.ladder)
     if len(others) > _RUNGS:
         others = [*others[: _RUNGS - 1], "…", others[-1]]
     cells = [printable(one.category) or "(none)", f"{decision.samples:,}"]
-    cells += ["" if one.requested is None else shown(one.requested), shown(one.largest), first, " ".join(others)]
-    if unit is None:
-        return cells
-    costs = [f"{part or 0:.1%}" for part in (decision.expected_waste, decision.expected_retries)]
-    return [*cells, *costs, _rounded(one.saved / unit[0])]
+    cells += ["" if one.requested is None else shown(one.requested), "" if one.used is None else shown(one.used), first]
+    if unit is not None:
+        added = _rounded(one.added / unit[0])
+        cells.append(f"adds {added}" if added != "0.0" else _rounded(one.saved / unit[0]))
+        cells += [f"{part or 0:.1%}" for part in (decision.expected_waste, decision.expected_retries)]
+    return [*cells, ", ".join(others)]
 
 
 def _rounded(number: float) -> str:
-    """Format a number, without a sign if it rounds to 0."""
-    text = f"{number:,.1f}"
-    return "0.0" if text == "-0.0" else text
+    """Format a number of amounts times run times."""
+    return f"{number:,.1f}"
 
 
 def _print_queues(choices: "Mapping[str, Sequence[QueueChoice]]", by: str) -> None:
@@ -265,15 +298,19 @@ def _print_notes(found: "Sequence[Sized]", explain: bool) -> None:
             click.echo(f"  {printable(note)}")
 
 
-def _export(found: "Sequence[Sized]", form: str) -> None:
-    from tonnage.size.export import exported
+def _export(found: "Sequence[Sized]", form: str, everything: bool) -> None:
+    from tonnage.size.export import exported, worth_changing
 
-    text = exported(form, found)
+    chosen = found if everything else worth_changing(found)
+    text = exported(form, chosen)
     click.echo(text, nl=False)
+    if len(chosen) < len(found):
+        few = f"{len(found) - len(chosen):,} of {counted(len(found), 'size')}"
+        say(f"left out as not worth changing: {few}; --all writes them")
     left_out = text.count("left out: ")
     if left_out:
         click.echo(f"tonnage: left out categories whose names {form} does not support: {left_out:,}", err=True)
-    for one in found:
+    for one in chosen:
         for warning in one.warnings:
             where = f"{one.category or '(none)'}, {one.decision.resource}"
             say(f"{where}: {warning}")

@@ -80,7 +80,7 @@ def savings(
         after = cost(one.decision.ladder, Histogram.of(peaks, usage.seconds)).paid
         before = sums[one.category].sized.get(resource, 0.0)
         known = before > 0
-        found[one.category, resource] = Saving(one, before if known else after + one.saved, after, known)
+        found[one.category, resource] = Saving(one, before if known else after + one.saved - one.added, after, known)
     return found
 
 

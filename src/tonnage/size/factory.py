@@ -15,9 +15,12 @@ from tonnage.size.checks import ABSURD, check_half_life
 from tonnage.size.ladders import Ladder, of_rungs
 from tonnage.size.rounding import LEAST_BYTES, coarse, few, rounded_up
 from tonnage.size.strategies import Objective
+from tonnage.size.tools import Tool
 from tonnage.wording import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tonnage.size.histograms import Histogram
 
 __all__ = [
@@ -108,10 +111,20 @@ class Plan:
     """The assumed cost of an attempt in addition to its amount, as a fraction of the largest peak."""
     fair_share: bool = True
     """Whether a job gets more if the rest of the machine would be too small for another job of any category."""
+    tool: Tool | None = None
+    """Whose units and least amounts `size` uses, rounded for people; None for exact amounts."""
+    minimum: Mapping[Resource, float] = field(default_factory=dict)
+    """The least that a job gets, in place of the tool's own."""
+    headroom: float = 0.0
+    """How much more than recommended a job gets, as a fraction; cores excepted."""
     overridden: frozenset[str] | None = None
     """The categories in which a `Learner` may give tasks less than they request; None for all."""
     can_grow: bool = False
     """Whether tasks can outgrow what they are given, so that those of which nothing is known may start with less."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.headroom <= 1:
+            raise InputError(f"a headroom must be from 0% to 100%, not {100 * self.headroom:g}%")
 
     def respects(self, category: str) -> bool:
         """Whether the tasks of a category are never given less than they request."""
@@ -167,16 +180,23 @@ def practical(ladder: Ladder, settings: Settings) -> Ladder:
 
 
 def explained(
-    resource: Resource, ladder: Ladder, strategy: str, samples: int, histogram: "Histogram", about: str = ""
+    resource: Resource,
+    ladder: Ladder,
+    strategy: str,
+    samples: int,
+    histogram: "Histogram",
+    about: str = "",
+    shown: "Callable[[float], str] | None" = None,
 ) -> Decision:
     """Return a decision with its reason: how many jobs fit within the first rung, and how much is wasted.
 
     The histogram holds the known needs of jobs, none of them above the last rung; its largest amount is what all jobs
-    would be given otherwise. `about` describes the jobs if they are not all jobs of the category.
+    would be given otherwise. `about` describes the jobs if they are not all jobs of the category; `shown` formats
+    amounts in other units than usual.
     """
     from tonnage.size.costs import cost
 
-    shown = resource.format_amount
+    shown = shown or resource.format_amount
     expected, before = (cost(one, histogram) for one in (ladder, of_rungs(histogram.largest, ladder[-1])))
     reason = (
         f"{strategy} of {counted(samples, 'job')}{about}: {percent(1 - expected.retried_fraction)} stay within "

@@ -141,6 +141,8 @@ class Usage:
     inputs: FloatArray
     requested: FloatArray
     """What each job requested; NaN if unknown."""
+    seen: float | None
+    """The largest peak that was measured."""
     ran_out: int
     """How many of them ran out of the resource, so that their need is a guess."""
     left_out: int
@@ -159,13 +161,15 @@ class Usage:
         requested = history.requested.get(resource, np.full(len(history), np.nan))
         had = np.fmax(peaks, requested)
         ran_out = _ran_out(history, resource) & (had > 0) & (had < inf)
-        peaks = np.where(ran_out, had * RAN_OUT_NEEDS, peaks)
         chosen = known | ran_out
+        measured = peaks[chosen & (peaks >= 0) & (peaks < inf)]
+        peaks = np.where(ran_out, had * RAN_OUT_NEEDS, peaks)
         return cls(
             peaks=peaks[chosen],
             seconds=_seconds(history.used[Resource.WALL_TIME][chosen]),
             inputs=history.input_bytes[chosen],
             requested=requested[chosen],
+            seen=float(measured.max()) if len(measured) else None,
             ran_out=int(ran_out.sum()),
             left_out=int(len(history) - chosen.sum()),
             averaged=averaged,

@@ -4,7 +4,7 @@ The decisions are those of `tonnage size`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
@@ -26,8 +26,9 @@ from tonnage.serve.pages import address, render
 from tonnage.serve.responses import Answer, Json, problems
 from tonnage.serve.settings import Site, site_of
 from tonnage.size import WITH_OBJECTIVE, Objective, Plan, Sized, size
-from tonnage.size.export import EXPORTERS, exported
+from tonnage.size.export import EXPORTERS, exported, worth_changing
 from tonnage.size.strategies import FROM_PEAKS
+from tonnage.size.tools import OWN, TOOLS, Tool
 
 __all__ = ["FILES", "router"]
 
@@ -60,6 +61,8 @@ class _Question:
     objective: Objective | None = None
     machine: str = ""
     """The size of the largest machine: ``cores=16,memory=64GiB``."""
+    tool: Tool = OWN
+    """Whose units and least amounts are used."""
 
     def plan(self) -> Plan:
         """Return the plan for sizing them; raises InputError."""
@@ -69,7 +72,13 @@ class _Question:
             hint = f"it applies to {' and '.join(WITH_OBJECTIVE)}"
             raise InputError(f"an objective does not apply to the strategy {self.strategy}", hint=hint)
         machine = amounts([self.machine], "machine") if self.machine.strip() else {}
-        return Plan(strategy=self.strategy, objective=self.objective or "waste", resources=GIVEN, machine=machine)
+        return Plan(
+            strategy=self.strategy,
+            objective=self.objective or "waste",
+            resources=GIVEN,
+            machine=machine,
+            tool=self.tool,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +213,7 @@ class SomeCategories(HowSized):
 
     category: str | None = Field(default=None, max_length=1000, description="Only this category.")
     format: Literal["json", *EXPORTERS] = Field(default="json", description="JSON, or settings for a tool.")  # type: ignore[valid-type]
+    all: bool = Field(default=False, description="Whether settings also hold what is not worth changing.")
 
 
 class Allocation(BaseModel):
@@ -219,9 +229,12 @@ class Allocation(BaseModel):
     expected_retries: float | None
     reason: str
     largest: float
+    used: float | None
     requested: float | None
     left_out: int
+    ran_out: int
     saved: float | None
+    added: float | None
     saved_unit: str | None
     saved_against: str | None
     warnings: list[str]
@@ -275,15 +288,18 @@ def category(how: Annotated[OneCategory, Query()], site: _Site) -> Json:
 def all_sizes(how: Annotated[SomeCategories, Query()], site: _Site) -> Response:
     """Return sizes for one category, or for each category of a workflow or of the newest 20,000 jobs.
 
-    JSON is as printed by `tonnage size --json`; other formats are configuration files of workflow systems.
+    JSON is as printed by `tonnage size --json`; other formats are configuration files of workflow systems, in their
+    units, with what is worth changing.
     """
-    with site.asking():
-        found = _sizes(site.archive, site.kept, how.question(how.category))
     form = str(how.format)
+    with site.asking():
+        question = replace(how.question(how.category), tool=TOOLS.get(form, OWN))
+        found = _sizes(site.archive, site.kept, question)
     if form == "json":
         return Json({"allocations": [one.facts() for one in found]})
     headers = {"Content-Disposition": f'attachment; filename="{FILES[form][1]}"'}
-    return Response(exported(form, found), media_type="text/plain; charset=utf-8", headers=headers)
+    text = exported(form, found if how.all else worth_changing(found))
+    return Response(text, media_type="text/plain; charset=utf-8", headers=headers)
 
 
 @router.get("/category", include_in_schema=False)
@@ -308,7 +324,7 @@ def page(how: Annotated[OneCategory, Query()], site: _Site) -> HTMLResponse:
             with_objective=WITH_OBJECTIVE,
             sized=found.by_resource,
             downloads=[
-                (name, address("/api/sizes", {"category": how.name, **chosen}, format=form))
+                (name, address("/api/sizes", {"category": how.name, **chosen}, format=form, all=True))
                 for form, (name, _) in FILES.items()
             ],
             as_json=address("/api/category", {"name": how.name, **chosen}),

@@ -9,7 +9,7 @@ requested.
 from collections.abc import Iterator, Sequence
 
 from tonnage.jobs import SHARED, Resource
-from tonnage.size.export.sizes import MIB, Sizes
+from tonnage.size.export.sizes import MIB, Sizes, head, with_unit
 from tonnage.workflow.dagman.submit import REQUESTS
 
 __all__ = ["export"]
@@ -17,14 +17,15 @@ __all__ = ["export"]
 
 def export(sizes: Sequence[Sizes]) -> str:
     """Return a section of submit commands for each category."""
-    lines = ["# Written by `tonnage size`: copy each section into the submit description that it names."]
+    lines = [f"# {head('dagman', 'copy each section into the submit description that it names')}"]
     for each in sizes:
         lines += ["", *_section(each)]
     return "\n".join(lines) + "\n"
 
 
 def _section(sizes: Sizes) -> Iterator[str]:
-    yield from (f"# {line}" for line in sizes.comments(SHARED))
+    yield f"# {sizes.heading}"
+    yield from (f"#   {line}" for line in sizes.reasons(SHARED))
     cores = sizes.rungs(Resource.CORES)
     if cores:
         yield f"{REQUESTS['cores']} = {cores[0]}"
@@ -33,7 +34,8 @@ def _section(sizes: Sizes) -> Iterator[str]:
 
 
 def _megabytes(name: str, rungs: tuple[int, ...]) -> Iterator[str]:
-    if rungs:
-        yield f"{REQUESTS[name]} = {rungs[0]} MB"
-    if len(rungs) > 1:
-        yield f"retry_{REQUESTS[name]} = {', '.join(f'{rung} MB' for rung in rungs[1:])}"
+    first, *others = [f"{text[:-1]} {text[-1]}B" for text in map(with_unit, rungs)] or [""]
+    if first:
+        yield f"{REQUESTS[name]} = {first}"
+    if others:
+        yield f"retry_{REQUESTS[name]} = {', '.join(others)}"

@@ -7,7 +7,7 @@ name, so names are written without them.
 from collections.abc import Iterator, Sequence
 
 from tonnage.jobs import Resource
-from tonnage.size.export.sizes import LONGEST_NAME, MIB, Sizes
+from tonnage.size.export.sizes import LONGEST_NAME, MIB, Sizes, head
 from tonnage.workflow.formats.makeflow_syntax import escaped
 
 __all__ = ["export"]
@@ -17,7 +17,7 @@ _VARIABLES = {"CORES": (Resource.CORES, 1), "MEMORY": (Resource.MEMORY, MIB), "D
 
 def export(sizes: Sequence[Sizes]) -> str:
     """Return the categories, to be placed above the rules of a workflow."""
-    lines = ["# Written by `tonnage size`: put this above the rules of a Makeflow."]
+    lines = [f"# {head('makeflow', 'put this above the rules of a Makeflow')}"]
     for each in sizes:
         lines += ["", *_block(each)]
     # Rules that name no category would otherwise belong to the last one.
@@ -25,7 +25,8 @@ def export(sizes: Sequence[Sizes]) -> str:
 
 
 def _block(sizes: Sizes) -> Iterator[str]:
-    yield from (f"# {line}" for line in sizes.comments(resource for resource, _ in _VARIABLES.values()))
+    yield f"# {sizes.heading}"
+    yield from (f"#   {line}" for line in sizes.reasons(resource for resource, _ in _VARIABLES.values()))
     if not _can_be_written(sizes.category):
         yield "#   left out: Makeflow does not support this name"
         return

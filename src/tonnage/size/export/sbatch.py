@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from tonnage.jobs import Resource
-from tonnage.size.export.sizes import MIB, Sizes, longest
+from tonnage.size.export.sizes import MIB, Sizes, head, longest, with_unit
 
 __all__ = ["export"]
 
@@ -16,22 +16,23 @@ def _time(minutes: int) -> str:
 
 _OPTIONS: dict[Resource, tuple[int, Callable[[int], str]]] = {
     Resource.CORES: (1, "--cpus-per-task={}".format),
-    Resource.MEMORY: (MIB, "--mem={}M".format),
+    Resource.MEMORY: (MIB, lambda megabytes: f"--mem={with_unit(megabytes)}"),
     Resource.WALL_TIME: (60, _time),
-    Resource.DISK: (MIB, "--tmp={}M".format),
+    Resource.DISK: (MIB, lambda megabytes: f"--tmp={with_unit(megabytes)}"),
 }
 
 
 def export(sizes: Sequence[Sizes]) -> str:
     """Return a line of options for each category, with those of its retries as comments."""
-    lines = ["# Written by `tonnage size`: options of sbatch, one line per category."]
+    lines = [f"# {head('sbatch', 'options of sbatch, one line per category')}"]
     for each in sizes:
         lines += ["", *_section(each)]
     return "\n".join(lines) + "\n"
 
 
 def _section(sizes: Sizes) -> Iterator[str]:
-    yield from (f"# {line}" for line in sizes.comments())
+    yield f"# {sizes.heading}"
+    yield from (f"#   {line}" for line in sizes.reasons())
     attempts = list(_attempts(sizes))
     yield from attempts[:1]
     yield from (f"# retry {number}: {options}" for number, options in enumerate(attempts[1:], start=1))

@@ -2,17 +2,25 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tonnage.jobs import GIVEN, Decision, Resource
+from tonnage.size.factory import percent
+from tonnage.size.tools import TOOLS
+from tonnage.wording import counted
 
-__all__ = ["LONGEST_NAME", "MIB", "Sizes", "longest"]
+if TYPE_CHECKING:
+    from tonnage.size.recommend import Sized
+
+__all__ = ["LONGEST_NAME", "MIB", "Sizes", "comment", "head", "longest", "with_unit"]
 
 MIB = 2**20
 
 LONGEST_NAME = 500
 """Some tools cannot read lines that are much longer."""
 _LONGEST_COMMENT = 200
+_ONE_DIGIT = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +29,8 @@ class Sizes:
 
     category: str
     decisions: Mapping[Resource, Decision]
+    comments: Mapping[Resource, str] = field(default_factory=dict)
+    """What was asked and used, and what a size saves."""
 
     def rungs(self, resource: Resource, unit: int = 1) -> tuple[int, ...]:
         """Return what attempts get in whole units, rounded up, strictly increasing; empty if undecided.
@@ -34,12 +44,51 @@ class Sizes:
         whole = sorted({max(1, math.ceil(amount / unit)) for amount in decision.ladder[decision.rung :]})
         return tuple(whole[:1] if resource is Resource.CORES else whole)
 
-    def comments(self, resources: Iterable[Resource] = GIVEN) -> Iterator[str]:
-        """Yield the category and the reason of each size, without the comment sign."""
-        yield f"category {_one_line(self.category)}"
+    @property
+    def heading(self) -> str:
+        """The category, without the comment sign."""
+        return f"category {_one_line(self.category)}"
+
+    def reasons(self, resources: Iterable[Resource] = GIVEN) -> Iterator[str]:
+        """Yield the comment on each size, without the comment sign."""
         for resource in resources:
-            if resource in self.decisions:
-                yield f"  {resource}: {_one_line(self.decisions[resource].reason)}"
+            if resource in self.decisions and resource in self.comments:
+                yield f"{resource}: {_one_line(self.comments[resource])}"
+
+
+def comment(one: "Sized") -> str:
+    """Return what jobs asked for and used, what the size saves, and its risk."""
+    asked = "" if one.requested is None else f"asked {one.format_amount(one.requested)}, "
+    facts = [f"{asked}used {'an unknown amount' if one.used is None else f'{one.format_amount(one.used)} at most'}"]
+    facts += _change(one)
+    if one.ran_out:
+        facts.append(f"{one.ran_out:,} ran out")
+    retried = one.decision.expected_retries
+    facts.append(f"{percent(retried) if retried else 'none'} of {counted(one.decision.samples, 'job')} retried")
+    return "; ".join(facts)
+
+
+def _change(one: "Sized") -> Iterator[str]:
+    """Yield what the size saves or adds."""
+    unit = one.tool.hours(one.decision.resource)
+    against = "" if one.compared_with == "requested" else " against the largest peak for all"
+    if unit is None or (one.added and against):
+        return
+    amount = max(one.saved, one.added) / unit[0]
+    text = f"{amount:,.1f}" if amount >= _ONE_DIGIT else f"less than {_ONE_DIGIT}"
+    if amount:
+        yield f"adds {text} {unit[1]}" if one.added else f"saves {text} {unit[1]}{against}"
+
+
+def head(tool: str, use: str) -> str:
+    """Return the first comment of a file: who wrote it, how it is used, and what its units mean."""
+    binary = "; 1 GB is 2^30 bytes" if TOOLS[tool].is_binary else ""
+    return f"Written by `tonnage size`: {use}{binary}."
+
+
+def with_unit(megabytes: int) -> str:
+    """Return megabytes of 2^20 bytes with their prefix, in whole gigabytes if possible: ``4700M``, ``39G``."""
+    return f"{megabytes}M" if megabytes % 1024 else f"{megabytes // 1024}G"
 
 
 def longest(ladders: Iterable[tuple[int, ...]]) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from tonnage.jobs import Resource
-from tonnage.size.export.sizes import LONGEST_NAME, Sizes, longest
+from tonnage.size.export.sizes import LONGEST_NAME, Sizes, head, longest
 
 __all__ = ["export"]
 
@@ -17,8 +17,8 @@ def export(sizes: Sequence[Sizes]) -> str:
     # A profile has one number of retries for all rules; a rule with fewer rungs repeats its last one.
     attempts = longest(each.rungs(resource, unit) for each in rules for resource, unit in _UNITS.items())
     lines = [
-        "# Written by `tonnage size`: the config.yaml of a profile, for snakemake --profile FOLDER.",
-        *_comments(sizes),
+        f"# {head('snakemake', 'the config.yaml of a profile, for snakemake --profile FOLDER')}",
+        *_left_out(sizes),
         f"retries: {max(attempts - 1, 0)}",
         *_section("set-threads:", [line for each in rules for line in _threads(each)]),
         *_section("set-resources:", [line for each in rules for line in _resources(each)]),
@@ -26,10 +26,11 @@ def export(sizes: Sequence[Sizes]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _comments(sizes: Sequence[Sizes]) -> Iterator[str]:
+def _left_out(sizes: Sequence[Sizes]) -> Iterator[str]:
     for each in sizes:
-        yield from (f"# {line}" for line in each.comments())
         if not _is_rule(each.category):
+            yield f"# {each.heading}"
+            yield from (f"#   {line}" for line in each.reasons())
             yield "#   left out: no rule can have this name"
 
 
@@ -45,12 +46,14 @@ def _section(head: str, lines: list[str]) -> list[str]:
 def _threads(sizes: Sizes) -> Iterator[str]:
     rungs = sizes.rungs(Resource.CORES)
     if rungs:
+        yield from (f"  # {line}" for line in sizes.reasons([Resource.CORES]))
         yield f'  "{sizes.category}": {_value(rungs)}'
 
 
 def _resources(sizes: Sizes) -> Iterator[str]:
     ladders = {name: sizes.rungs(resource, _UNITS[resource]) for resource, name in _NAMES.items()}
     if any(ladders.values()):
+        yield from (f"  # {line}" for line in sizes.reasons(_NAMES))
         # In quotes, because a rule may be called yes or null.
         yield f'  "{sizes.category}":'
         yield from (f"    {name}: {_value(rungs)}" for name, rungs in ladders.items() if rungs)
