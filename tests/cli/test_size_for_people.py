@@ -145,6 +145,15 @@ def test_the_table_fits_and_no_two_rows_look_the_same(
     assert ("retried" in table[0]) == (columns == 120)
 
 
+def test_the_memory_comes_first_and_what_stays_as_requested_is_only_counted(call: Call) -> None:
+    said = call("trace.txt").stdout
+    assert re.findall(r"^(memory|cores|wall_time):", said, re.MULTILINE) == ["memory", "cores", "wall_time"]
+    assert f"cores: {len(PROCESSES)} categories stay as requested" in said
+    everything = call("trace.txt", "--all").stdout
+    assert "stay as requested" not in everything
+    assert everything.count("STAR_ALIGN ") == 3
+
+
 def test_all_rows_can_be_printed(call: Call) -> None:
     rows = "".join(f"c{number},{number}MB,10\n" for number in range(1, 60))
     Path("t.csv").write_text(f"category,memory,wall_time\n{rows}")

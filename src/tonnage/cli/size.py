@@ -25,6 +25,8 @@ __all__ = ["check_share", "size"]
 
 _SHOWN = 40
 _RUNGS = 3
+_ORDER = (Resource.MEMORY, Resource.CORES, Resource.DISK, Resource.WALL_TIME)
+"""The resources, those first that are most often wasted."""
 _ROOM_FOR_NAMES = 30
 _AGAINST = {"requested": "the current requests", "max-seen": "the largest peak for every job"}
 
@@ -221,25 +223,36 @@ def _choices(histories: "Mapping[str, History]", limits: dict[str, float]) -> "d
 
 
 def _print(found: "Sequence[Sized]", by: str, most: int | None) -> None:
-    """Print a table for each resource."""
-    for number, resource in enumerate(dict.fromkeys(one.decision.resource for one in found)):
+    """Print a table for each resource, with at most this many rows, and then only those that differ from requests."""
+    sized = {one.decision.resource for one in found}
+    for number, resource in enumerate(one for one in _ORDER if one in sized):
         rows = [one for one in found if one.decision.resource == resource]
+        changes = rows if most is None else [one for one in rows if one.requested != one.decision.ladder[0]]
         if number:
             click.echo()
+        if not changes:
+            click.echo(f"{resource}: {_unchanged(len(rows))}")
+            continue
         # A run time is a promise to the scheduler: a shorter one saves nothing.
         unit = rows[0].tool.hours(resource)
         costs = [f"saves {unit[1]}", "wasted", "retried"] if unit else []
         header = [by, "jobs", "asked", "used", "give", *costs, "then"]
-        cells = [_row(one, unit) for one in rows[:most]]
+        cells = [_row(one, unit) for one in changes[:most]]
         click.echo(f"{resource}:")
         give_way = ("then", "retried", "wasted")
         print_table(header, cells, right=header[1:-1], give_way=give_way, names=_ROOM_FOR_NAMES)
-        if len(rows) > len(cells):
-            click.echo(f"and {len(rows) - len(cells):,} more; use --all to print all")
+        if len(changes) > len(cells):
+            click.echo(f"and {len(changes) - len(cells):,} more; use --all to print all")
+        elif len(rows) > len(changes):
+            click.echo(f"not shown: {_unchanged(len(rows) - len(changes))}; use --all to print all")
         if unit:
             _print_total(rows, unit)
     if found[0].tool.is_binary and any(one.decision.resource.unit == "bytes" for one in found):
         click.echo(f"\n1 GB is 2^30 bytes here, as in {found[0].tool.name}.")
+
+
+def _unchanged(categories: int) -> str:
+    return "1 category stays as requested" if categories == 1 else f"{categories:,} categories stay as requested"
 
 
 def _print_total(rows: "Sequence[Sized]", unit: tuple[float, str]) -> None:
