@@ -30,7 +30,7 @@ from tonnage.workflow import formats as workflows
 
 PACKAGE = Path(tonnage.__file__).parent
 ROOMS = ["archive", "batch", "pack", "rank", "size", "workflow"]
-HEAVY = ["numpy", "numba", "sqlalchemy", "rich", "plotly", "jinja2", "fastapi", "pyarrow"]
+HEAVY = ["numpy", "numba", "sqlalchemy", "rich", "jinja2", "fastapi", "pyarrow"]
 
 
 def deferred() -> Iterator[str]:

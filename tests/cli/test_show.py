@@ -202,7 +202,7 @@ def test_help_imports_nothing_heavy() -> None:
     code = "import sys; from tonnage.cli import main; main(['--help']); print('LOADED', *sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(result.stdout.split("LOADED")[1].split())
-    assert not loaded & {"numpy", "numba", "rich", "yaml", "json", "tonnage.workflow.model", "sqlalchemy", "plotly"}
+    assert not loaded & {"numpy", "numba", "rich", "yaml", "json", "tonnage.workflow.model", "sqlalchemy"}
 
 
 def test_a_reader_that_closes_early_is_no_error() -> None:

@@ -22,6 +22,9 @@ EVIL = (
     "{{ 7 * 7 }} &lt;b&gt; <!--",
 )
 FILE = "<img src=x onerror=alert(1)>.html"
+# plotly's bundle draws only some kinds of traces; any other silently becomes a scatter.
+DRAWN_AS_ASKED = """() => [...document.querySelectorAll('.js-plotly-plot')].flatMap((div) =>
+    div.data.filter((one, place) => one.type !== div._fullData[place].type).map((one) => one.type))"""
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +46,7 @@ def opened(browsers: Browsers, path: Path, **options: bool) -> Watched:
     watched.page.evaluate("drawAll()")
     pictures = watched.page.locator(".picture").count()
     watched.page.wait_for_function(f"document.querySelectorAll('.picture .main-svg').length >= {pictures}")
+    assert watched.page.evaluate(DRAWN_AS_ASKED) == []
     return watched
 
 

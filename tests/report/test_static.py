@@ -13,7 +13,7 @@ from tonnage.report.figures import Figure, escaped_json, histogram
 
 pytestmark = pytest.mark.browser
 STATIC = files("tonnage.report") / "static"
-PLOTLY = files("plotly") / "package_data" / "plotly.min.js"
+PLOTLY = STATIC / "plotly-basic.min.js"
 
 TABLE = """
 <label for="words">Show</label> <input id="words" class="filter" aria-controls="jobs"> <output for="jobs"></output>

@@ -50,8 +50,10 @@ def make_app(settings: Settings, archive: Archive) -> FastAPI:
     app.include_router(ingest.make_router())  # first, since routes are tried in order, and most requests come from runs
     for module in (categories, sizes, jobs, replays, uploads, background_jobs, runs, health, login, docs):
         app.include_router(module.router)
-    beside = [("tonnage.report", "static"), ("plotly", "package_data")]
-    app.mount("/static", StaticFiles(directory=Path(str(files("tonnage.serve") / "static")), packages=beside))  # type: ignore[arg-type] # tuples work, too
+    app.mount(
+        "/static",
+        StaticFiles(directory=Path(str(files("tonnage.serve") / "static")), packages=[("tonnage.report", "static")]),
+    )
     # The middleware added last sees a request first.
     app.add_middleware(Bounded, settings=settings)
     app.add_middleware(Guard, settings=settings)
