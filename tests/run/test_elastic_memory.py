@@ -168,6 +168,17 @@ def test_tasks_that_all_grow_late_to_more_than_the_machine_has_are_all_done() ->
     assert model.stopped > 0
 
 
+def test_no_task_is_stopped_that_would_free_next_to_nothing() -> None:
+    tasks = [Task(name, category=name) for name in ("small", "large", "larger")]
+    engine = engine_of(tasks, [Machine(4, MEMORY)], rules=Rules(elastic=True))
+    small, large, larger = engine.admit(0.0)
+    engine.saw(small.attempt, MEMORY / 300, 1.0)
+    engine.saw(large.attempt, 0.45 * MEMORY, 1.0)
+    engine.saw(larger.attempt, 0.545 * MEMORY, 1.0)
+    stopped = [change.attempt for change in engine.adjust(1.0) if change.action is Action.STOP]
+    assert stopped == [large.attempt]
+
+
 @pytest.mark.parametrize("cores", [1, 2, 4, 12])
 def test_as_many_tasks_as_cores_start_although_nothing_is_known_about_them(cores: int) -> None:
     tasks = [Task(f"{number}", category=f"kind {number}") for number in range(20)]

@@ -393,6 +393,9 @@ def test_ctrl_c_lets_tasks_finish_and_the_second_ends_them(place: Place) -> None
         engine.send_signal(signal.SIGINT)
         assert engine.wait(HANGS) == 130
     assert list(place.outcomes().values()) == [["cancelled"]]
+    log = place.runs()[0].log.read_text()
+    assert "stopping: 1 running task may finish; press Ctrl-C again to end them now" in log
+    assert "stopping: ending 1 running task now" in log
     assert marked(token_of(place)) == []
     (place.folder / "begun").unlink()
     with place.begin(*arguments) as engine:

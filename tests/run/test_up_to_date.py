@@ -104,6 +104,29 @@ def test_only_content_counts_where_the_time_of_an_input_has_changed(chain: Place
     assert run(chain) == {"a", "b", "c"}
 
 
+def test_a_line_that_reads_what_another_writes_meanwhile_is_warned_about_and_runs_again(place: Place) -> None:
+    until = "do sleep 0.05; done"
+    writes = f"echo 1 > n.out && until [ -e read ]; {until}; echo 2 >> n.out && touch written"
+    reads = f"until [ -e n.out ]; {until}; cat n.out > c.out; touch read; until [ -e written ]; {until}"
+    place.write("w.txt", f"{writes}\n{reads}\n")
+    first = place.call("run", "w.txt", "--machine", "cores=4,memory=1GB")
+    assert first.status == 0, first
+    assert "1 line reads a file that another line writes" in first.stderr
+    assert '"n.out" of "line 2: ' in first.stderr
+    assert (place.folder / "c.out").read_text() == "1\n"
+    assert place.call("run", "w.txt", "--machine", "cores=4,memory=1GB").status == 0
+    assert (place.folder / "c.out").read_text() == "1\n2\n"
+    assert "nothing to do" in place.call("run", "w.txt").stdout
+
+
+def test_a_line_can_be_named_to_run_again(place: Place) -> None:
+    place.write("w.txt", "echo a\necho b\n")
+    assert place.call("run", "w.txt").status == 0
+    for name in ("2", "line 2"):
+        assert place.call("run", "w.txt", "--rerun", name).status == 0
+        assert [row.line for row in place.rows()] == [2]
+
+
 def test_a_script_that_a_command_names_is_an_input_and_what_it_writes_is_none(chain: Place) -> None:
     chain.write("script", "cat $1; echo more")
     assert planned(chain) == {"c": "the input script has changed"}

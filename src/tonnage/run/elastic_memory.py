@@ -287,10 +287,11 @@ def _relieve(where: _Machine, now: float) -> Iterator[Adjustment]:
 
 
 def _stop_one(where: _Machine, now: float) -> Adjustment:
-    """Stop the attempt that loses least; if none outgrew its allocation, the youngest."""
+    """Stop the attempt that loses least of those that free enough; if none outgrew its allocation, the youngest."""
     attempts = where.attempts.values()
     if any(one.outgrown for one in attempts):
-        one = min(attempts, key=lambda one: one.loss(now))
+        missing = min(where.reserve / 2 - where.free, max(one.used for one in attempts))
+        one = min((one for one in attempts if one.used >= missing), key=lambda one: one.loss(now))
     else:
         one = max(attempts, key=lambda one: (one.begun, one.number))
     where.waiting += one.runs

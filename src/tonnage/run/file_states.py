@@ -3,7 +3,7 @@
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Container, Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
@@ -143,24 +143,49 @@ class FrozenDisk:
         return self._disk.content(place, state)
 
 
-def named_files(task: Task, disk: FilesOnDisk, folder: str) -> list[str]:
+def named_files(task: Task, disk: FilesOnDisk, folder: str, written: Container[str] = ()) -> list[str]:
     """Return the files in the folder of the workflow that a command names, such as scripts, and that are not declared.
 
-    What output is redirected to is no input.
+    What output is redirected to is no input. Files that other tasks have `written` need not exist yet.
     """
+    return [place for place in _named(task, folder) if disk.is_file(place) or place in written]
+
+
+def redirected_files(tasks: Iterable[Task], folder: str) -> dict[str, Task]:
+    """Return the files that commands redirect their output to without declaring any, and the first task that does."""
+    found: dict[str, Task] = {}
+    for task in tasks:
+        if task.command and ">" in task.command and not task.outputs:
+            for word in _WRITTEN_TO.findall(task.command):
+                place = _below(folder, task.directory, word)
+                if place is not None:
+                    found.setdefault(place, task)
+    return found
+
+
+def read_meanwhile(tasks: Sequence[Task], folder: str) -> Iterator[tuple[Task, str, Task]]:
+    """Yield tasks that name a file to which another one redirects its output, the file, and that other task."""
+    written = redirected_files(tasks, folder)
+    for task in tasks if written else ():
+        for place in _named(task, folder):
+            writer = written.get(place)
+            if writer is not None and writer is not task:
+                yield task, place, writer
+
+
+def _named(task: Task, folder: str) -> list[str]:
+    """Return what may be undeclared files in the folder of the workflow that a command reads."""
     command = task.command or ""
     words = _words(command)
     found = {
         place: word
         for directory in _directories(task.directory, command)
         for word in words
-        if (place := _below(folder, directory, word)) is not None and disk.is_file(place)
+        if (place := _below(folder, directory, word)) is not None
     }
-    if not found:
-        return []
-    others = {*inputs_of(task), *outputs_of(task)}
+    declared = {*inputs_of(task), *outputs_of(task)}
     written = set(_WRITTEN_TO.findall(command)) if ">" in command else set()
-    return [place for place, word in found.items() if place not in others and word not in written]
+    return [place for place, word in found.items() if place not in declared and word not in written]
 
 
 def _directories(directory: str | None, command: str) -> list[str | None]:

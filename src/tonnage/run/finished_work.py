@@ -139,9 +139,11 @@ _ASKED_FOR = "named by --rerun"
 def _forced(workflow: Workflow, names: tuple[str, ...]) -> dict[int, str]:
     """Return the tasks that the user names, by themselves or by their category."""
     found: dict[int, str] = {}
+    lines = {f"{task.line}": number for number, task in enumerate(workflow.tasks) if task.line} if names else {}
     for name in names:
-        if name in workflow.index:
-            found[workflow.index[name]] = _ASKED_FOR
+        number = workflow.index.get(name, lines.get(name.removeprefix("line ")))
+        if number is not None:
+            found[number] = _ASKED_FOR
             continue
         numbers = [number for number, task in enumerate(workflow.tasks) if task.category == name]
         if not numbers:

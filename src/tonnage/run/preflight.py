@@ -8,6 +8,7 @@ from posixpath import join, normpath
 
 from tonnage.errors import InputError
 from tonnage.jobs import NOTHING_KNOWN, Resource
+from tonnage.run.file_states import read_meanwhile
 from tonnage.run.files import Files, made_by, place_of
 from tonnage.run.options import ClusterOptions, PoolOptions
 from tonnage.run.recovery import finals
@@ -80,9 +81,23 @@ def foreseen(workflow: Workflow, files: Files, left: Sequence[int]) -> Iterator[
     if twice:
         first = f'first: "{twice[0][0]}", by "{twice[0][1].title}" and "{twice[0][2].title}"'
         yield f"{counted(len(twice), 'file')} written by more than one task, which will run every time ({first})"
+    if workflow.source and workflow.source.format == "text":
+        yield from _read_meanwhile(workflow, files, left)
     for special in workflow.special:
         if special.kind != "final":
             yield f'the {special.kind} node "{special.task.name}" is not run: tonnage run does not support it'
+
+
+def _read_meanwhile(workflow: Workflow, files: Files, left: Sequence[int]) -> Iterator[str]:
+    found = list(read_meanwhile([workflow.tasks[number] for number in left], str(files.folder)))
+    if found:
+        reader, place, writer = found[0]
+        lines = "1 line reads a file" if len(found) == 1 else f"{len(found):,} lines read files"
+        first = f'first: "{place}" of "{reader.title}", which "{writer.title}" writes'
+        yield (
+            f"{lines} that another line writes, but lines run at the same time and in any order ({first}); "
+            "a Makeflow or DAG file says what comes first"
+        )
 
 
 def _tasks(count: int, several: str = "read", one: str = "reads") -> str:

@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from posixpath import basename
 
@@ -19,7 +20,7 @@ from tonnage.jobs import Outcome
 from tonnage.run.backends.backend import Watcher
 from tonnage.run.done_store import DoneStore
 from tonnage.run.events import Ended, Settled, Start, State
-from tonnage.run.file_states import FilesOnDisk, named_files
+from tonnage.run.file_states import FilesOnDisk, named_files, redirected_files
 from tonnage.run.up_to_date import Disk, FileState, Record, command_digest, inputs_of, outputs_of
 from tonnage.workflow import Task, Workflow
 from tonnage.workflow.shell import programs
@@ -95,7 +96,7 @@ class Recorder:
         self._watcher.ended(end, settled)
 
     def _look(self, task: Task, since: float) -> _Look:
-        scripts = named_files(task, self._disk, self._folder)
+        scripts = named_files(task, self._disk, self._folder, self._redirected)
         if not task.inputs and not scripts:
             return _NOTHING_READ
         inputs = self._states(inputs_of(task))
@@ -106,6 +107,11 @@ class Recorder:
             if state is not None and begun < state.time <= now and place not in self._made
         )
         return _Look(inputs, self._states(scripts), next(changed, None))
+
+    @cached_property
+    def _redirected(self) -> Mapping[str, Task]:
+        """The files to which tasks redirect their output; what reads one meanwhile may have read a part of it."""
+        return redirected_files(self._tasks, self._folder)
 
     def _states(self, places: Iterable[str]) -> dict[str, FileState | None]:
         return {place: self._disk.look(place) for place in places}
@@ -119,7 +125,8 @@ class Recorder:
             if others:
                 # An argument that is not declared and changed meanwhile was most likely written by the task.
                 ran = programs(task.command)
-                changed = changed or next((place for place in others if basename(place) in ran), None)
+                by_others = (place for place in others if basename(place) in ran or place in self._redirected)
+                changed = changed or next(by_others, None)
                 scripts = {place: state for place, state in scripts.items() if place not in others}
         outputs = self._states(outputs_of(task)) if task.outputs else {}
         return Record(command_digest(task), before.inputs, scripts, outputs, changed, self._run, ended)

@@ -162,6 +162,8 @@ class StopSignals:
     """Whether to kill running tasks."""
     signal: int | None = None
     """The last signal."""
+    told: bool = False
+    """Whether the user was told that running tasks may finish."""
 
 
 @contextmanager

@@ -36,12 +36,14 @@ from tonnage.run.outcomes import judge, stopped_for_room
 from tonnage.run.run_log import GROWTH
 from tonnage.run.this_machine import this_machine
 from tonnage.watch.order import MACHINE_LOST
+from tonnage.wording import counted
 from tonnage.workflow import Workflow
 
 __all__ = ["Local", "LocalBackend"]
 
 _TICK = 0.5  # seconds between two calls of the watcher while nothing happens,
 _MEMORY_TICK = 0.1  # and between two looks at the memory that is left, if attempts may grow
+_log = logging.getLogger(__name__)
 _growth_log = logging.getLogger(GROWTH)
 
 _MOST_LOST = 50  # attempts in a row: something is broken, and retries would never end
@@ -240,10 +242,17 @@ class Local:
 
     def _obey(self) -> None:
         """Act on signals: let running tasks finish, or kill them."""
-        if self._signals.finish:
-            self._engine.closed = True
+        if not self._signals.finish:
+            return
+        self._engine.closed = True
+        running = counted(len(self._engine.running), "running task")
+        if self._engine.running and not self._signals.kill and not self._signals.told:
+            self._signals.told = True
+            _log.warning("stopping: %s may finish; press Ctrl-C again to end them now", running)
         if self._signals.kill:
             self._signals.kill = False
+            if self._engine.running:
+                _log.warning("stopping: ending %s now", running)
             for attempt in list(self._engine.running):
                 self._minders.stop(attempt)
 
