@@ -125,6 +125,7 @@ def test_a_line_can_be_named_to_run_again(place: Place) -> None:
     for name in ("2", "line 2"):
         assert place.call("run", "w.txt", "--rerun", name).status == 0
         assert [row.line for row in place.rows()] == [2]
+    assert "an earlier run has what it printed" in place.call("logs", "1").stderr
 
 
 def test_a_script_that_a_command_names_is_an_input_and_what_it_writes_is_none(chain: Place) -> None:

@@ -76,7 +76,8 @@ def _attempt(folder: "RunFolder", task: str, number: int | None) -> "tuple[Row, 
             raise InputError(f'task "{task}" has no attempt {number}', hint=f"it has {len(rows)}")
         known = [str(name) for (name,) in reader.read("SELECT name FROM tasks WHERE NOT dropped")]
     if name is not None:
-        raise InputError(f'task "{task}" of {folder.id} has not started')
+        hint = "if it was up to date, an earlier run has what it printed: tonnage logs RUN TASK"
+        raise InputError(f'task "{task}" has not started in the run {folder.id}', hint=hint)
     hint = meant(task, known) or "tonnage status shows tasks that run or failed"
     raise InputError(f'{folder.id} has no task "{task}"', hint=hint)
 
