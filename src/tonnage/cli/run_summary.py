@@ -49,7 +49,8 @@ def summary_lines(result: "Result", coming: "NextRun | None") -> "Iterator[str]"
             f"{_amount(one.learnt, resource)} of {resource} instead of {_amount(one.held, resource)}"
             for resource, one in result.overridable.items()
         )
-        yield f"tasks got what they request; with --override-requests they would take {', '.join(savings)}"
+        with_less = f"with --override-requests they would take {', '.join(savings)}"
+        yield f"tasks got what they request, but need less: {with_less}"
     complete = result.done == result.tasks
     if result.before is not None and complete:
         yield f"last time: {_last_time(result.before)}"

@@ -38,6 +38,8 @@ _NEEDS_MACHINE = ("whole-machine", "doubling")
 _REQUESTED = "requested"
 _SAME = 1 + 1e-9  # a larger factor between amounts is more than rounding
 _FEW = 10
+_CLEARLY = 1.25
+"""A request that is this many times the largest peak is enough for the last attempt, and known to fit somewhere."""
 _BEYOND = 2.0
 """If the size of machines is unknown, the last attempt gets this many times the largest peak."""
 _HALF = 0.5
@@ -180,7 +182,8 @@ def _capacity(category: str, resource: Resource, usage: Usage, needs: FloatArray
                 f"{plan.strategy} needs to know how much {resource} a machine has", hint=f"use --machine {resource}=..."
             )
         declared = plan.declared.get(resource, 0.0) if plan.strategy == "declared" else 0.0
-        return max(_BEYOND * max(float(needs.max()), _least(resource, plan)), declared, 1.0)
+        largest = max(float(needs.max()), _least(resource, plan))
+        return max(min(_BEYOND * largest, _proven(largest, usage, plan)), declared, 1.0)
     capacity = possible(resource, capacity)
     if usage.ran_out:  # what those need is a guess
         return capacity
@@ -192,6 +195,13 @@ def _capacity(category: str, resource: Resource, usage: Usage, needs: FloatArray
             hint="use a larger --machine, or leave such jobs out with --where",
         )
     return capacity
+
+
+def _proven(largest: float, usage: Usage, plan: Plan) -> float:
+    """Return what some job requested if that is clearly enough: a retry that asks for more may fit on no machine."""
+    requested = usage.requested[usage.requested >= 0]
+    asked = float(requested.max()) if len(requested) and plan.tool is not None else 0.0
+    return asked if asked >= _CLEARLY * largest else inf
 
 
 def _least(resource: Resource, plan: Plan) -> float:

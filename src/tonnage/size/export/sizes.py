@@ -64,7 +64,8 @@ def comment(one: "Sized") -> str:
     if one.ran_out:
         facts.append(f"{one.ran_out:,} ran out")
     retried = one.decision.expected_retries
-    facts.append(f"{percent(retried) if retried else 'none'} of {counted(one.decision.samples, 'job')} retried")
+    jobs = counted(one.decision.samples, "job")
+    facts.append(f"{percent(retried)} of {jobs} would be retried" if retried else f"no retries in {jobs}")
     return "; ".join(facts)
 
 
