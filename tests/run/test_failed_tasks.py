@@ -177,7 +177,7 @@ def test_logs_of_what_is_not_there_says_what_is(place: Place) -> None:
     place.call("run", "w.mf")
     wrong = place.call("logs", "algin")
     assert (wrong.status, "did you mean align?" in wrong.stderr) == (2, True)
-    assert 'task "next" of' in place.call("logs", "next").stderr
+    assert 'task "next" has not started' in place.call("logs", "next").stderr
     assert place.call("logs", "a", "b", "c").status == 2
 
 
