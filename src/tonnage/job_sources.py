@@ -44,7 +44,7 @@ class Reading:
     progress: Callable[[str], AbstractContextManager[object]] = field(default=nullcontext, repr=False, compare=False)
     """Shows that the source of this name is being read."""
     opened: Callable[[str], object] = field(default=lambda _: None, repr=False, compare=False)
-    """Is told the format of each source that is opened."""
+    """Called with the format of each source that is opened."""
 
     @property
     def any_given(self) -> bool:

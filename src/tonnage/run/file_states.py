@@ -183,6 +183,8 @@ def _named(task: Task, folder: str) -> list[str]:
         for word in words
         if (place := _below(folder, directory, word)) is not None
     }
+    if not found:
+        return []
     declared = {*inputs_of(task), *outputs_of(task)}
     written = set(_WRITTEN_TO.findall(command)) if ">" in command else set()
     return [place for place, word in found.items() if place not in declared and word not in written]

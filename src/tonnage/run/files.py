@@ -15,10 +15,11 @@ from tonnage.run.folders import RunFolder
 from tonnage.workflow import Task, Workflow
 from tonnage.workflow.shell import own_program
 
-__all__ = ["Files", "is_file_name", "made_by", "place_of"]
+__all__ = ["LATE", "Files", "is_file_name", "made_by", "place_of"]
 
 _SLACK = 0.05  # seconds by which the clock of a file system may lag behind
-_LATE = 2.0  # seconds by which batch systems and other machines may be wrong about when an attempt ended
+LATE = 2.0
+"""Seconds by which batch systems and the clocks of other machines may be wrong about when an attempt began or ended."""
 
 
 class Files:
@@ -216,7 +217,7 @@ def place_of(task: Task, name: str) -> str:
 def _written(path: str | Path, since: float, until: float = inf) -> bool:
     """Whether a file was written then: a modification time can be copied from another file, st_ctime cannot."""
     changed = _changed(path)
-    return changed is not None and since - _SLACK <= changed / 1e9 <= until + _LATE
+    return changed is not None and since - _SLACK <= changed / 1e9 <= until + LATE
 
 
 def _changed(path: str | Path) -> int | None:

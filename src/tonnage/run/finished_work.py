@@ -9,7 +9,7 @@ from posixpath import basename, normpath
 from tonnage.errors import InputError
 from tonnage.run.done_store import DoneStore
 from tonnage.run.file_states import FilesOnDisk, FrozenDisk
-from tonnage.run.files import made_by
+from tonnage.run.files import LATE, made_by
 from tonnage.run.options import Options
 from tonnage.run.recorder import record_of
 from tonnage.run.up_to_date import FileState, Record, outputs_of, stale_tasks, takeable
@@ -54,7 +54,7 @@ class FinishedWork:
         """The part of the workflow that makes the wanted outputs."""
         self._disk = FilesOnDisk(self._folder, made=self.made, network=network)
         self._frozen = FrozenDisk(self._disk)
-        self._late = _LATE if network or options.cluster is not None else 0.0
+        self._late = LATE if network or options.cluster is not None else 0.0
         nothing: list[Record | None] = [None] * len(workflow)
         self._records = nothing if options.new else self.store.records(workflow.tasks)
 
@@ -129,8 +129,6 @@ class FinishedWork:
         self.store.put((self.workflow.tasks[place], record) for place, record in records if record is not None)
 
 
-_LATE = 2.0
-"""Seconds by which batch systems and the clocks of other machines may be wrong."""
 _NOT_KNOWN = FileState(-1, -1)
 """No file is like this."""
 _ASKED_FOR = "named by --rerun"

@@ -120,7 +120,7 @@ class Plan:
     overridden: frozenset[str] | None = None
     """The categories in which a `Learner` may give tasks less than they request; None for all."""
     can_grow: bool = False
-    """Whether tasks can outgrow what they are given, so that those of which nothing is known may start with less."""
+    """Whether tasks can outgrow their allocations; tasks about which nothing is known then start with less memory."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.headroom <= 1:

@@ -273,7 +273,7 @@ def _with_fair_share(draft: _Draft, smallest: float, plan: Plan) -> _Draft:
         return draft
     first, enough = draft.ladder[0], inf
     if plan.tool is not None:
-        if first * _SMALL_SHARES < capacity:  # one more or less of so many is not worth an odd number
+        if first * _SMALL_SHARES < capacity:  # with so many jobs, one more is not worth an odd amount
             return draft
         enough = max(draft.enough * _growth(resource, draft.strategy, plan), _least(resource, plan))
     share = fair_share(first, capacity, smallest, whole=resource is Resource.CORES, enough=enough)

@@ -163,7 +163,7 @@ class StopSignals:
     signal: int | None = None
     """The last signal."""
     told: bool = False
-    """Whether the user was told that running tasks may finish."""
+    """Whether a message has already said that running tasks may finish."""
 
 
 @contextmanager
